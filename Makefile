@@ -1,0 +1,38 @@
+# One way to do each everyday thing. LOCAL=dir make up: a cluster in another folder; NODES=n: its nodes.
+PYTHON ?= python3
+RUN := .venv/bin/python -m
+UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
+
+.PHONY: up down status test test-fast lint bench docs
+
+up: .venv/.stamp
+	@$(RUN) localcluster up
+
+down: .venv/.stamp
+	@$(RUN) localcluster down
+
+status: .venv/.stamp
+	@$(RUN) localcluster status
+
+test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
+	-@$(RUN) localcluster build
+	$(RUN) pytest -n 2 --dist loadfile
+
+test-fast: .venv/.stamp
+	$(RUN) pytest -m "not cluster"
+
+lint: .venv/.stamp
+	.venv/bin/ruff check && .venv/bin/ruff format --check
+	.venv/bin/mypy && .venv/bin/lint-imports
+
+bench: .venv/.stamp
+	$(RUN) benchmarks $(ROW)
+
+docs: .venv/.stamp
+	$(RUN) pytest tests/docs
+
+.venv/.stamp: pyproject.toml uv.lock
+	$(PYTHON) -m venv .venv
+	$(RUN) pip install --quiet --disable-pip-version-check $(UV)
+	.venv/bin/uv sync --quiet --frozen --inexact
+	@touch $@

@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/twin
+
+go 1.26

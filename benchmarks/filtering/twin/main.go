@@ -1,0 +1,114 @@
+// Command twin is a Go extender that does what Sluice's filter does: it reads the pod and the node names, finds
+// the pod's queue, notes that it was let through, and answers with the names or with the queue's text for each.
+//
+//	twin -addr 127.0.0.1:0 -cert c -key k -stopped parked
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type pod struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		UID         string            `json:"uid"`
+		Annotations map[string]string `json:"annotations"`
+		Labels      map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		SchedulerName string `json:"schedulerName"`
+	} `json:"spec"`
+}
+
+type args struct {
+	Pod       pod      `json:"Pod"`
+	NodeNames []string `json:"NodeNames"`
+}
+
+type result struct {
+	Nodes                      *struct{}         `json:"Nodes"`
+	NodeNames                  []string          `json:"NodeNames"`
+	FailedNodes                map[string]string `json:"FailedNodes"`
+	FailedAndUnresolvableNodes map[string]string `json:"FailedAndUnresolvableNodes"`
+	Error                      string            `json:"Error"`
+}
+
+// board is what is known of every queue: empty text for one that schedules.
+type board map[string]string
+
+type extender struct {
+	board  atomic.Pointer[board]
+	passes sync.Map
+}
+
+func (e *extender) filter(w http.ResponseWriter, r *http.Request) {
+	var asked args
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer := result{FailedNodes: map[string]string{}, FailedAndUnresolvableNodes: map[string]string{}}
+	if text := e.rejection(&asked.Pod); text == "" {
+		answer.NodeNames = asked.NodeNames
+	} else {
+		answer.NodeNames = []string{}
+		for _, name := range asked.NodeNames {
+			answer.FailedAndUnresolvableNodes[name] = text
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the caller may have gone
+}
+
+func (e *extender) rejection(p *pod) string {
+	queue := p.Metadata.Annotations["sluice.dev/queue"]
+	if queue == "" {
+		return ""
+	}
+	key := p.Metadata.Namespace + "/" + p.Metadata.Name
+	e.passes.Store(key, time.Now())
+	text := (*e.board.Load())[queue]
+	if text != "" {
+		e.passes.Delete(key)
+	}
+	return text
+}
+
+func run() error {
+	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
+	cert := flag.String("cert", "", "certificate file")
+	key := flag.String("key", "", "key file")
+	stopped := flag.String("stopped", "", "queues that do not schedule, with commas")
+	flag.Parse()
+	known := board{}
+	for _, name := range strings.Split(*stopped, ",") {
+		known[name] = fmt.Sprintf("queue %q is Suspended; resume it with: kubectl queue resume %s", name, name)
+	}
+	served := &extender{}
+	served.board.Store(&known)
+	http.HandleFunc("POST /extender/filter", served.filter)
+	listener, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println(listener.Addr())
+	return http.ServeTLS(listener, nil, *cert, *key)
+}
+
+func main() {
+	if err := run(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		fmt.Fprintln(os.Stderr, "twin:", err)
+		os.Exit(1)
+	}
+}

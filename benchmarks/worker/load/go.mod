@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/worker/load
+
+go 1.26

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+type plan struct {
+	url     string
+	workers int
+	until   time.Time
+	body    []byte
+	client  *http.Client
+}
+
+type seen struct {
+	took   []time.Duration
+	errors int
+}
+
+func request(arguments []string) error {
+	flags := flag.NewFlagSet("request", flag.ExitOnError)
+	url := flags.String("url", "", "where to post")
+	ca := flags.String("ca", "", "certificate to trust")
+	seconds := flags.Float64("seconds", 3, "for how long")
+	workers := flags.Int("workers", 1, "how many at once; 1 is what kube-scheduler does")
+	names := flags.Int("names", 100, "node names in the body")
+	pad := flags.Int("pad", 4096, "bytes of pod beside them")
+	http2 := flags.Bool("http2", false, "speak HTTP/2 if offered")
+	_ = flags.Parse(arguments)
+	client, err := dialer(*ca, *http2, *workers)
+	if err != nil {
+		return err
+	}
+	body := filterBody(*names, *pad)
+	warm := plan{*url, *workers, time.Now().Add(300 * time.Millisecond), body, client}
+	warm.run()
+	start := time.Now()
+	measured := plan{*url, *workers, start.Add(time.Duration(*seconds * float64(time.Second))), body, client}
+	return json.NewEncoder(os.Stdout).Encode(summary(measured.run(), time.Since(start)))
+}
+
+func dialer(ca string, http2 bool, workers int) (*http.Client, error) {
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	transport := &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: trusted},
+		ForceAttemptHTTP2:   http2,
+		MaxIdleConnsPerHost: max(2, workers),
+		IdleConnTimeout:     90 * time.Second,
+	}
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}, nil
+}
+
+// filterBody is an ExtenderArgs with so many node names and a pod of about pad bytes.
+func filterBody(names, pad int) []byte {
+	nodes := make([]string, names)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("node-%04d.zone-a.example", i)
+	}
+	environment := []map[string]string{}
+	for i := 0; i*64 < pad; i++ {
+		environment = append(environment, map[string]string{"name": fmt.Sprintf("VARIABLE_%04d", i), "value": strings.Repeat("x", 24)})
+	}
+	pod := map[string]any{
+		"metadata": map[string]any{"name": "pod", "namespace": "team", "annotations": map[string]string{"sluice.dev/queue": "research"}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "env": environment}}},
+	}
+	body, err := json.Marshal(map[string]any{"Pod": pod, "Nodes": nil, "NodeNames": nodes})
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+func (p plan) run() seen {
+	parts := make([]seen, p.workers)
+	var group sync.WaitGroup
+	for i := range parts {
+		group.Go(func() { parts[i] = p.loop() })
+	}
+	group.Wait()
+	var all seen
+	for _, part := range parts {
+		all.took = append(all.took, part.took...)
+		all.errors += part.errors
+	}
+	return all
+}
+
+func (p plan) loop() seen {
+	var mine seen
+	for time.Now().Before(p.until) {
+		start := time.Now()
+		if err := p.once(); err != nil {
+			mine.errors++
+			continue
+		}
+		mine.took = append(mine.took, time.Since(start))
+	}
+	return mine
+}
+
+func (p plan) once() error {
+	reply, err := p.client.Post(p.url, "application/json", bytes.NewReader(p.body))
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if _, err := io.Copy(io.Discard, reply.Body); err != nil {
+		return err
+	}
+	if reply.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", reply.StatusCode)
+	}
+	return nil
+}
+
+func summary(all seen, took time.Duration) map[string]any {
+	slices.Sort(all.took)
+	at := func(part float64) float64 {
+		if len(all.took) == 0 {
+			return -1
+		}
+		return float64(all.took[int(part*float64(len(all.took)-1))].Nanoseconds()) / 1000
+	}
+	return map[string]any{
+		"requests": len(all.took), "errors": all.errors, "rps": float64(len(all.took)) / took.Seconds(),
+		"p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1),
+	}
+}

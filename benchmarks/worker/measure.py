@@ -1,0 +1,186 @@
+"""Puts each candidate beside Go's net/http and prints a table of ratios.
+
+    python -m benchmarks.worker.measure [--seconds 2] [--rounds 3] [CANDIDATE ...]
+
+Everything speaks TLS on 127.0.0.1. A figure is the median of the rounds, in each of which the Go server is
+measured next to the candidate; so it says how many times Go's, whatever the machine does meanwhile.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.worker.candidate import CANDIDATES
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+LOADS = {"serial": 1, "32 at once": 32}
+CROWD = ("500", "500", "500")  # idle, unfinished, slow: see tests/server/hostile_crowd.py
+Figures = dict[str, float]
+
+
+def build(folder: Path) -> Path:
+    """The load generator, which is the Go server too."""
+    subprocess.run(["go", "build", "-o", folder / "load", "."], cwd=HERE / "load", check=True)
+    return folder / "load"
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """P-256: a handshake is paid often."""
+    cert, key = folder / "tls.crt", folder / "tls.key"
+    kind = [
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+    ]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    subprocess.run(
+        ["openssl", "req", *kind, *names, "-keyout", key, "-out", cert],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+class Bench:
+    """The binaries and files of one run."""
+
+    def __init__(self, *, folder: Path, seconds: float) -> None:
+        self.load = build(folder)
+        self.cert, self.key = write_certificate(folder)
+        self.seconds = seconds
+
+    @contextmanager
+    def go(self) -> Iterator[int]:
+        """The Go server's port."""
+        command = [self.load, "serve", "-cert", self.cert, "-key", self.key]
+        with running(command, says="listening at") as port:
+            yield port
+
+    @contextmanager
+    def candidate(self, name: str, *, app: str, compute: bool) -> Iterator[int]:
+        """The candidate's port."""
+        command = [sys.executable, "-m", "benchmarks.worker.candidate", name, app, self.cert, self.key]
+        with running([*command, *(["--compute"] if compute else [])], says="Listening at") as port:
+            yield port
+
+    def ask(self, port: int, *, workers: int, names: int, http2: bool) -> Figures:
+        """Load for so many seconds."""
+        url = f"https://127.0.0.1:{port}/filter"
+        command: list[Any] = [
+            self.load,
+            "request",
+            "-url",
+            url,
+            "-ca",
+            self.cert,
+            "-seconds",
+            str(self.seconds),
+        ]
+        command += ["-workers", str(workers), "-names", str(names), *(["-http2"] if http2 else [])]
+        said = subprocess.run(command, check=True, capture_output=True, text=True)
+        figures: Figures = json.loads(said.stdout)
+        return figures
+
+
+@contextmanager
+def running(command: list[Any], *, says: str) -> Iterator[int]:
+    """A server while the block runs, and the port it says it listens at."""
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if says in line)
+        yield int(line.split("(")[0].rsplit(":", 1)[1])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+@contextmanager
+def besieged(port: int) -> Iterator[None]:
+    """With the hostile crowd standing."""
+    program = ROOT / "tests" / "server" / "hostile_crowd.py"
+    crowd = subprocess.Popen(
+        [sys.executable, program, str(port), *CROWD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert crowd.stdout is not None
+        crowd.stdout.readline()
+        yield
+    finally:
+        crowd.kill()
+        crowd.communicate()
+
+
+def ratios(bench: Bench, name: str, *, app: str, names: int, compute: bool = False) -> dict[str, float]:
+    """One round: for each load, requests a second and p50 as multiples of Go's."""
+    row = {}
+    with bench.go() as go, bench.candidate(name, app=app, compute=compute) as own:
+        for load, workers in LOADS.items():
+            base = bench.ask(go, workers=workers, names=names, http2=False)
+            seen = bench.ask(own, workers=workers, names=names, http2="h2" in name)
+            row[f"{load}: requests/s"] = seen["rps"] / base["rps"]
+            row[f"{load}: p50"] = seen["p50_us"] / base["p50_us"]
+            row[f"{load}: p99"] = seen["p99_us"] / base["p99_us"]
+    return row
+
+
+def siege(bench: Bench, name: str) -> dict[str, float]:
+    """How many times its own undisturbed p99 the candidate takes with the crowd; inf if it answers nobody."""
+    with bench.candidate(name, app="flask", compute=False) as port:
+        calm = bench.ask(port, workers=1, names=100, http2="h2" in name)
+        with besieged(port):
+            seen = bench.ask(port, workers=1, names=100, http2="h2" in name)
+    answered = seen["requests"] > 0
+    return {"besieged: p99": seen["p99_us"] / calm["p99_us"] if answered else float("inf")}
+
+
+def main() -> None:
+    """Measure and print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
+    parser = argparse.ArgumentParser()
+    parser.add_argument("candidates", nargs="*", default=list(CANDIDATES))
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(folder=Path(folder), seconds=asked.seconds)
+        for name in asked.candidates:
+            for app in ("bare", "flask"):
+                report(
+                    f"{name}, {app}, 100 names",
+                    [ratios(bench, name, app=app, names=100) for _ in range(asked.rounds)],
+                )
+            report(
+                f"{name}, flask, 500 names",
+                [ratios(bench, name, app="flask", names=500) for _ in range(asked.rounds)],
+            )
+            if name != "gevent":  # whose patched thread would never let go
+                rounds = [
+                    ratios(bench, name, app="flask", names=100, compute=True) for _ in range(asked.rounds)
+                ]
+                report(f"{name}, flask, 100 names, a thread computing", rounds)
+            report(f"{name}, besieged", [siege(bench, name) for _ in range(asked.rounds)])
+
+
+def report(title: str, rounds: list[dict[str, Any]]) -> None:
+    """One line of the table."""
+    figures = [f"{key} {median(one[key] for one in rounds):.2f}x" for key in rounds[0]]
+    print(f"{title} | " + " | ".join(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

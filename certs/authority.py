@@ -1,0 +1,254 @@
+"""An authority of our own, and the certificates it issues.
+
+Invariants
+- Keys are ECDSA P-256: a handshake is paid often, and RSA makes it dear.
+- The clock is always passed in; a certificate starts `SKEW` before it, so that a peer
+  whose clock is behind by as much accepts it at once.
+- A file appears whole or not at all, and a key is readable by its owner only.
+- A stored authority is one pair: `load` refuses a key that is not its certificate's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from certs.exceptions import AuthorityUnreadable
+
+#: A node may be set to another zone's time.
+SKEW = timedelta(days=1)
+AUTHORITY_VALIDITY = timedelta(days=3650)
+LEAF_VALIDITY = timedelta(days=365)
+LONGEST_NAME = 64  # RFC 5280, A.1: ub-common-name, ub-organization-name
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def save(self, folder: Path, *, stem: str) -> tuple[Path, Path]:
+        """Write `<stem>.crt` and `<stem>.key` (mode 0600) atomically; return both paths.
+
+        The key goes first: whoever waits for the certificate then finds its key.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        certificate, key = folder / f"{stem}.crt", folder / f"{stem}.key"
+        write(key, self.key, mode=0o600)
+        write(certificate, self.certificate, mode=0o644)
+        return certificate, key
+
+
+@dataclass(frozen=True)
+class Authority(Pair):
+    """A certificate authority: issues serving and client certificates."""
+
+    def serving(
+        self,
+        *,
+        now: datetime,
+        dns: Sequence[str] = (),
+        ips: Sequence[str] = (),
+        validity: timedelta = LEAF_VALIDITY,
+    ) -> Pair:
+        """A certificate that serves at these names and addresses; at least one of them is needed."""
+        names = [
+            *(x509.DNSName(name) for name in dns),
+            *(x509.IPAddress(ip_address(ip)) for ip in ips),
+        ]
+        if not names:
+            raise ValueError("a serving certificate needs a DNS name or an address")
+        subject = _subject([*dns, *ips][0][:LONGEST_NAME])  # nobody reads it: the alternatives count
+        alternatives = x509.SubjectAlternativeName(names)
+        return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, now, validity, alternatives)
+
+    def client(
+        self,
+        *,
+        name: str,
+        now: datetime,
+        organisations: Sequence[str] = (),
+        validity: timedelta = LEAF_VALIDITY,
+    ) -> Pair:
+        """A certificate that the API server takes for user `name` in groups `organisations`.
+
+        Raises ValueError for one of them beyond `LONGEST_NAME`.
+        """
+        subject = _subject(name, organisations)
+        return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, now, validity, None)
+
+    def _issue(
+        self,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        now: datetime,
+        validity: timedelta,
+        alternatives: x509.SubjectAlternativeName | None,
+    ) -> Pair:
+        issuer = x509.load_pem_x509_certificate(self.certificate)
+        signer = _private(self.key)
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(subject, issuer.subject, key.public_key(), now, validity)
+        builder = (
+            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_leaf_usage(), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+            )
+        )
+        if alternatives is not None:
+            builder = builder.add_extension(alternatives, critical=False)
+        return Pair(_pem(builder.sign(signer, hashes.SHA256())), _key_pem(key))
+
+
+def create(*, name: str, now: datetime, validity: timedelta = AUTHORITY_VALIDITY) -> Authority:
+    """A new self-signed authority; nothing is written."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(name)
+    builder = (
+        _builder(subject, subject, key.public_key(), now, validity)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_authority_usage(), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return Authority(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+
+
+def load(folder: Path, *, stem: str = "ca") -> Authority:
+    """The authority that `save` wrote there. Raises `AuthorityUnreadable`."""
+    try:
+        authority = Authority(
+            (folder / f"{stem}.crt").read_bytes(),
+            (folder / f"{stem}.key").read_bytes(),
+        )
+        certified = x509.load_pem_x509_certificate(authority.certificate).public_key()
+        held = _private(authority.key).public_key()
+    except (OSError, ValueError) as exc:
+        raise AuthorityUnreadable(
+            f"the authority {stem} in {folder} cannot be read ({exc}); remove both files for a new one"
+        ) from exc
+    if certified != held:
+        raise AuthorityUnreadable(
+            f"key and certificate of the authority {stem} in {folder} are of two different pairs;"
+            " remove both files for a new one"
+        )
+    return authority
+
+
+def load_or_create(folder: Path, *, name: str, now: datetime, stem: str = "ca") -> Authority:
+    """The authority stored there, made and stored first where there is none.
+
+    Safe against another process doing the same: both get the same authority.
+    """
+    with _locked(folder / f".{stem}.lock"):
+        if (folder / f"{stem}.crt").exists():
+            return load(folder, stem=stem)
+        authority = create(name=name, now=now)
+        authority.save(folder, stem=stem)
+        return authority
+
+
+def expires(certificate: bytes) -> datetime:
+    """When this PEM certificate ends, in UTC."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def write(path: Path, content: bytes, *, mode: int) -> None:
+    """Write the file whole or not at all; nobody ever sees it with a wider mode."""
+    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+        Path(aside).replace(path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _subject(name: str, organisations: Sequence[str] = ()) -> x509.Name:
+    common = x509.NameAttribute(NameOID.COMMON_NAME, name)
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
+    return x509.Name([*groups, common])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    validity: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + validity)
+    )
+
+
+def _leaf_usage() -> x509.KeyUsage:
+    return _usage(signs=False)
+
+
+def _authority_usage() -> x509.KeyUsage:
+    return _usage(signs=True)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("not an ECDSA key")  # noqa: TRY004  (a damaged file, not a wrong call)
+    return key
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

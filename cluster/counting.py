@@ -1,0 +1,67 @@
+"""The metrics of everything below the server: what is counted, under which name.
+
+Every metric is made here, once, so that `docs/metrics.md` has one list to be held against. A
+`Counting` has its own registry; two servers in one process (tests) do not mix.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+
+class Counting:
+    """The metrics of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "sluice_requests", "Requests answered", ["path", "code"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "sluice_request_seconds",
+            "Time inside a request handler",
+            ["path"],
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self.reflections = Counter(
+            "sluice_reflected",
+            "Lists, events, errors and unreadable objects by kind",
+            ["kind", "what"],
+            registry=self.registry,
+        )
+        self.writes = Counter(
+            "sluice_writes", "Writes to the API server", ["what", "outcome"], registry=self.registry
+        )
+        self.commands = Counter(
+            "sluice_commands", "Commands handled", ["action", "outcome"], registry=self.registry
+        )
+        self.events = Counter("sluice_events", "Events", ["outcome"], registry=self.registry)
+        self.members = Gauge("sluice_members", "Member pods held", registry=self.registry)
+        self.queues = Gauge("sluice_queues", "Queues by state", ["state"], registry=self.registry)
+        self.unguarded = Gauge(
+            "sluice_unmarked_members",
+            "Waiting member pods that kube-scheduler does not ask us about",
+            registry=self.registry,
+        )
+        self.orphans = Gauge(
+            "sluice_members_without_queue",
+            "Member pods whose queue or PodGroup is not there",
+            registry=self.registry,
+        )
+        self.undone = Counter(
+            "sluice_statuses_put_back",
+            "Statuses of queues that somebody else had written and that were put back",
+            registry=self.registry,
+        )
+        self.acknowledgement = Histogram(
+            "sluice_acknowledgement_seconds",
+            "From hearing of a stop to its acknowledgement",
+            registry=self.registry,
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
+        )
+
+    def reflected(self, kind: str, what: str) -> None:
+        self.reflections.labels(kind, what).inc()

@@ -1,0 +1,282 @@
+"""What we read of the API server's objects: just the needed fields.
+
+msgspec decodes raw bytes into these; whatever else is in them is skipped without being made.
+Times are aware datetimes. Every field but the names has a default, since any may be missing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from queues.changes import Change
+
+#: Of the greatest number that etcd counts to.
+DIGITS = 20
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """The common shape: camelCase on the wire, immutable here."""
+
+
+class OwnerReference(_Wire, frozen=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = False
+
+
+class Metadata(_Wire, frozen=True):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def created(self) -> datetime:
+        return self.creation_timestamp or EPOCH
+
+    @property
+    def version(self) -> int:
+        """The resource version as the number that orders it."""
+        text = self.resource_version
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
+
+    def older_than(self, other: Metadata) -> bool:
+        """Whether this is a former state of the same object."""
+        return self.uid == other.uid and self.version < other.version
+
+    def label(self, key: str) -> str:
+        return (self.labels or {}).get(key, "")
+
+    def annotation(self, key: str) -> str:
+        return (self.annotations or {}).get(key, "")
+
+
+class Condition(_Wire, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: datetime | None = None
+    transition_id: str = msgspec.field(default="", name="transitionID")
+
+
+class Gate(_Wire, frozen=True):
+    name: str = ""
+
+
+class ResourceNeeds(_Wire, frozen=True):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class Container(_Wire, frozen=True):
+    """`restart_policy` is that of an init container: "Always" makes it a sidecar."""
+
+    resources: ResourceNeeds | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(_Wire, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int | None = None
+    scheduling_gates: list[Gate] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    resources: ResourceNeeds | None = None
+    overhead: dict[str, str | int | float] | None = None
+
+
+class PodStatus(_Wire, frozen=True):
+    phase: str = "Pending"
+    conditions: list[Condition] | None = None
+    nominated_node_name: str = ""
+
+
+class Pod(_Wire, frozen=True):
+    metadata: Metadata
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class QueueSpec(_Wire, frozen=True):
+    state: str | None = None
+    stop_policy: str | None = None
+    parent: str | None = None
+    resume_at: datetime | None = None
+    reason: str | None = None
+    # Quota is kept as it came: nothing that is in it may keep a queue from being known.
+    guarantee: Any = None
+    deserved: Any = None
+    capability: Any = None
+
+
+class PodCounts(_Wire, frozen=True):
+    pending: int = 0
+    gated: int = 0
+    parked: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class QueueStatus(_Wire, frozen=True):
+    state: str = ""
+    observed_generation: int = 0
+    conditions: list[Condition] | None = None
+    pending: int = 0
+    running: int = 0
+    inqueue: int = 0
+    unknown: int = 0
+    completed: int = 0
+    pods: PodCounts | None = None
+    allocated: dict[str, str | int | float] | None = None
+    changes: list[Change] | None = None
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((c for c in self.conditions or () if c.type == kind), None)
+
+
+class QueueObject(_Wire, frozen=True):
+    metadata: Metadata
+    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
+    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
+
+
+class PodGroupSpec(_Wire, frozen=True):
+    queue: str | None = None
+    min_member: int = 0
+
+
+class PodGroupStatus(_Wire, frozen=True):
+    phase: str = ""
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: list[Condition] | None = None
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((c for c in self.conditions or () if c.type == kind), None)
+
+
+class PodGroup(_Wire, frozen=True):
+    metadata: Metadata
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+
+class TemplateSpec(_Wire, frozen=True):
+    scheduler_name: str = ""
+
+
+class Template(_Wire, frozen=True):
+    """A pod template; what a workload makes its pods from."""
+
+    metadata: Metadata | None = None
+    spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
+
+
+class TemplateHolder(_Wire, frozen=True):
+    """The spec of a Job inside another workload, and a task of a `batch.volcano.sh` Job."""
+
+    template: Template | None = None
+
+
+class JobTemplate(_Wire, frozen=True):
+    """What a Job is made from; its labels and annotations become the Job's own."""
+
+    metadata: Metadata | None = None
+    spec: TemplateHolder = msgspec.field(default_factory=TemplateHolder)
+
+
+class ReplicatedJob(_Wire, frozen=True):
+    template: JobTemplate = msgspec.field(default_factory=JobTemplate)
+
+
+class WorkloadSpec(_Wire, frozen=True):
+    """The spec of whatever kind of workload: each has its template in another one of these places."""
+
+    template: Template | None = None
+    job_template: JobTemplate | None = None
+    tasks: list[TemplateHolder] | None = None
+    replicated_jobs: list[ReplicatedJob] | None = None
+    replicas: int | None = None
+    queue: str | None = None
+    scheduler_name: str = ""
+
+
+class Phase(_Wire, frozen=True):
+    phase: str = ""
+
+
+class WorkloadStatus(_Wire, frozen=True):
+    """`state` is that of a `batch.volcano.sh` Job, `terminal_state` that of a JobSet."""
+
+    conditions: list[Condition] | None = None
+    state: Phase | None = None
+    terminal_state: str = ""
+
+
+class WorkloadObject(_Wire, frozen=True):
+    """A workload of any kind (`queues.kinds`)."""
+
+    metadata: Metadata
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
+
+
+class Namespace(_Wire, frozen=True):
+    metadata: Metadata
+
+
+class Command(_Wire, frozen=True):
+    metadata: Metadata
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ListMeta(_Wire, frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class RawList(_Wire, frozen=True):
+    """A page of a list, its items still bytes."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class RawEvent(_Wire, frozen=True):
+    """A line of a watch, its object still bytes."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Bookmark(_Wire, frozen=True):
+    metadata: Metadata
+
+
+class StatusObject(_Wire, frozen=True):
+    """The object of an ERROR event, and of a refusal."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""

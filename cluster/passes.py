@@ -1,0 +1,174 @@
+"""What we let through and have not seen arrive.
+
+A pod that passed filter, or whose bind passed the guard, may be bound at any moment after; a stop is
+acknowledged only when nothing of its queue can land any more.
+
+By filter: open until the pod is bound or gone, filter refuses it, or the guard refuses its scheduler's
+bind. It never runs out by itself: a volume may take minutes before the bind is even sent.
+
+By the guard: open until the pod is bound or gone, or (its scheduler's bind) filter refuses the pod; and
+for no longer than `REQUEST_SECONDS`.
+
+That filter is asked again says that the former attempt, its bind included, has ended: kube-scheduler
+has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
+
+What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
+that could have been is assumed to have been, at that moment (`assume`), until its scheduler is known to
+have ended that attempt (`attempt_over`).
+
+What is forgotten is a pass of a pod that the store, long after, has never heard of.
+
+Invariants
+- A pass is recorded before the board is read that decides the answer: whoever publishes a stop and
+  then finds no pass open knows that no answer given from the former board is still under way.
+- Threads: request handlers open and refuse, the pod reflector's thread closes, the controller and
+  the presence read. What filter does is one operation on a dict, which the interpreter does whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterator
+
+import msgspec
+
+#: The API server's `--request-timeout` default: no bind it admitted can land later.
+REQUEST_SECONDS = 60.0
+#: A pass this old of a pod that nobody has heard of is forgotten.
+FORGOTTEN_SECONDS = 60.0
+
+#: In place of the UID of a request that we do not know.
+ASSUMED = "assumed"
+
+Key = tuple[str, str]
+
+
+class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's."""
+
+    namespace: str
+    name: str
+    queue: str
+    at: float
+    uid: str = ""
+    bind: bool = False
+    by_scheduler: bool = True
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+
+class Passes:
+    """The open passes, by pod."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._filtered: dict[Key, Pass] = {}
+        self._binds: dict[Key, dict[str, Pass]] = {}
+        #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
+        self._lock = threading.Lock()
+
+    # Request handlers
+
+    def filtered(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+        """Filter is about to let the pod through."""
+        self._filtered[namespace, name] = Pass(
+            namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
+        )
+
+    def filter_refused(self, namespace: str, name: str) -> None:
+        """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""
+        key = (namespace, name)
+        self._filtered.pop(key, None)
+        if key in self._binds:
+            with self._lock:
+                held = self._binds.get(key, {})
+                if all(one.by_scheduler for one in held.values()):
+                    self._binds.pop(key, None)
+
+    def binding(self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool) -> None:
+        """The guard is about to let a bind through; `request` is its UID."""
+        one = Pass(
+            namespace=namespace,
+            name=name,
+            queue=queue,
+            at=self._clock(),
+            bind=True,
+            by_scheduler=by_scheduler,
+        )
+        with self._lock:
+            self._binds.setdefault((namespace, name), {})[request] = one
+
+    def assume(self, *, namespace: str, name: str, queue: str) -> None:
+        """Somebody who is gone may have let the scheduler's bind of this pod through just now."""
+        self.binding(request=ASSUMED, namespace=namespace, name=name, queue=queue, by_scheduler=True)
+
+    def attempt_over(self, namespace: str, name: str) -> None:
+        """Whatever attempt of its scheduler was under way when it was assumed has ended."""
+        with self._lock:
+            held = self._binds.get((namespace, name))
+            if held is not None:
+                held.pop(ASSUMED, None)
+
+    def assumed(self, queues: Container[str]) -> list[Key]:
+        """The pods of these queues that are assumed to have been let through."""
+        oldest = self._clock() - REQUEST_SECONDS
+        with self._lock:
+            found = [one for held in self._binds.values() if (one := held.get(ASSUMED)) is not None]
+        return [one.key for one in found if one.at > oldest and one.queue in queues]
+
+    def bind_refused(self, request: str, namespace: str, name: str, *, by_scheduler: bool) -> None:
+        """The guard refuses this bind; another of the same pod may still be under way."""
+        with self._lock:
+            held = self._binds.get((namespace, name))
+            if held is not None:
+                held.pop(request, None)
+        if by_scheduler:
+            self._filtered.pop((namespace, name), None)
+
+    def queue_of(self, namespace: str, name: str) -> str | None:
+        """The queue of a pod that the store may not have heard of yet."""
+        found = self._filtered.get((namespace, name))
+        return found.queue if found else None
+
+    # The pod reflector
+
+    def arrived(self, namespace: str, name: str, uid: str = "") -> None:
+        """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
+        key = (namespace, name)
+        held = self._filtered.get(key)
+        if held is not None and (not uid or not held.uid or held.uid == uid):
+            self._filtered.pop(key, None)
+        if key in self._binds:
+            with self._lock:
+                self._binds.pop(key, None)
+
+    # The controller and the presence
+
+    def open(self) -> Iterator[Pass]:
+        yield from list(self._filtered.values())
+        oldest = self._clock() - REQUEST_SECONDS
+        with self._lock:
+            binds = [one for held in self._binds.values() for one in held.values()]
+        yield from (one for one in binds if one.at > oldest)
+
+    def open_in(self, queues: Container[str]) -> list[Pass]:
+        """The open passes of these queues."""
+        return [one for one in self.open() if one.queue in queues]
+
+    def forget(self, known: Callable[[str, str], object]) -> None:
+        """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
+        now = self._clock()
+        for key, one in list(self._filtered.items()):
+            if one.at < now - FORGOTTEN_SECONDS and known(*key) is None:
+                dropped = self._filtered.pop(key, None)
+                if dropped is not None and dropped is not one:  # let through again just now
+                    self._filtered.setdefault(key, dropped)
+        with self._lock:
+            for key, held in list(self._binds.items()):
+                if all(one.at <= now - REQUEST_SECONDS for one in held.values()):
+                    del self._binds[key]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.open())

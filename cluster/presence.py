@@ -1,0 +1,241 @@
+"""Which replicas answer requests, and how much of the queues each has seen.
+
+Each replica holds a Lease of its own, `sluice-replica-<identity>`, whose annotation says up to which
+resource version its board has every queue's change, and for which stopped queues it still has
+passes open (`cluster.passes`) or admissions (`cluster.admissions`).
+
+Invariants
+- A replica answers (`alive`) only while its Lease is held, by its own monotonic clock counted from
+  before the last renewal was sent, and `MARGIN_SECONDS` less. It holds its Lease before it lists
+  the queues, so that whoever reads the Leases after a stop was written either finds the replica or
+  knows that its list, coming later, has the stop. The same after it had lost its Lease: stops may have
+  been acknowledged without it.
+- What it says it has seen, its answers are taken from: the board is published first.
+- A dead replica counts until its Lease has gone unchanged for `LEASE_SECONDS`, and no longer. One that stops
+  takes its Lease away, unless what it admitted may still come: then it is left to expire, so that whoever
+  finds it expired knows of somebody lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from cluster.exceptions import ClusterError, Conflict, NotFound
+from cluster.leases import Lease, Leases, Watched
+
+LABEL = "sluice.dev/replica"
+SEEN = "sluice.dev/seen"
+LEASE_SECONDS = 6
+MARGIN_SECONDS = 2.0
+RENEW_SECONDS = 1.5
+RETRY_SECONDS = 0.3
+#: While passes are open their end is looked for this often.
+OPEN_SECONDS = 0.02
+
+log = logging.getLogger(__name__)
+
+
+class View(msgspec.Struct, frozen=True, gc=False):
+    """What one replica has seen: up to which version, which stopped queues have open passes, and which closed
+    ones may still be come to by what it admitted."""
+
+    seen: int = 0
+    open: tuple[str, ...] = ()
+    admitting: tuple[str, ...] = ()
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What the Leases of the other replicas say now.
+
+    `left`: one that was there is gone, or may be; `vanished`: one is known to be. `lost`: what those that
+    are gone had said last, if that is known of all of them.
+    """
+
+    views: list[View]
+    left: bool
+    vanished: bool
+    lost: list[View] | None = None
+
+
+#: Asks for the queues to be listed anew; what it returns tells whether that has been done.
+Fresh = Callable[[], Callable[[], bool]]
+
+_views = msgspec.json.Decoder(View)
+
+
+class Presence:
+    """Keeps our own Lease, in a thread of its own. Owner: the server."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        view: Callable[[], View],
+        fresh: Fresh,
+        lingering: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`lingering`: whether something that we admitted may still come."""
+        self._lingering = lingering
+        self._leases = leases
+        self._fresh = fresh
+        self._is_fresh: Callable[[], bool] | None = None
+        self._identity = identity
+        self._name = f"sluice-replica-{identity}"
+        self._clock = clock
+        self._view = view
+        self._until = 0.0
+        self._told: View | None = None
+        self._changed = threading.Event()
+        self._stopped = threading.Event()
+        #: Set once the Lease was held for the first time.
+        self.held = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether what we answer may be relied upon."""
+        return self._clock() < self._until
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering for good and take our Lease away, so that nobody waits for it."""
+        self._stopped.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def tell(self) -> None:
+        """What we have seen has changed; from any thread."""
+        self._changed.set()
+
+    def _run(self) -> None:
+        renewed = float("-inf")
+        while not self._stopped.is_set():
+            self._changed.clear()
+            view = self._view()
+            due = self._clock() >= renewed + RENEW_SECONDS or self._may_rely()
+            if (due or view != self._told) and self._renewed(view):
+                renewed = self._clock()
+            self._changed.wait(self._pause(view, renewed))
+        self._go()
+
+    def _renewed(self, view: View) -> bool:
+        """Whatever goes wrong, the next try comes: without a Lease we would answer nobody any more."""
+        try:
+            return self._renew(view)
+        except Exception:
+            log.exception("our own Lease")
+            return False
+
+    def _pause(self, view: View, renewed: float) -> float:
+        if self._is_fresh is not None:
+            return OPEN_SECONDS
+        if self._told is not view and self._told != view:
+            return RETRY_SECONDS
+        return (
+            OPEN_SECONDS if view.open or view.admitting else max(0.0, renewed + RENEW_SECONDS - self._clock())
+        )
+
+    def _renew(self, view: View) -> bool:
+        asked = self._clock()
+        annotation = msgspec.json.encode(view).decode()
+        extra = {"labels": {LABEL: "true"}, "annotations": {SEEN: annotation}}
+        try:
+            self._write(extra)
+        except ClusterError as exc:
+            log.warning("our own Lease: %s", exc)
+            return False
+        self._told = view
+        self.held.set()
+        if self._relied_upon():
+            self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
+        return True
+
+    def _may_rely(self) -> bool:
+        return self._is_fresh is not None and self._is_fresh()
+
+    def _relied_upon(self) -> bool:
+        """Whether the queues were listed since we hold our Lease without a gap."""
+        if self.alive:
+            return True
+        if self._is_fresh is None:
+            self._is_fresh = self._fresh()
+        if not self._is_fresh():
+            return False
+        self._is_fresh = None
+        return True
+
+    def _write(self, extra: dict[str, dict[str, str]]) -> None:
+        try:
+            self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+        except NotFound:
+            self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+
+    def _go(self) -> None:
+        self._until = 0.0
+        if self._lingering():
+            return
+        try:
+            self._leases.delete(self._name)
+        except (NotFound, Conflict):
+            return
+        except ClusterError as exc:
+            log.warning("our own Lease could not be deleted: %s", exc)
+
+
+class Others:
+    """The other live replicas, as their Leases say. The controller's thread alone uses it."""
+
+    def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
+        self._leases = leases
+        self._own = f"sluice-replica-{identity}"
+        self._watched = Watched(clock)
+        self._known: dict[str, View] | None = None
+
+    def read(self) -> Reading:
+        """What each has seen, read consistently now, and whether one that was there is gone.
+
+        At the first reading somebody always may be gone: the process that we came after.
+        Raises `cluster.exceptions.ClusterError`.
+        """
+        leases = [
+            lease for lease in self._leases.listed(label=f"{LABEL}=true") if lease.metadata.name != self._own
+        ]
+        self._watched.keep_only(lease.metadata.name for lease in leases)
+        gone = [lease for lease in leases if self._watched.expired(lease)]
+        self._sweep(gone)
+        live = [lease for lease in leases if lease not in gone]
+        before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
+        views = list(self._known.values())
+        if before is None:
+            return Reading(views, left=True, vanished=bool(gone))
+        lost = [view for name, view in before.items() if name not in self._known]
+        return Reading(views, left=bool(lost or gone), vanished=bool(lost or gone), lost=lost)
+
+    def _sweep(self, gone: Iterable[Lease]) -> None:
+        for lease in gone:
+            if lease.metadata.deletion_timestamp is None:
+                try:
+                    self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
+                except ClusterError as exc:
+                    log.info("the Lease %s of a dead replica: %s", lease.metadata.name, exc)
+
+
+def _view(lease: Lease) -> View:
+    try:
+        return _views.decode(lease.metadata.annotation(SEEN))
+    except msgspec.DecodeError:
+        return View()

@@ -1,0 +1,329 @@
+"""What is known of the cluster, and who hears of changes.
+
+Invariants
+- Readers (request handlers above all) take no lock: `board` is replaced by one assignment and
+  never changed, the other questions are single look-ups in dicts.
+- One writer for each kind: its reflector's thread. What touches several kinds (a PodGroup or a
+  namespace that gives pods their queue) is done by telling the pod reflector to list again or
+  by the controller, never by writing in another thread's dict.
+- `synced` is True only while every kind has been listed and is being watched.
+- The past is refused: an object older than the one held is dropped.
+
+Who hears: `listen(callback)`; a callback gets the name of a queue concerned ("" for pods without
+one) and the UID of the member concerned (or `WHOLE`, or `STATUS`, or
+`GROUP` and a PodGroup), and must only take note and return, for it runs in a reflector's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from cluster.admissions import Admissions
+from cluster.coming import ComingNamespaces
+from cluster.commands import Commands
+from cluster.edits import Edits
+from cluster.members import Member, Members
+from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.passes import Passes
+from cluster.podgroups import PodGroups
+from cluster.podgroups import queue_of as queue_of_podgroup
+from cluster.workloads import AllWorkloads, facts, written_in
+from queues.board import Board
+from queues.kinds import Kind
+from queues.membership import (
+    VOLCANO_ANNOTATION,
+    Disagreement,
+    Membership,
+    PodFacts,
+    Rules,
+    of_stored_pod,
+    of_workload,
+)
+from queues.queue import ROOT, Queue
+from queues.states import Desired, StopPolicy
+from queues.texts import is_recalled
+from queues.tree import Tree
+
+#: What may have changed of a queue: everything, or nothing but the status of its object.
+WHOLE = ""
+STATUS = "status"
+#: Before the namespace and name of a PodGroup that changed.
+GROUP = "podgroup/"
+
+Listener = Callable[[str, str], None]
+
+
+class Clock:
+    """Now, by the API server's clock, as far as its answers have told."""
+
+    def __init__(self, ahead: Callable[[], float] = lambda: 0.0) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._ahead())
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """Whatever has metadata."""
+
+    metadata: Metadata
+
+
+class Store:
+    """All that is known. See the invariants above."""
+
+    def __init__(self, *, rules: Rules, clock: Clock) -> None:
+        self.rules = rules
+        self.clock = clock
+        self.passes = Passes(clock=clock.monotonic)
+        self.edits = Edits(clock=clock.monotonic)
+        self.admissions = Admissions(clock=clock.monotonic)
+        arrived = self.admissions.arrived
+        self.members = Members(
+            judge=self.judge,
+            heard=self._member_heard,
+            arrived=arrived,
+            has_group=lambda namespace, name: self.podgroups.get(namespace, name) is not None,
+        )
+        self.queues: dict[str, QueueObject] = {}
+        self.podgroups = PodGroups(
+            came=lambda: self.tell(""),
+            changed=self._podgroup_changed,
+            arrived=arrived,
+            exempt=rules.exempt_namespaces,
+        )
+        self.workloads = AllWorkloads(
+            queue_of=self._queue_of_stored, tell=lambda queue: self.tell(queue, STATUS), arrived=arrived
+        )
+        self.namespaces: dict[str, Namespace] = {}
+        self.coming = ComingNamespaces(clock=clock.monotonic)
+        self.commands = Commands(tell=self.tell)
+        self.board = Board(Tree({}), now=clock.now())
+        self._values: dict[str, Queue] = {}
+        #: Up to which resource version the changes of queues are in the board; set after it is published.
+        self.seen = 0
+        self._coming = 0
+        self._listeners: list[Listener] = []
+        self._ready: Callable[[], bool] = lambda: False
+        self._board_lock = threading.Lock()
+        self.relist_members: Callable[[], object] = lambda: None
+        #: Whether we were in touch with the API server once and are not any more.
+        self.cut_off: Callable[[], bool] = lambda: False
+
+    # Wiring
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def ready_when(self, ready: Callable[[], bool]) -> None:
+        self._ready = ready
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole cluster has been read, and what is answered from it may be relied upon."""
+        return self._ready()
+
+    def assume_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
+        """Take it that each member that could be bound now was let through by somebody who is gone.
+
+        `sure`: whether nothing of a queue can have been.
+        """
+        for queue in self.members.queues():
+            if sure(queue):
+                continue
+            for member in self.members.of(queue):
+                if member.bindable and member.marked:
+                    self.passes.assume(namespace=member.namespace, name=member.name, queue=queue)
+
+    def stopped_with_passes(self) -> tuple[str, ...]:
+        """The queues that do not schedule and have passes open."""
+        board = self.board
+        queues = {one.queue for one in self.passes.open()}
+        return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
+
+    def closed_with_admissions(self) -> tuple[str, ...]:
+        """The queues that do not accept and that something admitted before may still come to."""
+        board = self.board
+        return tuple(sorted(q for q in self.admissions.queues() if not board.ruling(q).accepts))
+
+    def tell(self, queue: str, what: str = WHOLE) -> None:
+        for listener in self._listeners:
+            listener(queue, what)
+
+    # Questions
+
+    def judge(self, pod: Pod) -> Membership | None:
+        """The membership of a stored pod."""
+        return of_stored_pod(self.facts(pod), rules=self.rules, group=self.queue_of_group)
+
+    def facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
+        """What membership asks of a pod; `namespace` where its metadata does not say it yet."""
+        where = pod.metadata.namespace or namespace
+        return PodFacts(
+            namespace=where,
+            labels=pod.metadata.labels or {},
+            annotations=pod.metadata.annotations or {},
+            scheduler=pod.spec.scheduler_name,
+            namespace_queue=self.queue_of_namespace(where),
+        )
+
+    def queue_of_namespace(self, name: str) -> str:
+        namespace = self.namespaces.get(name)
+        return namespace.metadata.annotation(VOLCANO_ANNOTATION) if namespace else self.coming.queue_of(name)
+
+    def knows(self, namespace: str) -> bool:
+        """Whether it is known what queue the namespace names, if any."""
+        return (
+            namespace in self.namespaces
+            or bool(self.coming.queue_of(namespace))
+            or namespace in self.rules.exempt_namespaces
+        )
+
+    def queue_of_group(self, namespace: str, name: str) -> str | None:
+        return self.podgroups.queue_of(namespace, name)
+
+    def queue_of_pod(self, namespace: str, name: str) -> str | None:
+        """The queue of a pod by name: what the store holds, else what was let through lately."""
+        member = self.members.get(namespace, name)
+        return member.queue if member else self.passes.queue_of(namespace, name)
+
+    def live_members(self, queue: str, *, tree: Tree | None = None) -> int:
+        """Live members of a queue and of those below it."""
+        return sum(map(self.live_in, (tree or self.board.tree).below(queue)))
+
+    def live_in(self, queue: str) -> int:
+        """Live members of a queue alone."""
+        return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
+
+    def judge_workload(
+        self, kind: Kind, obj: WorkloadObject, *, namespace: str = ""
+    ) -> Membership | Disagreement | None:
+        """The membership of a workload as it is submitted."""
+        where = obj.metadata.namespace or namespace
+        told = facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
+        return of_workload(told, rules=self.rules, group=self.queue_of_group)
+
+    def _queue_of_stored(self, kind: Kind, obj: WorkloadObject) -> str:
+        """What was written down is the answer; of what we were not asked about, the rules' first word."""
+        if obj.metadata.namespace in self.rules.exempt_namespaces:
+            return ""
+        found = self.judge_workload(kind, obj)
+        if isinstance(found, Disagreement):
+            found = found.first
+        return written_in(obj) or (found.queue or "" if found else "")
+
+    # The board
+
+    def refresh(self, changed: Collection[str] | None = None) -> None:
+        """Publish a board of the queues held and of this moment; any thread may call.
+
+        `changed`: the queues that may differ from the board there is; None for all.
+        """
+        with self._board_lock:
+            tree, now = Tree(dict(self._values)), self.clock.now()
+            if changed is None:
+                self.board = Board(tree, now=now, seen=self._coming)
+            else:
+                self.board = Board.follow(self.board, tree, changed=changed, now=now, seen=self._coming)
+
+    def set_queue(self, obj: QueueObject) -> bool:
+        """Take a queue; False if it is older than the one held. Queue reflector's thread alone."""
+        return self.set_queues([obj]) > 0
+
+    def set_queues(self, objects: Iterable[QueueObject]) -> int:
+        """Take several at once, publishing at most one board; how many were not of the past."""
+        taken = [obj for obj in objects if not self._is_past(obj)]
+        values = {obj.metadata.name: queue_value(obj) for obj in taken}
+        self._coming = max([self._coming, *(obj.metadata.version for obj in taken)])
+        changed = [name for name, value in values.items() if self._values.get(name) != value]
+        if changed:
+            self._values.update(values)
+            self.refresh(changed)
+        # After the board: who finds this generation here finds a board that has it.
+        self.queues.update({obj.metadata.name: obj for obj in taken})
+        self.seen = self._coming
+        return len(taken)
+
+    def replace_queues(self, objects: Iterable[QueueObject]) -> list[str]:
+        """These are all there are: one board for the whole; the names of those that are gone."""
+        listed = {obj.metadata.name: obj for obj in objects}
+        present = {name: self.queues[name] if self._is_past(obj) else obj for name, obj in listed.items()}
+        gone = [name for name in self.queues if name not in present]
+        for name in gone:
+            del self.queues[name]
+        values = {name: queue_value(obj) for name, obj in present.items()}
+        self._coming = max([self._coming, *(obj.metadata.version for obj in present.values())])
+        if values != self._values:
+            self._values = values
+            self.refresh()
+        self.queues.update(present)
+        self.seen = self._coming
+        return gone
+
+    def _is_past(self, obj: QueueObject) -> bool:
+        held = self.queues.get(obj.metadata.name)
+        return held is not None and obj.metadata.older_than(held.metadata)
+
+    def drop_queue(self, name: str, *, version: int = 0) -> None:
+        """`version`: the resource version of the deletion, where it is known."""
+        self._coming = max(self._coming, version)
+        self.queues.pop(name, None)
+        if self._values.pop(name, None) is not None:
+            self.refresh([name])
+        self.seen = self._coming
+
+    # What reflectors hear
+
+    def _podgroup_changed(self, group: PodGroup) -> None:
+        self.tell(queue_of_podgroup(group), GROUP + group.metadata.namespace + "/" + group.metadata.name)
+
+    def _member_heard(self, before: Member | None, after: Member | None) -> None:
+        latest = after or before
+        if latest is None:
+            return
+        if after is None or after.node or not after.live:
+            self.passes.arrived(latest.namespace, latest.name, latest.uid)
+        elif before is not None and is_recalled(before.condition) and not is_recalled(after.condition):
+            self.passes.attempt_over(latest.namespace, latest.name)
+        if before is not None and before.queue != latest.queue:
+            self.tell(before.queue, before.uid)
+        if latest.group:
+            self.tell(latest.queue, f"{GROUP}{latest.namespace}/{latest.group}")
+        self.tell(latest.queue, latest.uid)
+
+
+def queue_value(obj: QueueObject) -> Queue:
+    """A stored Queue as the rules see it. An unknown word stops: it cannot be what was meant."""
+    meta, spec = obj.metadata, obj.spec
+    return Queue(
+        name=meta.name,
+        uid=meta.uid,
+        generation=meta.generation,
+        parent=None if meta.name == ROOT else (spec.parent or ROOT),
+        desired=_desired(spec.state or Desired.OPEN),
+        stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
+        resume_at=spec.resume_at,
+        reason=spec.reason or "",
+    )
+
+
+def _desired(word: str) -> Desired:
+    try:
+        return Desired(word)
+    except ValueError:
+        return Desired.SUSPENDED
+
+
+def _stop_policy(word: str) -> StopPolicy:
+    try:
+        return StopPolicy(word)
+    except ValueError:
+        return StopPolicy.HOLD

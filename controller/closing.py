@@ -1,0 +1,157 @@
+"""That a queue is empty, before it is said to be Closed.
+
+The cache may be behind: what was admitted just before the close may not have come yet. So before Closed is
+written the API server is asked for the live members, by the label that admission puts on each, after
+every replica refuses new ones and nothing that was admitted before can come any more
+(`Acknowledging.nothing_comes`).
+
+Invariants
+- An answer holds for one close: for the wishes on the queue's chain (`revision`) and the queues below it as
+  they were when it was asked for. Opened and closed again, a queue is asked about again.
+- It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
+  queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
+  thread like everything else here.
+- A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.client import decode
+from cluster.exceptions import NotFound
+from cluster.members import FINISHED_PHASES
+from cluster.objects import Metadata, Pod, PodGroup, RawList, WorkloadObject
+from cluster.podgroups import is_live as is_live_group
+from cluster.workloads import is_live
+from controller.parts import Parts
+from queues import names
+from queues.kinds import KINDS, Kind
+from queues.membership import label_value
+
+PAGE = 500
+#: Queues named in one label selector.
+AT_ONCE = 50
+AGAIN_SECONDS = 0.5
+
+PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+
+class Close(msgspec.Struct, frozen=True):
+    """One close of one queue."""
+
+    queue: str
+    uid: str
+    revision: str
+    below: frozenset[str]
+
+
+class Closing:
+    """Owner: the controller's thread. `changed`: a queue is to be looked at again; called from any thread."""
+
+    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._changed = changed
+        #: By UID: what the last answer was about, and whether the queue was empty.
+        self._found: dict[str, tuple[Close, bool]] = {}
+        self._asked_at: dict[str, float] = {}
+        self._wanted: dict[str, Close] = {}
+        self._answers: SimpleQueue[tuple[list[Close], frozenset[str]]] = SimpleQueue()
+
+    def is_empty(self, close: Close) -> bool | None:
+        """Whether it was found to be empty; None if that is not known."""
+        found = self._found.get(close.uid)
+        return found[1] if found is not None and found[0] == close else None
+
+    def want(self, close: Close) -> None:
+        """Have it asked about, soon."""
+        now = self._parts.store.clock.monotonic()
+        if now >= self._asked_at.get(close.uid, 0.0) + AGAIN_SECONDS:
+            self._wanted[close.uid] = close
+
+    def forget(self, uid: str) -> None:
+        """It accepts again, or is gone."""
+        for memory in (self._found, self._asked_at, self._wanted):
+            memory.pop(uid, None)
+
+    def collect(self) -> None:
+        """Take in what came of the questions."""
+        while not self._answers.empty():
+            closes, occupied = self._answers.get()
+            for close in closes:
+                if close.uid in self._asked_at:
+                    self._found[close.uid] = (close, occupied.isdisjoint(map(label_value, close.below)))
+
+    def ask(self) -> None:
+        """Ask about all that is wanted, unless a question is under way."""
+        closes = list(self._wanted.values())
+        if not closes or not self._parts.writers.submit(("closing", ""), self._asking(closes), rank=(1,)):
+            return
+        now = self._parts.store.clock.monotonic()
+        self._asked_at |= {close.uid: now for close in closes}
+        self._wanted.clear()
+
+    def _asking(self, closes: list[Close]) -> Callable[[], None]:
+        def ask() -> None:
+            labels = sorted({label_value(queue) for close in closes for queue in close.below})
+            parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
+            found = frozenset(label for some in parts for label in _occupied(self._parts, some))
+            self._answers.put((closes, found))
+            for close in closes:
+                self._changed(close.queue)
+
+        return ask
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """One kind: where it is listed, how it is read, and who of it is live."""
+
+    path: str
+    decode: Callable[[msgspec.Raw], Any]
+    is_live: Callable[[Any], bool]
+
+
+def _of_kind(kind: Kind) -> _Asked:
+    return _Asked(kind.path, msgspec.json.Decoder(WorkloadObject).decode, lambda obj: is_live(kind, obj))
+
+
+#: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.
+_ASKED = (
+    *(_of_kind(kind) for kind in KINDS.values()),
+    _Asked(PODGROUPS, msgspec.json.Decoder(PodGroup).decode, is_live_group),
+    _Asked(
+        "/api/v1/pods",
+        msgspec.json.Decoder(Pod).decode,
+        lambda pod: pod.status.phase not in FINISHED_PHASES,
+    ),
+)
+
+
+def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
+    """Those of the labels that a live member bears, as the API server says now."""
+    selector = f"{names.QUEUE} in ({','.join(labels)})"
+    for asked in _ASKED:
+        for obj in _listed(parts, asked, selector):
+            if asked.is_live(obj):
+                meta: Metadata = obj.metadata
+                yield meta.label(names.QUEUE)
+
+
+def _listed(parts: Parts, asked: _Asked, selector: str) -> Iterator[Any]:
+    token = ""
+    while True:
+        query: dict[str, str | int] = {"labelSelector": selector, "limit": PAGE}
+        if token:
+            query["continue"] = token
+        try:
+            page: RawList = decode(parts.client.get(asked.path, **query), RawList)
+        except NotFound:  # a kind that is not installed
+            return
+        yield from (asked.decode(raw) for raw in page.items or ())
+        token = page.metadata.continue_
+        if not token:
+            return

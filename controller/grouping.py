@@ -1,0 +1,229 @@
+"""The phases, counts and conditions of PodGroups, kept true.
+
+| condition   | True                                  | False                                             |
+|-------------|---------------------------------------|---------------------------------------------------|
+| `Scheduled` | enough of its pods are on nodes       | not yet; its reason and message say why           |
+| `Populated` | it has pods                           | all that it had are gone: it is not live any more |
+
+Invariants
+- What is written follows from the group, its pods and the board alone (`queues.phases`).
+- A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` a group; what
+  does not differ is not written.
+- The past is refused: while the store holds an older group than the one last written, it is left alone.
+- Conditions of other types, which others write, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.client import decode
+from cluster.events import Subject
+from cluster.members import Member, pods_of
+from cluster.objects import Condition, PodGroup
+from cluster.podgroups import phase_of, queue_of
+from cluster.store import STATUS
+from controller.parts import Parts
+from controller.status import time_text
+from controller.telling import EVENT_REASONS
+from queues.board import Ruling
+from queues.phases import POPULATED, SCHEDULED, Phase, Pods, phase
+
+COUNT_SECONDS = 1.0
+PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
+COUNTS = ("running", "succeeded", "failed")
+
+Key = tuple[str, str]
+
+
+class Grouping:
+    """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: By UID: the version last written, and when counts were.
+        self._written: dict[str, int] = {}
+        self._counted_at: dict[str, float] = {}
+        #: When a group is to be looked at again, in monotonic seconds.
+        self.due: dict[Key, float] = {}
+        #: Groups whose write failed; filled by the writers' threads.
+        self._failed: SimpleQueue[Key] = SimpleQueue()
+
+    def keep(self, keys: Iterable[Key]) -> None:
+        """Look at these groups and write what is not true of them any more."""
+        for key in keys:
+            group = self._parts.store.podgroups.get(*key)
+            if group is not None and group.metadata.deletion_timestamp is None:
+                self._keep(key, group)
+
+    def keep_queue(self, queue: str) -> None:
+        self.keep(
+            [(one.metadata.namespace, one.metadata.name) for one in self._parts.store.podgroups.of(queue)]
+        )
+
+    def keep_due(self) -> None:
+        """Those whose counts had to wait."""
+        now = self._parts.store.clock.monotonic()
+        while not self._failed.empty():
+            self.due.setdefault(self._failed.get(), now + COUNT_SECONDS)
+        ripe = [key for key, when in self.due.items() if when <= now]
+        for key in ripe:
+            del self.due[key]
+        self.keep(ripe)
+
+    def _keep(self, key: Key, group: PodGroup) -> None:
+        meta = group.metadata
+        if meta.version < self._written.get(meta.uid, 0):
+            return
+        pods = pods_of(self._parts.store.members.of_group(*key))
+        ruling = self._parts.store.board.ruling(queue_of(group))
+        had = self._parts.store.members.had_group(*key) or _had_pods(group)
+        wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
+        difference = _differing(wanted, group)
+        if not difference:
+            return
+        now = self._parts.store.clock.monotonic()
+        due = self._counted_at.get(meta.uid, 0.0) + COUNT_SECONDS
+        if not difference.keys() - set(COUNTS) and now < due:
+            self.due[key] = due
+            return
+        self._counted_at[meta.uid] = now
+        self._submit(key, group, difference)
+        if "conditions" in difference:
+            self._say(group, ruling)
+
+    def _submit(self, key: Key, group: PodGroup, difference: dict[str, Any]) -> None:
+        meta = group.metadata
+        path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
+        # Under the version it was derived from: a list of conditions is replaced as a whole.
+        body = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": difference,
+        }
+
+        def write() -> None:
+            after: PodGroup = decode(self._parts.client.patch(path, body), PodGroup)
+            self._written[meta.uid] = after.metadata.version
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._failed.put(key)
+                self._parts.store.tell(queue_of(group), STATUS)
+
+        if not self._parts.writers.submit(("podgroup", meta.uid), write, rank=(2,), done=done):
+            self.due[key] = self._parts.store.clock.monotonic() + COUNT_SECONDS / 10
+
+    def forget(self) -> None:
+        """What is remembered of groups that are gone."""
+        present = {group.metadata.uid for group in self._parts.store.podgroups.all()}
+        for memory in (self._written, self._counted_at):
+            for uid in memory.keys() - present:
+                memory.pop(uid, None)
+
+    def _say(self, group: PodGroup, ruling: Ruling) -> None:
+        if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
+            return
+        meta = group.metadata
+        subject = Subject(
+            api_version=PODGROUP_VERSION,
+            kind="PodGroup",
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+        )
+        self._parts.recorder.record(
+            subject,
+            reason=EVENT_REASONS[ruling.stop.why],
+            message=ruling.text,
+            budget=f"workloads/{ruling.queue}",
+        )
+
+
+def key_of(member: Member) -> Key:
+    return member.namespace, member.group
+
+
+def _wanted(group: PodGroup, pods: Pods, ruling: Ruling, *, had_pods: bool, now: datetime) -> dict[str, Any]:
+    """The part of the status that is ours, in wire form."""
+    found = phase(pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group))
+    wanted = {SCHEDULED: _scheduled(found, ruling)}
+    if had_pods:
+        wanted[POPULATED] = _populated(pods)
+    others = [_told(one) for one in group.status.conditions or () if one.type not in wanted]
+    ours = [_condition(kind, told, group, now=now) for kind, told in sorted(wanted.items())]
+    return {
+        "phase": found.value,
+        "running": pods.running,
+        "succeeded": pods.succeeded,
+        "failed": pods.failed,
+        "conditions": [*others, *ours],
+    }
+
+
+def _had_pods(group: PodGroup) -> bool:
+    status = group.status
+    return status.condition(POPULATED) is not None or bool(status.running + status.succeeded + status.failed)
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    status: bool
+    reason: str
+    message: str
+
+
+def _scheduled(found: Phase, ruling: Ruling) -> _Finding:
+    if found in {Phase.RUNNING, Phase.COMPLETED}:
+        return _Finding(True, found.value, "enough of its pods are on nodes or done")
+    if ruling.stop is not None:
+        return _Finding(False, ruling.stop.why.value, ruling.text)
+    return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
+
+
+def _populated(pods: Pods) -> _Finding:
+    if pods.total:
+        return _Finding(True, "HasPods", "it has pods")
+    return _Finding(False, "PodsGone", "all pods that it had are gone")
+
+
+def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> dict[str, Any]:
+    held = group.status.condition(kind)
+    status = "True" if told.status else "False"
+    kept = held.last_transition_time if held is not None and held.status == status else None
+    return {
+        "type": kind,
+        "status": status,
+        "reason": told.reason,
+        "message": told.message,
+        "lastTransitionTime": time_text(kept or now),
+    }
+
+
+def _told(held: Condition) -> dict[str, Any]:
+    at = held.last_transition_time
+    return {
+        "type": held.type,
+        "status": held.status,
+        "reason": held.reason,
+        "message": held.message,
+        **({"transitionID": held.transition_id} if held.transition_id else {}),
+        **({"lastTransitionTime": time_text(at)} if at else {}),
+    }
+
+
+def _differing(wanted: dict[str, Any], group: PodGroup) -> dict[str, Any]:
+    status = group.status
+    present: dict[str, Any] = {
+        "phase": status.phase,
+        **{name: getattr(status, name) for name in COUNTS},
+        "conditions": [_told(one) for one in status.conditions or ()],
+    }
+    return {key: value for key, value in wanted.items() if _ordered(value) != _ordered(present[key])}
+
+
+def _ordered(value: Any) -> Any:
+    return sorted(value, key=lambda one: str(one["type"])) if isinstance(value, list) else value

@@ -1,0 +1,321 @@
+"""The controller's thread: what is looked at, and when.
+
+Invariants
+- Reflectors' threads only take note (`heard`); everything is decided and written here or, from
+  here, in the writers' threads.
+- Nothing is done before the store is in sync: half a cluster would look empty.
+- What fails is looked at again after a back-off; and everything is, every `RESYNC_SECONDS`.
+- `stop()` returns once the queue under way is done.
+
+What a change of one thing makes it look at:
+
+=====================  ======================================================================
+what changed           what is looked at
+=====================  ======================================================================
+a queue's wishes       its Commands, all its members and PodGroups, its status; the same of all below it
+a queue's status       its status
+a member               that member; the status of its queue, and of those above that wait for
+                       it (a stop to be acknowledged, a close to become Closed); its PodGroup
+a workload             the status of its queue, and of those above that wait for it
+a PodGroup             its phase; the status of its queue, and of those above that wait for it
+no queue, or a group   the pods whose PodGroup was not there
+=====================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from cluster.exceptions import ClusterError
+from cluster.members import Member
+from cluster.store import GROUP, STATUS, WHOLE
+from controller.acknowledging import Acknowledging
+from controller.commanding import Commanding
+from controller.cycling import Cycling
+from controller.founding import founded
+from controller.grouping import Grouping
+from controller.guarding import Guards
+from controller.mirroring import mirror
+from controller.nudging import Nudging
+from controller.parts import Parts
+from controller.reconciling import ACKNOWLEDGE_SECONDS, Reconciling
+from controller.releasing import Releasing
+from controller.reserving import Reserving
+from controller.telling import Telling
+from queues.verdict import Why
+
+RESYNC_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+IDLE_SECONDS = 5.0
+#: How often the other replicas are looked at while one of them leads.
+OBSERVE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class QueueController:
+    """Owner: the server, which starts and stops it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._noted: dict[str, set[str]] = {}
+        self._changed = threading.Condition()
+        self._stopped = threading.Event()
+        #: When a queue is to be looked at again, in monotonic seconds.
+        self._due: dict[str, float] = {}
+        #: Of those, the ones whose members are to be looked at too.
+        self._later: set[str] = set()
+        self._resync_at = 0.0
+        self._led = False
+        self._observe_at = 0.0
+        self._guards = Guards(parts, changed=self._wake)
+        self._acknowledging = Acknowledging(parts, guards=self._guards, others=parts.others)
+        self._reconciling = Reconciling(
+            parts, acknowledging=self._acknowledging, written=lambda queue: self.heard(queue, STATUS)
+        )
+        self._commanding = Commanding(parts)
+        self._releasing = Releasing(parts)
+        self._telling = Telling(parts)
+        self._grouping = Grouping(parts)
+        self._cycling = Cycling(parts)
+        self._reserving = Reserving(parts)
+        self._nudging = Nudging(parts, namespace=parts.namespace)
+        self._thread: threading.Thread | None = None
+        parts.store.listen(self.heard)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wake()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def heard(self, queue: str, what: str) -> None:
+        """Take note of a change; from any thread."""
+        with self._changed:
+            self._noted.setdefault(queue, set()).add(what)
+            self._changed.notify()
+
+    def elected(self) -> None:
+        """We lead from now on; from any thread."""
+        self.heard("", STATUS)
+
+    def _wake(self) -> None:
+        with self._changed:
+            for queue in list(self._reconciling.pending):
+                self._noted.setdefault(queue, set()).add(STATUS)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            noted = self._take()
+            try:
+                self._look(noted)
+            except Exception as exc:
+                (log.warning if isinstance(exc, ClusterError) else log.exception)("controller: %s", exc)
+                self._again(noted)
+                self._stopped.wait(RETRY_SECONDS)
+
+    def _again(self, noted: dict[str, set[str]]) -> None:
+        for queue, whats in noted.items():
+            for what in whats:
+                self.heard(queue, what)
+
+    def _take(self) -> dict[str, set[str]]:
+        """Wait for what was noted or is due, and take it."""
+        until = self._store.clock.monotonic() + self._seconds_to_wait()
+        with self._changed:
+            while not self._noted and not self._stopped.is_set():
+                wait = until - self._store.clock.monotonic()
+                if wait <= 0:
+                    break
+                self._changed.wait(wait)
+            noted, self._noted = self._noted, {}
+        now = self._store.clock.monotonic()
+        for queue in [queue for queue, when in self._due.items() if when <= now]:
+            del self._due[queue]
+            noted.setdefault(queue, set()).add(WHOLE if queue in self._later else STATUS)
+            self._later.discard(queue)
+        return noted
+
+    def _seconds_to_wait(self) -> float:
+        now = self._store.clock.monotonic()
+        idle = now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS)
+        due = [idle, *self._due.values(), *self._grouping.due.values()]
+        valid_until = self._store.board.valid_until
+        if valid_until is not None:
+            due.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
+        return min(due) - now
+
+    def _look(self, noted: dict[str, set[str]]) -> None:
+        if not self._store.synced:
+            self._again(noted)
+            self._stopped.wait(0.05)
+            return
+        self._refresh(noted)
+        if not self._lead(noted):
+            return
+        founded(self._parts)
+        if "" in noted:
+            mirror(self._parts)
+        self._cycling.tell()
+        self._acknowledging.begin()
+        self._reconciling.collect()
+        self._guards.follow(self._store.board)
+        for queue, whats in noted.items():
+            if queue:
+                self._carry_out(queue)
+            self._look_at_members(queue, whats)
+        self._grouping.keep_due()
+        for queue in self._releasing.take_failed():
+            self._again_soon(queue, RETRY_SECONDS)
+        for queue in self._to_reconcile(noted):
+            self._reconcile(queue)
+        self._reconciling.ask()
+
+    def _lead(self, noted: dict[str, set[str]]) -> bool:
+        """Whether we lead; everything is to be looked at when that begins."""
+        was, self._led = self._led, self._parts.leading()
+        if self._led and not was:
+            self._everything(noted)
+        if not self._led:
+            self._observe()
+        return self._led
+
+    def _observe(self) -> None:
+        """Watch the other replicas before we lead, so that a dead one is known to be dead by then."""
+        now = self._store.clock.monotonic()
+        if now >= self._observe_at:
+            self._observe_at = now + OBSERVE_SECONDS
+            self._acknowledging.begin()
+            self._acknowledging.seen_by_all(0)
+
+    def _everything(self, noted: dict[str, set[str]]) -> None:
+        for queue in (*self._store.board.tree, *self._store.members.queues(), ""):
+            noted.setdefault(queue, set()).add(WHOLE)
+
+    def _refresh(self, noted: dict[str, set[str]]) -> None:
+        """Everything anew when its time has come, or when the board has outlived its own."""
+        board, now = self._store.board, self._store.clock.monotonic()
+        expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
+        if expired:
+            self._store.refresh()
+        if expired or now >= self._resync_at:
+            self._resync_at = now + RESYNC_SECONDS
+            self._everything(noted)
+            self._store.passes.forget(self._store.members.get)
+            self._grouping.forget()
+            self._releasing.forget_queues()
+            self._measure()
+
+    def _look_at_members(self, queue: str, whats: set[str]) -> None:
+        members = self._members(queue, whats)
+        if queue:
+            self._release(queue, members)
+        else:
+            self._releasing.answer(members)
+        self._telling.tell(queue, members)
+        self._reserving.cancel(queue, members)
+        if WHOLE in whats:
+            self._grouping.keep_queue(queue)
+        else:
+            self._grouping.keep(_groups(whats))
+
+    def _release(self, queue: str, members: list[Member]) -> None:
+        """A pod is woken only when every replica lets it pass: else one might refuse it again."""
+        waking = self._acknowledging.seen_by_all(self._store.board.seen)
+        if self._releasing.release(queue, members, waking=waking) and not waking:
+            self._again_soon(queue, ACKNOWLEDGE_SECONDS)
+        if waking:
+            self._nudging.consider(queue, members)
+
+    def _carry_out(self, queue: str) -> None:
+        """One queue's Commands; what fails there keeps nobody else waiting."""
+        try:
+            more = self._commanding.carry_out(queue)
+        except ClusterError as exc:
+            log.warning("the Commands of queue %s: %s", queue, exc)
+            self._again_soon(queue, RETRY_SECONDS)
+        else:
+            if more:
+                self._again_soon(queue, ACKNOWLEDGE_SECONDS)
+
+    def _again_soon(self, queue: str, seconds: float) -> None:
+        """Look at the queue and its members again."""
+        self._later.add(queue)
+        when = self._store.clock.monotonic() + seconds
+        self._due[queue] = min(when, self._due.get(queue, when))
+
+    def _members(self, queue: str, whats: set[str]) -> list[Member]:
+        found = []
+        for uid in _uids(whats):
+            member = self._store.members.by_uid(uid)
+            if member is None:
+                self._releasing.forget(uid)
+                self._telling.forget(uid)
+            elif member.queue == queue:
+                found.append(member)
+        return self._store.members.of(queue) if WHOLE in whats else found
+
+    def _to_reconcile(self, noted: dict[str, set[str]]) -> list[str]:
+        """The queues noted, and those above them that wait for their members; the top first."""
+        board, pending = self._store.board, self._reconciling.pending
+        wanted = set()
+        for queue in noted:
+            if queue not in board.tree:
+                continue
+            wanted.add(queue)
+            for above in board.tree.chain(queue).queues[1:]:
+                if above.name in pending or not board.ruling(above.name).accepts:
+                    wanted.add(above.name)
+        return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
+
+    def _reconcile(self, queue: str) -> None:
+        try:
+            again = self._reconciling.reconcile(queue)
+        except ClusterError as exc:
+            log.warning("queue %s: %s", queue, exc)
+            again = RETRY_SECONDS
+        if again is not None:
+            when = self._store.clock.monotonic() + again
+            self._due[queue] = min(when, self._due.get(queue, when))
+
+    def _measure(self) -> None:
+        counting, members = self._parts.counting, self._store.members
+        counting.members.set(len(members))
+        unmarked = sum(
+            1 for queue in self._store.board.tree for m in members.of(queue) if m.waiting and not m.marked
+        )
+        counting.unguarded.set(unmarked)
+        absent = [q for q in members.queues() if self._is_absent(q)]
+        counting.orphans.set(sum(len(members.of(queue)) for queue in absent))
+        states: dict[str, int] = {}
+        for obj in list(self._store.queues.values()):
+            states[obj.status.state] = states.get(obj.status.state, 0) + 1
+        counting.queues.clear()
+        for state, number in states.items():
+            counting.queues.labels(state).set(number)
+
+    def _is_absent(self, queue: str) -> bool:
+        stop = self._store.board.ruling(queue).stop
+        return not queue or (stop is not None and stop.why is Why.NOT_FOUND)
+
+
+def _uids(whats: set[str]) -> list[str]:
+    """The members that changed."""
+    return [what for what in whats if what not in {STATUS, WHOLE} and not what.startswith(GROUP)]
+
+
+def _groups(whats: set[str]) -> list[tuple[str, str]]:
+    """The PodGroups that changed, by namespace and name."""
+    found = (what.removeprefix(GROUP).split("/") for what in whats if what.startswith(GROUP))
+    return [(namespace, name) for namespace, name in found]

@@ -1,0 +1,31 @@
+"""The label of namespaces that name a queue, for those that were annotated before we came.
+
+Later ones get it from the webhook on namespaces in the same request.
+"""
+
+from __future__ import annotations
+
+from cluster.objects import Namespace
+from controller.parts import Parts
+from queues import names
+from queues.membership import VOLCANO_ANNOTATION
+
+
+def mirror(parts: Parts) -> None:
+    """Have the label on just those namespaces whose annotation names a queue."""
+    for namespace in list(parts.store.namespaces.values()):
+        wanted = _names_a_queue(namespace, parts)
+        if wanted != bool(namespace.metadata.label(names.MEMBER_NAMESPACE)):
+            _write(namespace.metadata.name, wanted, parts)
+
+
+def _names_a_queue(namespace: Namespace, parts: Parts) -> bool:
+    exempt = namespace.metadata.name in parts.store.rules.exempt_namespaces
+    return bool(namespace.metadata.annotation(VOLCANO_ANNOTATION)) and not exempt
+
+
+def _write(name: str, wanted: bool, parts: Parts) -> None:
+    body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
+    parts.writers.submit(
+        ("mirror", name), lambda: parts.client.patch(f"/api/v1/namespaces/{name}", body), rank=(2,)
+    )

@@ -1,0 +1,81 @@
+"""Pods that were refused victims, back into the scheduler's hands after a resume.
+
+A pod that found no room while its queue was stopped was refused its victims by preempt. kube-scheduler
+then waits for room, and for nothing else: no change of the pod itself brings it back, only an assigned
+pod that goes (seen; else it is tried again after five minutes). So after the resume one goes: a pod of our
+own, of no use, on a node that does not exist, made and deleted at once.
+
+It is asked for whenever a queue that has come to schedule holds a pod that is waiting for a reason not
+ours; once a queue and resume.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from cluster.members import Member
+from controller.parts import Parts
+from controller.releasing import refused_by_us
+
+PREFIX = "sluice-nudge-"
+
+
+class Nudging:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts, *, namespace: str) -> None:
+        self._parts = parts
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        #: The revision of a queue for which the scheduler was nudged.
+        self._nudged: dict[str, str] = {}
+
+    def consider(self, queue: str, members: Iterable[Member]) -> None:
+        """Nudge if this queue schedules and one of these members was left without room."""
+        ruling = self._parts.store.board.ruling(queue)
+        if not ruling.schedules:
+            self._nudged.pop(queue, None)
+            return
+        if self._nudged.get(queue) == ruling.revision or not any(map(_without_room, members)):
+            return
+        self._nudged[queue] = ruling.revision
+        if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,)):
+            self._nudged.pop(queue)  # one is under way, but it may have gone before
+
+    def _nudge(self) -> None:
+        name = f"{PREFIX}{secrets.token_hex(4)}"
+        self._parts.client.create(self._path, _body(name))
+        self._parts.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
+
+
+def _without_room(member: Member) -> bool:
+    return member.bindable and bool(member.condition) and not refused_by_us(member)
+
+
+def _body(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "sluice"}},
+        "spec": {
+            "nodeName": "sluice-no-such-node",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "none",
+                    "image": "none",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,56 @@
+"""What every part of the controller works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from cluster.client import Client
+from cluster.counting import Counting
+from cluster.events import Recorder, Subject
+from cluster.members import Member
+from cluster.objects import QueueObject
+from cluster.presence import Others
+from cluster.store import Store
+from cluster.workloads import Workload
+from cluster.writing import Writers
+
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+QUEUE_VERSION = "scheduling.volcano.sh/v1beta1"
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The store to read, the client and the writers to write, the recorder to tell."""
+
+    store: Store
+    client: Client
+    writers: Writers
+    guard_writers: Writers
+    recorder: Recorder
+    others: Others
+    leading: Callable[[], bool]
+    namespace: str
+    counting: Counting
+
+
+def queue_subject(obj: QueueObject) -> Subject:
+    return Subject(api_version=QUEUE_VERSION, kind="Queue", name=obj.metadata.name, uid=obj.metadata.uid)
+
+
+def pod_subject(member: Member) -> Subject:
+    return Subject(api_version="v1", kind="Pod", name=member.name, namespace=member.namespace, uid=member.uid)
+
+
+def workload_subject(work: Workload) -> Subject:
+    return Subject(
+        api_version=work.kind.api_version,
+        kind=work.kind.kind,
+        name=work.name,
+        namespace=work.namespace,
+        uid=work.uid,
+    )
+
+
+def pod_path(member: Member) -> str:
+    return f"/api/v1/namespaces/{member.namespace}/pods/{member.name}"

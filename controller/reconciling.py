@@ -1,0 +1,290 @@
+"""One queue's status, derived and written.
+
+Invariants
+- What is written follows from the object, the board and the members alone; nothing is remembered
+  that a restart would miss.
+- Conditions, state and history are written at once; counts alone at most once in `COUNT_SECONDS` a
+  queue; what does not differ is not written.
+- The past is refused: while the store holds an older object than the one last written, the
+  queue waits for its event.
+- `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
+  stored already is believed of nobody, for status is written by hand too.
+- An event is recorded only after the write that it tells of succeeded.
+- Writes are sent by the writers' threads, at most one a queue at a time; what came of them is taken in
+  by `collect`, in the controller's thread like everything else here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.client import decode
+from cluster.objects import Condition, Metadata, QueueObject
+from cluster.podgroups import is_live
+from cluster.workloads import Workload
+from controller.acknowledging import Acknowledging
+from controller.closing import Close, Closing
+from controller.parts import QUEUES, Parts, queue_subject
+from controller.rivals import Rivals
+from controller.status import Counted, Known, differing, present, urgent, wanted
+from controller.timing import undo_if_past
+from queues.changes import added, told
+from queues.conditions import ACTIVE
+from queues.states import State
+from queues.verdict import Verdict
+
+COUNT_SECONDS = 1.0
+#: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
+ACKNOWLEDGE_SECONDS = 0.02
+EMPTY_SECONDS = 0.5
+#: The account of events on queues for what they did not do themselves.
+INHERITED = "inherited by queues"
+
+log = logging.getLogger(__name__)
+
+
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """A stop that is not acknowledged: which, in boards from which version on, heard of when."""
+
+    revision: str
+    seen: int
+    at: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a write: the object before and after it, or neither if it failed."""
+
+    queue: str
+    before: QueueObject | None = None
+    after: QueueObject | None = None
+
+
+class Reconciling:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts, *, acknowledging: Acknowledging, written: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._tell_written = written
+        self._under_way: set[str] = set()
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._acknowledging = acknowledging
+        self._rivals = Rivals(parts)
+        self._closing = Closing(parts, changed=written)
+        self._uids: dict[str, str] = {}
+        #: The state that we wrote last, by UID.
+        self._states: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        self._counted_at: dict[str, float] = {}
+        #: Stops not acknowledged yet.
+        self.pending: dict[str, Pending] = {}
+        #: The revision of the stop that was acknowledged last, by queue.
+        self._acknowledged: dict[str, str] = {}
+
+    def reconcile(self, queue: str) -> float | None:
+        """Derive and write; the seconds after which another look is wanted, if one is."""
+        obj = self._parts.store.queues.get(queue)
+        if obj is None:
+            self._forget(queue)
+            return None
+        self._uids[queue] = obj.metadata.uid
+        if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
+            return None
+        undo_if_past(obj, parts=self._parts)
+        verdict, again = self._verdict(obj)
+        acknowledged = verdict.schedules or self._is_acknowledged(queue)
+        if verdict.schedules:
+            self._forget_stop(queue)
+        seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
+        checked = verdict.accepts or self._is_checked(queue)
+        if not (acknowledged and seen and checked):
+            again = ACKNOWLEDGE_SECONDS
+        status = wanted(
+            obj,
+            verdict,
+            self._counted(queue),
+            known=Known(stop=acknowledged, seen=seen, below=checked),
+            now=self._parts.store.clock.now(),
+            kept_by=self._kept_by(verdict),
+        )
+        difference = differing(status, present(obj.status))
+        if urgent(difference) and (held := self._rivals.hold(obj, status)):
+            return min(held, again) if again else held
+        return self._write(obj, difference, again)
+
+    def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
+        store, queue = self._parts.store, obj.metadata.name
+        live = store.live_members(queue) > 0
+        verdict = store.board.verdict(queue, live=live)
+        if verdict.state is not State.CLOSED:
+            self._closing.forget(obj.metadata.uid)
+            return verdict, None
+        close = self._close(obj)
+        empty = self._closing.is_empty(close)
+        if empty:
+            return verdict, None
+        if self._acknowledging.nothing_comes(queue):
+            if self._acknowledging.seen_by_all(store.board.seen):
+                self._closing.want(close)
+            if empty is None and self._is_said_to_be_closed(obj):
+                return verdict, EMPTY_SECONDS
+        return store.board.verdict(queue, live=True), EMPTY_SECONDS
+
+    def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
+        """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""
+        return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
+
+    def _close(self, obj: QueueObject) -> Close:
+        queue, board = obj.metadata.name, self._parts.store.board
+        below = board.tree.below(queue)
+        return Close(queue, obj.metadata.uid, board.ruling(queue).revision, below)
+
+    def _is_checked(self, queue: str) -> bool:
+        """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
+        store = self._parts.store
+        held = [store.queues.get(name) for name in store.board.tree.below(queue)]
+        closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
+        return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
+
+    def _is_acknowledged(self, queue: str) -> bool:
+        store = self._parts.store
+        board, now = store.board, store.clock.monotonic()
+        revision = board.ruling(queue).revision
+        if self._acknowledged.get(queue) == revision:
+            return True
+        stop = self.pending.get(queue)
+        if stop is None or stop.revision != revision:
+            stop = self.pending[queue] = Pending(revision, board.seen, now)
+        if not self._acknowledging.holds(queue, since=stop.seen):
+            return False
+        self.pending.pop(queue)
+        self._acknowledged[queue] = revision
+        self._parts.counting.acknowledgement.observe(now - stop.at)
+        return True
+
+    def _write(self, obj: QueueObject, difference: dict[str, Any], again: float | None) -> float | None:
+        if not difference:
+            return again
+        queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
+        due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
+        if not urgent(difference) and now < due:
+            return min(due - now, again) if again else due - now
+        if not self._submit(obj, difference):
+            return ACKNOWLEDGE_SECONDS
+        self._counted_at[queue] = now
+        self._under_way.add(queue)
+        return again
+
+    def _submit(self, obj: QueueObject, difference: dict[str, Any]) -> bool:
+        """Have it written; False if a former write of this queue is still under way."""
+        queue = obj.metadata.name
+        body = {"metadata": {"uid": obj.metadata.uid}, "status": difference}
+        written: list[QueueObject] = []
+
+        def write() -> None:
+            written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), QueueObject))
+
+        def done(ok: bool) -> None:
+            self._answers.put(Answer(queue, obj, written[-1]) if ok else Answer(queue))
+            self._tell_written(queue)
+
+        return self._parts.writers.submit(("status", queue), write, rank=(0,), done=done)
+
+    def ask(self) -> None:
+        """Send the questions that the looks of this round came to."""
+        self._closing.ask()
+
+    def collect(self) -> None:
+        """Take in what came of the writes and the questions."""
+        self._closing.collect()
+        while not self._answers.empty():
+            answer = self._answers.get()
+            self._under_way.discard(answer.queue)
+            if answer.before is not None and answer.after is not None:
+                self._written[answer.queue] = answer.after.metadata.version
+                self._states[answer.after.metadata.uid] = answer.after.status.state
+                self._rivals.wrote(answer.after)
+                self._said(answer.before, answer.after)
+
+    def _said(self, before: QueueObject, after: QueueObject) -> None:
+        subject = queue_subject(after)
+        # What an ancestor does to a thousand queues below it is no reason for a thousand events.
+        own_doing = before.status.observed_generation != after.status.observed_generation
+        budget = "" if own_doing else INHERITED
+        for line in added(before.status.changes or (), after.status.changes or ()):
+            self._parts.recorder.record(subject, reason="QueueChanged", message=told(line), again_after=0.0)
+        if before.status.state != after.status.state:
+            self._parts.recorder.record(
+                subject,
+                reason=f"Queue{after.status.state}",
+                message=f"the queue is {after.status.state}, it was {before.status.state or 'new'}",
+                again_after=0.0,
+                budget=budget,
+            )
+        active = after.status.condition(ACTIVE)
+        if active and _status(active) != _status(before.status.condition(ACTIVE)):
+            self._parts.recorder.record(
+                subject,
+                reason=f"Active{active.status}",
+                message=active.message,
+                again_after=0.0,
+                budget=budget,
+            )
+
+    def _counted(self, queue: str) -> Counted:
+        store = self._parts.store
+        groups = store.podgroups.counts(queue).by_phase()
+        return Counted(pods=store.members.counts(queue), groups=groups)
+
+    def _kept_by(self, verdict: Verdict) -> str:
+        if verdict.refusal is None or verdict.state is State.CLOSED:
+            return ""
+        store = self._parts.store
+        for queue in sorted(store.board.tree.below(verdict.queue)):
+            name = self._keeper(queue)
+            if name:
+                others = " and others" if store.live_in(queue) > 1 else ""
+                return f"kept from Closed by {name}{others} of queue {queue}"
+        return "what was admitted before may still come"
+
+    def _keeper(self, queue: str) -> str:
+        """A live member, the first that is found: rather what its user made than what that made."""
+        store = self._parts.store
+        work = next((one for one in store.workloads.live_in(queue) if not self._is_part(one)), None)
+        if work is not None:
+            return str(work)
+        group = next((one for one in store.podgroups.of(queue) if is_live(one)), None)
+        if group is not None:
+            return f"podgroup {_name(group.metadata)}"
+        pod = next((one for one in store.members.of(queue) if one.live), None)
+        return f"pod {pod.namespace}/{pod.name}" if pod else ""
+
+    def _is_part(self, work: Workload) -> bool:
+        """Whether another workload made it, and is the one to name."""
+        top = self._parts.store.workloads.top_of(work.uid, namespace=work.namespace)
+        return top is not None and top.uid != work.uid
+
+    def _forget(self, queue: str) -> None:
+        self._forget_stop(queue)
+        self._rivals.forget(queue)
+        uid = self._uids.pop(queue, "")
+        self._closing.forget(uid)
+        self._states.pop(uid, None)
+        for memory in (self._written, self._counted_at):
+            memory.pop(queue, None)
+
+    def _forget_stop(self, queue: str) -> None:
+        self.pending.pop(queue, None)
+        self._acknowledged.pop(queue, None)
+
+
+def _name(meta: Metadata) -> str:
+    return f"{meta.namespace}/{meta.name}"
+
+
+def _status(condition: Condition | None) -> str:
+    return condition.status if condition else ""

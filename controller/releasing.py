@@ -1,0 +1,154 @@
+"""Parked pods back into the scheduler's hands, as soon as their queue schedules.
+
+| the pod                                     | what is written                              |
+|---------------------------------------------|----------------------------------------------|
+| our gate is on it                           | the gate is taken off                        |
+| filter refused it (its condition says so)   | annotation `sluice.dev/woken`: it is retried |
+| its PodGroup has come                       | its queue, and the gate off if that schedules |
+
+By priority, then age; as fast as the writers' threads are answered. Each write asks the board again
+at the moment it is sent, so that a stop in the middle of a resume stops the resume. Nothing is
+remembered that matters: what is parked is read off the pods, so a crash leaves nobody behind.
+
+Without the annotation kube-scheduler would retry a pod that an extender refused when some other pod
+or node changes, or after five minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from queue import SimpleQueue
+from typing import Any
+
+from cluster.client import STRATEGIC
+from cluster.members import Member
+from controller.parts import Parts, pod_path
+from queues import names
+from queues.board import Ruling
+from queues.membership import label_value
+
+
+class Releasing:
+    """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: Queues with a write that failed; filled by the writers' threads too.
+        self._failed: SimpleQueue[str] = SimpleQueue()
+        #: Since which revision all members of a queue have been looked at.
+        self._begun: dict[str, str] = {}
+        #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
+        self._sent: dict[str, int] = {}
+
+    def release(self, queue: str, members: Iterable[Member], *, waking: bool) -> int:
+        """Let go whom of these members the queue's stop had parked.
+
+        Returns how many were left because `waking` is not allowed yet.
+        """
+        ruling = self._parts.store.board.ruling(queue)
+        if not ruling.schedules:
+            return 0
+        if self._begun.get(queue) != ruling.revision:
+            # Whoever is heard of first after a resume is not let go first: all are, in their order.
+            self._begun[queue] = ruling.revision
+            members = self._parts.store.members.of(queue)
+        # In order from the first on: the writers begin while the rest is still being asked for.
+        return sum(self._release(member, ruling, waking=waking) for member in sorted(members, key=_rank))
+
+    def answer(self, members: Iterable[Member]) -> None:
+        """Write down the queue of pods whose PodGroup was not there when they came."""
+        for member in members:
+            queue = self._parts.store.queue_of_group(member.namespace, member.group)
+            if queue is not None:
+                self._send(member, "answer", self._answering(member, queue))
+
+    def take_failed(self) -> set[str]:
+        """The queues with a write that failed or was not taken; asking empties it."""
+        failed = set()
+        while not self._failed.empty():
+            failed.add(self._failed.get())
+        return failed
+
+    def forget(self, uid: str) -> None:
+        self._sent.pop(uid, None)
+
+    def forget_queues(self) -> None:
+        """What is remembered of queues without members."""
+        present = set(self._parts.store.members.queues())
+        for queue in self._begun.keys() - present:
+            self._begun.pop(queue, None)
+
+    def _release(self, member: Member, ruling: Ruling, *, waking: bool) -> bool:
+        if not member.waiting or member.leaving:
+            return False
+        if member.gated:
+            self._send(member, "ungate", self._ungating(member))
+        elif refused_by_us(member) and member.woken != ruling.revision:
+            if not waking:
+                return True
+            self._send(member, "wake", self._waking(member, ruling.revision))
+        return False
+
+    def _send(self, member: Member, what: str, write: Callable[[], object]) -> None:
+        if self._sent.get(member.uid) == member.version:
+            return
+        self._sent[member.uid] = member.version
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._sent.pop(member.uid, None)
+                self._failed.put(member.queue)
+
+        if not self._parts.writers.submit((what, member.uid), write, rank=(1, *_rank(member)), done=done):
+            self._sent.pop(member.uid, None)  # a former write of it is still under way
+            self._failed.put(member.queue)
+
+    def _ungating(self, member: Member) -> Callable[[], object]:
+        body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
+        return self._if_scheduling(
+            member, lambda: self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+        )
+
+    def _waking(self, member: Member, revision: str) -> Callable[[], object]:
+        body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: revision}}}
+        return self._if_scheduling(member, lambda: self._parts.client.patch(pod_path(member), body))
+
+    def _answering(self, member: Member, queue: str) -> Callable[[], object]:
+        def write() -> object:
+            body: dict[str, Any] = {
+                "metadata": {
+                    "uid": member.uid,
+                    "annotations": {names.QUEUE: queue},
+                    "labels": {names.QUEUE: label_value(queue)},
+                }
+            }
+            if self._parts.store.board.ruling(queue).schedules:
+                body["spec"] = {"schedulingGates": [_DELETE_GATE]}
+            return self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+
+        return write
+
+    def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], object]:
+        def guarded() -> object:
+            if not self._parts.store.board.ruling(member.queue).schedules:
+                self._sent.pop(member.uid, None)
+                return None
+            return write()
+
+        return guarded
+
+
+def _rank(member: Member) -> tuple[int, datetime]:
+    """By priority, then age."""
+    return -member.priority, member.created
+
+
+_DELETE_GATE = {"name": names.GATE, "$patch": "delete"}
+
+
+def refused_by_us(member: Member) -> bool:
+    """Whether what keeps it from a node, as its own condition says, is a text of filter."""
+    if not member.bindable or not member.condition:
+        return False
+    return f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.group}" ' in member.condition

@@ -1,0 +1,40 @@
+"""What a stopped queue had reserved is free for others.
+
+A pod that kube-scheduler made room for is nominated to a node, and while it waits for its victims to go no
+pod of lower priority is placed in that room. Once its queue is stopped it may never come: so its nomination
+is taken off, and kube-scheduler gives the room to whoever fits.
+
+(An Inqueue PodGroup, Volcano's reservation, goes back to Pending: `queues.phases`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cluster.members import Member
+from controller.parts import Parts, pod_path
+
+
+class Reserving:
+    """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def cancel(self, queue: str, members: Iterable[Member]) -> None:
+        """Take off the nominations of these members if their queue does not schedule."""
+        if self._parts.store.board.ruling(queue).schedules:
+            return
+        for member in members:
+            if member.nominated and member.waiting and not member.leaving:
+                self._cancel(member)
+
+    def _cancel(self, member: Member) -> None:
+        body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
+
+        def write() -> object:
+            if self._parts.store.board.ruling(member.queue).schedules:
+                return None
+            return self._parts.client.patch(f"{pod_path(member)}/status", body)
+
+        self._parts.writers.submit(("nomination", member.uid), write, rank=(1, -member.priority))

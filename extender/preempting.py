@@ -1,0 +1,22 @@
+"""Whom a pod may push aside: those that kube-scheduler chose, or nobody.
+
+A pod whose queue does not schedule gets no victims. Without this it would evict others for
+nothing, since nodes without room never reach filter.
+"""
+
+from __future__ import annotations
+
+from cluster.store import Store
+from extender.wire import PreemptArgs, PreemptResult
+
+
+def preempted(args: PreemptArgs, *, store: Store) -> PreemptResult:
+    """The answer to one preempt call; before the first sync nobody is evicted."""
+    if not store.synced:
+        return PreemptResult({})
+    membership = store.judge(args.Pod)
+    if membership is None:
+        return PreemptResult(args.victims())
+    if membership.queue is None or not store.board.ruling(membership.queue).schedules:
+        return PreemptResult({})
+    return PreemptResult(args.victims())

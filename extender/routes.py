@@ -1,0 +1,38 @@
+"""`POST /extender/filter` and `POST /extender/preempt`.
+
+`/extender/prioritize` has its place here and comes with the scheduling policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cluster.bodies import read
+from cluster.exceptions import Unreadable
+from cluster.store import Store
+from extender.filtering import filtered
+from extender.preempting import preempted
+from extender.wire import encode, filter_decoder, preempt_decoder
+
+#: From the bytes of a request to the bytes of its answer. Raises `cluster.exceptions.Unreadable`.
+Handler = Callable[[bytes], bytes]
+
+
+def handlers(store: Store) -> Mapping[str, Handler]:
+    """Each path and what answers it, from `store`."""
+
+    def filter_(body: bytes) -> bytes:
+        args = read(body, filter_decoder)
+        if args.NodeNames is None:
+            raise Unreadable(
+                "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
+            )
+        return encode(filtered(args, store=store))
+
+    def preempt(body: bytes) -> bytes:
+        args = read(body, preempt_decoder)
+        if args.NodeNameToMetaVictims is None and args.NodeNameToVictims is None:
+            raise Unreadable("NodeNameToMetaVictims: missing or null")
+        return encode(preempted(args, store=store))
+
+    return {"/extender/filter": filter_, "/extender/preempt": preempt}

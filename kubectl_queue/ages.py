@@ -1,0 +1,54 @@
+"""Times and how long ago, as kubectl writes it (k8s.io/apimachinery/pkg/util/duration.HumanDuration)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def age(created: str, *, now: datetime) -> str:
+    """The age of an object that was created at `created` (RFC 3339)."""
+    try:
+        since = now - datetime.fromisoformat(created)
+    except (ValueError, TypeError):
+        return "<unknown>"
+    return human(since.total_seconds())
+
+
+def moment(at: datetime, *, now: datetime) -> str:
+    """When something is to come, and how long that is; past it is due: somebody has yet to do it.
+
+    One without a zone is UTC.
+    """
+    there = at if at.tzinfo else at.replace(tzinfo=UTC)
+    left = (there - now).total_seconds()
+    return f"{written(there)} ({f'in {human(left)}' if left > 0 else 'due'})"
+
+
+def written(at: datetime) -> str:
+    """A time as the API server takes it: RFC 3339, UTC, whole seconds."""
+    return at.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+def human(span: float) -> str:
+    """A duration in seconds in at most two units, coarser the longer it is."""
+    seconds = int(span)
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 2 * _MINUTE:
+        return f"{max(seconds, 0)}s"
+    if seconds < 3 * _HOUR:
+        return _two(seconds, _MINUTE, "m", 1, "s", fine=10)
+    if seconds < 2 * _DAY:
+        return _two(seconds, _HOUR, "h", _MINUTE, "m", fine=8)
+    if seconds < 2 * _YEAR:
+        return _two(seconds, _DAY, "d", _HOUR, "h", fine=8)
+    return _two(seconds, _YEAR, "y", _DAY, "d", fine=8)
+
+
+def _two(seconds: int, big: int, big_unit: str, small: int, small_unit: str, *, fine: int) -> str:
+    """`big` units, and below `fine` of them the rest in `small` units."""
+    many, rest = divmod(seconds, big)
+    few = rest // small
+    return f"{many}{big_unit}" + (f"{few}{small_unit}" if many < fine and few else "")

@@ -1,0 +1,73 @@
+"""Where words go: results to stdout, all else to stderr.
+
+Promises
+- What the server or a user wrote cannot steer the terminal: control characters are shown, as `^[`.
+- A warning is printed once, however often it is given.
+- Progress is one line that is overwritten on a terminal, and elsewhere a line each time it changes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TextIO
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Console:
+    """The two streams of a command."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self._warned: set[str] = set()
+        self._progress = ""
+
+    @property
+    def unicode(self) -> bool:
+        """Whether stdout can show lines drawn in Unicode."""
+        return (getattr(self._out, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
+
+    def say(self, text: str) -> None:
+        """A result. It is out before the next thing happens."""
+        self.end_progress()
+        self._out.write(_encodable(harmless(text), self._out) + "\n")
+        self._out.flush()
+
+    def note(self, text: str) -> None:
+        self.end_progress()
+        self._err.write(_encodable(harmless(text), self._err) + "\n")
+        self._err.flush()
+
+    def warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self.note(f"Warning: {text}")
+
+    def progress(self, text: str) -> None:
+        if text == self._progress:
+            return
+        shown = _encodable(harmless(text), self._err)
+        self._err.write(f"\r{shown}\x1b[K" if self._err.isatty() else f"{shown}\n")
+        self._err.flush()
+        self._progress = text
+
+    def end_progress(self) -> None:
+        if self._progress and self._err.isatty():
+            self._err.write("\r\x1b[K")
+        self._progress = ""
+
+
+def harmless(text: str) -> str:
+    """The text with its control characters made visible; line ends and tabs stay."""
+    return _CONTROL.sub(_visible, text)
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"^{chr(code ^ 0x40)}" if code < 0x80 else "\ufffd"
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

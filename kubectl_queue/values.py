@@ -1,0 +1,92 @@
+"""What users write behind flags, read as kubectl reads it.
+
+Each function returns the value or raises ValueError with the reason alone; `flags` adds which
+flag it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)", re.ASCII)
+_QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+#: A century: what is longer is a slip, and overflows dates.
+LONGEST = timedelta(days=36525)
+
+
+#: Characters of a user's word that an error repeats.
+_SHOWN = 80
+
+
+def literal(text: str) -> str:
+    """A word of the command line as an error repeats it: quoted as Go does it, cut where it is long."""
+    cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    plain = json.dumps(cut, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in plain)
+
+
+def boolean(text: str) -> bool:
+    """As Go's strconv.ParseBool."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError("it must be true or false")
+
+
+def duration(text: str) -> timedelta:
+    """As Go writes durations (`90s`, `1h30m`), and `d` for days; a bare number is seconds."""
+    if text.isascii() and text.isdigit():
+        return _bounded(float(text))
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("it must be a number with a unit, such as 90s, 30m, 2h or 7d")
+    return _bounded(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _bounded(seconds: float) -> timedelta:
+    if seconds > LONGEST.total_seconds():
+        raise ValueError("it is longer than a century")
+    return timedelta(seconds=seconds)
+
+
+def resources(text: str) -> dict[str, str]:
+    """A resource list, `cpu=4,memory=8Gi`; each resource once."""
+    pairs = [item.partition("=") for item in text.split(",")]
+    found = {name.strip(): amount.strip() for name, _, amount in pairs}
+    if len(found) < len(pairs):
+        raise ValueError("a resource is named twice")
+    for name, amount in found.items():
+        if not name or not _QUANTITY.fullmatch(amount):
+            raise ValueError(f'"{name}={amount}" is not RESOURCE=QUANTITY, such as cpu=4,memory=8Gi')
+    return found
+
+
+def moment(text: str) -> Callable[[datetime], datetime]:
+    """A time, as a function of now, since HH:MM is the next one; without a zone it is in this machine's."""
+    try:
+        at = _time_of_day(text) or datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ValueError(
+            "it must be a time such as 18:30, 2030-01-31T18:30 or 2030-01-31T18:30:00Z"
+        ) from None
+    return (lambda now: _next(at, now=now)) if isinstance(at, time) else (lambda now: at)
+
+
+def _time_of_day(text: str) -> time | None:
+    clock = _CLOCK.fullmatch(text)
+    return time(int(clock[1]), int(clock[2])) if clock else None
+
+
+def _next(at: time, *, now: datetime) -> datetime:
+    """Worked out without a zone, so that it is 18:30 on the wall whichever clock change lies between."""
+    wall = now.astimezone().replace(tzinfo=None)
+    day = wall.date() if at > wall.time() else wall.date() + timedelta(days=1)
+    return datetime.combine(day, at).astimezone()

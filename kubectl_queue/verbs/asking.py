@@ -1,0 +1,131 @@
+"""why: the causes from an object to the queue that stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kubectl_queue import chains, targets
+from kubectl_queue.answers import Object
+from kubectl_queue.belonging import Owners, belonging
+from kubectl_queue.errors import QueueError
+from kubectl_queue.explaining import lines
+from kubectl_queue.flags import Flags
+from kubectl_queue.formats import DOCUMENTS, printed
+from kubectl_queue.objects import Objects
+from kubectl_queue.options import Output, formats
+from kubectl_queue.session import Session
+from kubectl_queue.spelling import suggested
+from kubectl_queue.subjects import subject, thing
+from kubectl_queue.tables import at
+from kubectl_queue.targets import QUEUE, Target, Type
+from kubectl_queue.verb import Verb, checked
+from queues.explanation import Explanation, Thing
+from queues.why import explain
+
+#: Owners above each other that are followed: a cycle of references ends.
+_HEIGHT = 8
+
+
+def why(session: Session, flags: Flags) -> int:
+    chosen = targets.read(flags.names)
+    placed = any(each.type.namespaced for each in chosen)
+    namespace = checked(session.namespace, see=targets.COMMAND) if placed else ""
+    asking = _Asking(session, namespace=namespace)
+    told: list[Explanation] = []
+    for target in chosen:
+        try:
+            told.append(asking.ask(target))
+        except QueueError as exc:
+            session.console.note(str(exc))
+    _print(session, told, as_list=len(chosen) > 1)
+    return 0 if len(told) == len(chosen) else 1
+
+
+def _print(session: Session, told: list[Explanation], *, as_list: bool) -> None:
+    if session.output in DOCUMENTS:
+        found: list[Any] = [msgspec.to_builtins(each) for each in told]
+        if found:
+            session.console.say(printed({"items": found} if as_list else found[0], output=session.output))
+        return
+    texts = ["\n".join(lines(each, now=session.calls.now)) for each in told]
+    if texts:
+        session.console.say("\n\n".join(texts))
+
+
+class _Asking:
+    """One command's questions."""
+
+    def __init__(self, session: Session, *, namespace: str) -> None:
+        self._session = session
+        self._objects = Objects(session.calls)
+        self._namespace = namespace
+
+    def ask(self, target: Target) -> Explanation:
+        """The explanation. Raises what the server answers where the object cannot be read."""
+        item = self._item(target)
+        owners = tuple(self._owners(item))
+        held: Owners = tuple(
+            (kind, each) for _, kind, each in owners if kind is not None and each is not None
+        )
+        found = belonging(target.type, item, owners=held, objects=self._objects)
+        first = item if target.type is QUEUE else None
+        queue = found.queue if found else None
+        queues = chains.read(self._session.api, queue, first=first) if queue else None
+        told = subject(target.type, item, owners=tuple(each for each, _, _ in owners))
+        return explain(told, found, queues=queues)
+
+    def _item(self, target: Target) -> Object:
+        if target.type is not QUEUE:
+            return self._objects.get(target.type, target.name, namespace=self._namespace)
+        with suggested(self._session.api, target.name):
+            return self._session.api.get(target.name)
+
+    def _owners(self, item: Object) -> Iterator[tuple[Thing, Type | None, Object | None]]:
+        """Each owner, nearest first, with its object where that can be read."""
+        place = str(at(item, "metadata.namespace") or "")
+        for _ in range(_HEIGHT):
+            owner = _controller(item)
+            if not owner:
+                return
+            kind = targets.of_owner(str(owner.get("kind")), str(owner.get("apiVersion")))
+            named = str(owner.get("name"))
+            found = self._objects.find(kind, named, namespace=place) if kind else None
+            if found is not None and at(found, "metadata.uid") != owner.get("uid"):
+                found = None  # another one of its name
+            yield (
+                thing(kind, found) if kind and found else Thing(str(owner.get("kind")), named, place),
+                kind,
+                found,
+            )
+            if found is None:
+                return
+            item = found
+
+
+def _controller(item: Object) -> Object:
+    listed = at(item, "metadata.ownerReferences") or ()
+    return next((each for each in listed if each.get("controller")), {})
+
+
+VERBS = (
+    Verb(
+        name="why",
+        usage="TYPE/NAME... | QUEUE...",
+        long=(
+            "Say why an object waits: its owners, the queue that it is in and by which rule, the chain of "
+            "queues above that, who stops it, since when and why, and what lets it go. TYPE is pod, "
+            "podgroup, queue or a kind of workload, spelt as for kubectl; a name alone is a queue's. Of a "
+            "pod whose queue does not stop it, it says what else does, as far as that is known."
+        ),
+        examples=(
+            "kubectl queue why pod/train-0 -n research",
+            "kubectl queue why deploy web",
+            "kubectl queue why research -o yaml",
+        ),
+        flags=(formats(Output.JSON, Output.YAML),),
+        run=why,
+    ),
+)

@@ -1,0 +1,203 @@
+"""open, close, suspend, resume: read, decide, patch; again where someone else was faster.
+
+Promises
+- A patch carries the resourceVersion that was decided on; after a conflict the queue is read and
+  the decision made anew, so that nobody's edit is lost.
+- Queues are done one by one, and one that fails keeps no other from being done.
+- With --wait all are patched first and waited for after, within one time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+from kubectl_queue.answers import Object
+from kubectl_queue.deciding import Decision, Wish, afterthoughts, decide, released
+from kubectl_queue.errors import ConflictError, QueueError, UsageError
+from kubectl_queue.flags import Flags
+from kubectl_queue.options import COMMAND, DryRun
+from kubectl_queue.patching import patched
+from kubectl_queue.reading import Snapshot, status, take
+from kubectl_queue.reporting import Reporter
+from kubectl_queue.session import Session
+from kubectl_queue.spelling import suggested
+from kubectl_queue.values import LONGEST
+from kubectl_queue.verb import selected
+from kubectl_queue.waiting import Clock, counted, expected, wait
+from queues.editing import action_refusal
+from queues.queue import ROOT
+from queues.states import Action, State
+
+_ATTEMPTS = 5
+#: The value of --wait that waits for the end of a close.
+CLOSED = "closed"
+
+
+def change(action: Action, session: Session, flags: Flags) -> int:
+    """Do the action to every queue chosen; 1 if one of them failed."""
+    command = f"{COMMAND} {action.name.lower()}"
+    chosen = selected(flags, command=command)
+    if flags.has("for") and flags.has("until"):
+        raise UsageError("--for and --until exclude each other", see=command)
+    snapshot = take(session.api, chosen)
+    reason = flags.text("reason") if flags.has("reason") else None
+    wish = Wish(action=action, reason=reason, resume_at=_resume_at(flags, now=snapshot.now, command=command))
+    changing = Changing(session, wish=wish, snapshot=snapshot)
+    failed = changing.all(chosen or _all(session, flags, snapshot))
+    if flags.text("wait") != "false":
+        failed += changing.wait(Clock(flags.span("timeout")), state=_state(flags))
+    changing.reporter.finish()
+    return 1 if failed else 0
+
+
+def _all(session: Session, flags: Flags, snapshot: Snapshot) -> Sequence[str]:
+    """What --all or --selector chooses."""
+    selector = flags.text("selector")
+    items = session.api.list(selector=selector).items if selector else snapshot.items.values()
+    found = [item["metadata"]["name"] for item in items if item["metadata"]["name"] != ROOT or selector]
+    if not found:
+        session.console.note("No resources found")
+    return found
+
+
+def _state(flags: Flags) -> State | None:
+    return State.CLOSED if flags.text("wait") == CLOSED else None
+
+
+def _resume_at(flags: Flags, *, now: datetime, command: str) -> datetime | None:
+    """By the API server's clock, which decides when it is over."""
+    at = _asked(flags, now=now)
+    if at is not None and at <= now:
+        raise UsageError(f"the time to resume, {at.isoformat()}, is not in the future", see=command)
+    if at is not None and at - now > LONGEST:
+        raise UsageError(f"the time to resume, {at.isoformat()}, is more than a century away", see=command)
+    return at
+
+
+def _asked(flags: Flags, *, now: datetime) -> datetime | None:
+    span = flags.span("for")
+    if span is not None:
+        return now + span
+    read: Callable[[datetime], datetime] | None = flags.value("until")
+    return read(now) if read else None
+
+
+class Changing:
+    """One action on some queues."""
+
+    def __init__(self, session: Session, *, wish: Wish, snapshot: Snapshot) -> None:
+        self._session = session
+        self._api = session.api
+        self._wish = wish
+        self._snapshot = snapshot
+        self._dry_run = session.dry_run
+        self.reporter = Reporter(session, dry_run=self._dry_run)
+        self._done: list[str] = []
+        #: What was decided on, by queue.
+        self._before: dict[str, Snapshot] = {}
+
+    def all(self, names: Sequence[str]) -> int:
+        """Change each; how many failed, which has been said."""
+        return sum(not self._tried(partial(self._one, name)) for name in names)
+
+    def wait(self, clock: Clock, *, state: State | None) -> int:
+        """Wait for each that was changed or needed no change; how many failed."""
+        if self._dry_run is not DryRun.NONE:
+            return 0
+        return sum(not self._tried(partial(self._wait, name, clock, state)) for name in self._done)
+
+    def _tried(self, act: Callable[[], None]) -> bool:
+        try:
+            act()
+        except QueueError as exc:
+            self._session.console.note(str(exc))
+            return False
+        return True
+
+    def _one(self, name: str) -> None:
+        refused = action_refusal(name, self._wish.action)
+        if refused:
+            raise QueueError(refused)
+        said = self._edited(name)
+        self.reporter.say(name, said)
+        self.reporter.keep(self._snapshot.items[name])
+        self._done.append(name)
+        before = self._before.get(name, self._snapshot)
+        for text in (
+            *afterthoughts(self._wish, name=name, snapshot=self._snapshot),
+            *released(self._wish, name=name, before=before, after=self._snapshot),
+        ):
+            self._session.console.warn(text)
+
+    def _edited(self, name: str) -> str:
+        """Read, decide and patch until nobody comes between; what was done, in a word."""
+        for attempt in range(_ATTEMPTS):
+            decision = self._decision(name)
+            if not decision.edit:
+                break
+            try:
+                self._patch(name, decision)
+                self._say_again(name)
+                break
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self._read(name)
+        return decision.said
+
+    def _say_again(self, name: str) -> None:
+        """Set a reason or time once more that reads like that of the stop before: admission clears that."""
+        decision = self._decision(name)
+        if decision.edit and self._dry_run is DryRun.NONE:
+            self._patch(name, decision)
+
+    def _decision(self, name: str) -> Decision:
+        item = self._snapshot.items.get(name) or self._first(name)
+        return decide(self._wish, item=item, snapshot=self._snapshot)
+
+    def _first(self, name: str) -> Object:
+        with suggested(self._api, name):
+            return self._read(name)
+
+    def _patch(self, name: str, decision: Decision) -> None:
+        self._before[name] = self._snapshot
+        item = self._snapshot.items[name]
+        patch = {"spec": decision.edit}
+        if self._dry_run is DryRun.CLIENT:
+            self._keep(patched(item, patch))
+            return
+        guard = {"resourceVersion": item["metadata"]["resourceVersion"]}
+        self._keep(self._api.patch(name, {"metadata": guard, **patch}, dry_run=self._dry_run))
+
+    def _read(self, name: str) -> Object:
+        return self._keep(self._api.get(name))
+
+    def _keep(self, item: Object) -> Object:
+        self._snapshot = self._snapshot.with_item(item, now=self._api.now)
+        return item
+
+    def _wait(self, name: str, clock: Clock, state: State | None) -> None:
+        goal = expected(self._wish.action, self._snapshot.board.verdict(name, live=True), state=state)
+        found = wait(
+            goal,
+            items=self._with_those_below(name),
+            read=partial(self._reread, name),
+            say=self._session.console.progress,
+            clock=clock,
+        )
+        self.reporter.keep(found[0])
+        self.reporter.say(name, f"acknowledged: {status(found[0]).get('state')}, {counted(found, goal=goal)}")
+
+    def _reread(self, name: str) -> Sequence[Object]:
+        """The queue and those below it: their members are its own, and keep it from being Closed."""
+        if not self._snapshot.complete or not self._snapshot.tree.children(name):
+            return [self._read(name)]
+        self._snapshot = take(self._api, (name,))
+        return self._with_those_below(name)
+
+    def _with_those_below(self, name: str) -> Sequence[Object]:
+        items = self._snapshot.items
+        below = sorted(self._snapshot.tree.below(name) - {name})
+        return [items.get(name) or self._read(name), *(items[other] for other in below if other in items)]

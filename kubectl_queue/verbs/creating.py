@@ -1,0 +1,107 @@
+"""create: a queue from flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubectl_queue import values
+from kubectl_queue.answers import Object
+from kubectl_queue.api import API_VERSION, KIND
+from kubectl_queue.errors import UsageError
+from kubectl_queue.flags import Flag, Flags, choice, number, switch
+from kubectl_queue.options import DRY_RUN, OUTPUT, TIMEOUT, DryRun
+from kubectl_queue.reading import status, take
+from kubectl_queue.reporting import Reporter
+from kubectl_queue.session import Session
+from kubectl_queue.verb import Verb, names
+from kubectl_queue.waiting import Clock, expected, wait
+from queues.states import Action, Desired, StopPolicy
+
+_COMMAND = "kubectl queue create"
+
+
+def _resources(name: str, help: str) -> Flag:
+    return Flag(name=name, help=help, default=None, read=values.resources, value="cpu=4,memory=8Gi")
+
+
+#: Flags that set one field of `spec`, by the field's name.
+_FIELDS: Mapping[str, Flag] = {
+    "parent": Flag(name="parent", value="NAME", help="The queue above it; root if not given."),
+    "weight": number("weight", "Share of the cluster beside its siblings, 1 if not given."),
+    "priority": number("priority", "Higher goes first."),
+    "state": choice("state", "The desired state, Open if not given.", among=[word.value for word in Desired]),
+    "stopPolicy": choice("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
+    "reason": Flag(name="reason", help="Why it is stopped from the start."),
+    "reclaimable": switch("reclaimable", "Whether others may take back what it uses above its share."),
+    "capability": _resources("capability", "What the queue and those below it may use at most."),
+    "deserved": _resources("deserved", "What it may count on."),
+    "guarantee": _resources("guarantee", "What is kept free for it."),
+    "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help="The scheduling policy to follow."),
+    "dequeueStrategy": choice(
+        "dequeue-strategy", "What happens behind a job that does not fit.", among=["traverse", "fifo"]
+    ),
+    "type": Flag(name="type", help="Free text to sort queues by."),
+}
+
+
+def create(session: Session, flags: Flags) -> int:
+    given = names(flags.names, command=_COMMAND)
+    if len(given) != 1:
+        raise UsageError(f"exactly one NAME is required, got {len(given)}", see=_COMMAND)
+    name, dry_run = given[0], session.dry_run
+    item: Object = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec(flags)}
+    if dry_run is not DryRun.CLIENT:
+        item = session.api.create(item, dry_run=dry_run)
+    reporter = Reporter(session, dry_run=dry_run)
+    reporter.say(name, "created")
+    if flags.on("wait") and dry_run is DryRun.NONE:
+        item = _taken_up(session, item, clock=Clock(flags.span("timeout")))
+        reporter.say(name, f"acknowledged: {status(item).get('state')}")
+    reporter.keep(item)
+    reporter.finish()
+    return 0
+
+
+def _taken_up(session: Session, item: Object, *, clock: Clock) -> Object:
+    """The queue once the controller has written what it makes of it."""
+    name = item["metadata"]["name"]
+    snapshot = take(session.api, (name,))
+    goal = expected(Action.OPEN, snapshot.board.verdict(name, live=True))
+    found = wait(
+        goal,
+        items=[item],
+        read=lambda: [session.api.get(name)],
+        say=session.console.progress,
+        clock=clock,
+    )
+    return found[0]
+
+
+def spec(flags: Flags) -> dict[str, Any]:
+    """The fields that were given, and no others: defaults are the server's."""
+    found = {field: flags.value(flag.name) for field, flag in _FIELDS.items() if flags.has(flag.name)}
+    if "guarantee" in found:
+        found["guarantee"] = {"resource": found["guarantee"]}
+    return found
+
+
+VERBS = (
+    Verb(
+        name="create",
+        usage="NAME",
+        long="Make a queue. What is not given is left to the server's defaults.",
+        examples=(
+            "kubectl queue create research --weight 4 --capability cpu=64,memory=256Gi",
+            "kubectl queue create team-a --parent research --reclaimable=false",
+        ),
+        flags=(
+            *_FIELDS.values(),
+            switch("wait", "Wait until the controller has taken it up."),
+            TIMEOUT,
+            DRY_RUN,
+            OUTPUT,
+        ),
+        run=create,
+    ),
+)

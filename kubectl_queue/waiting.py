@@ -1,0 +1,139 @@
+"""Waiting until the controller has acknowledged an edit, or a queue is Closed.
+
+Promises
+- Acknowledged is: `status.observedGeneration` has reached the generation, and the condition that
+  the action is about has the wanted status for that generation too.
+- A server that cannot be reached meanwhile is asked again until the time is up.
+- What is waited for is said while waiting, with the members that are left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kubectl_queue.answers import Object
+from kubectl_queue.errors import UnreachableError, WaitTimeout
+from kubectl_queue.reading import generation, observed, status
+from queues.conditions import ACCEPTING, ACTIVE
+from queues.states import Action, State
+from queues.verdict import Verdict
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What to wait for. `state`: besides the condition, the state that has to be written."""
+
+    condition: str
+    wanted: bool
+    state: State | None = None
+
+    @property
+    def closing(self) -> bool:
+        return self.condition == ACCEPTING and not self.wanted
+
+    def missing(self, item: Object, *, since: int) -> str:
+        """What is still missing for the generation `since` or a later one; nothing once it is there."""
+        if int(status(item).get("observedGeneration") or 0) < since:
+            return "not acknowledged yet"
+        condition = find(item, self.condition)
+        seen = int(condition.get("observedGeneration") or 0)
+        if seen < since or condition.get("status") != str(self.wanted):
+            return f"{self.condition} is not {self.wanted} yet"
+        if self.state is not None and status(item).get("state") != self.state:
+            return f"not {self.state} yet"
+        return ""
+
+
+def expected(action: Action, verdict: Verdict, *, state: State | None = None) -> Goal:
+    """What the controller has to write after the action, where the rules say `verdict` of the queue."""
+    if action in {Action.OPEN, Action.CLOSE}:
+        return Goal(condition=ACCEPTING, wanted=verdict.accepts, state=state)
+    return Goal(condition=ACTIVE, wanted=verdict.schedules, state=state)
+
+
+def find(item: Object, kind: str) -> Mapping[str, Any]:
+    """The condition of a type; empty where there is none."""
+    return next((found for found in status(item).get("conditions") or () if found.get("type") == kind), {})
+
+
+def counted(items: Iterable[Object], *, goal: Goal) -> str:
+    """The live members that the statuses of these queues count, in words; for a close, those left."""
+    counts = [status(item) for item in items]
+    pods = [count.get("pods") or {} for count in counts]
+    if not any(pods):
+        return "live pods are not counted yet"
+    running, pending = _sum(pods, "running"), _sum(pods, "pending")
+    groups = sum(_sum(counts, phase) for phase in ("pending", "running", "inqueue", "unknown"))
+    left = " left" if goal.closing else ""
+    shown = f"{_many(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
+    return f"{shown}, {_many(groups, 'PodGroup')}{left}" if groups else shown
+
+
+def _sum(counts: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(int(count.get(key) or 0) for count in counts)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+class Clock:
+    """Time to wait with; `until` is when to give up, on the monotonic clock."""
+
+    def __init__(self, timeout: timedelta | None) -> None:
+        self.timeout = timeout
+        self._until = time.monotonic() + timeout.total_seconds() if timeout else None
+        self._pause = _FIRST_PAUSE
+
+    def pause(self) -> bool:
+        """Wait a little, longer each time; False once the time is up."""
+        remaining = self._until - time.monotonic() if self._until is not None else self._pause
+        if remaining <= 0:
+            return False
+        time.sleep(min(self._pause, remaining))
+        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE)
+        return True
+
+
+def wait(
+    goal: Goal,
+    *,
+    items: Sequence[Object],
+    read: Callable[[], Sequence[Object]],
+    say: Callable[[str], None],
+    clock: Clock,
+) -> Sequence[Object]:
+    """The queue, first of `items`, and those below it once it is there.
+
+    Raises WaitTimeout, which says what is missing, or what `read` raises.
+    """
+    since, name = generation(items[0]), items[0]["metadata"]["name"]
+    while missing := goal.missing(items[0], since=since):
+        say(f'queue "{name}": {missing}; {counted(items, goal=goal)}')
+        if not clock.pause():
+            raise WaitTimeout(_given_up(goal, items=items, missing=missing, clock=clock))
+        try:
+            items = read()
+        except UnreachableError as exc:
+            say(f'queue "{name}": {str(exc).splitlines()[0]}')
+    return items
+
+
+def _given_up(goal: Goal, *, items: Sequence[Object], missing: str, clock: Clock) -> str:
+    item = items[0]
+    seconds = clock.timeout.total_seconds() if clock.timeout else 0
+    shown = f'timed out after {seconds:g}s waiting for queue "{item["metadata"]["name"]}": {missing}'
+    if not observed(item):
+        seen = status(item).get("observedGeneration") or 0
+        return (
+            f"{shown}; the status is that of generation {seen} and not yet of {generation(item)}: "
+            "is Sluice's controller running?"
+        )
+    message = find(item, goal.condition).get("message")
+    return f"{shown}; {counted(items, goal=goal)}" + (f"; {message}" if message else "")

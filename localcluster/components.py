@@ -1,0 +1,177 @@
+"""What each component is started with, and how one sees that it is ready. Values only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster import apiserver
+from localcluster.addresses import LOOPBACK, Ports
+from localcluster.layout import Layout
+
+NAMESPACE = "sluice-system"
+SCHEDULER_NAME = "default-scheduler"
+POD_ADDRESSES = "10.64.0.0/10"
+SERVICE_ADDRESSES = "10.0.0.0/24"
+
+Command = list[str]
+
+
+def _etcd(layout: Layout, ports: Ports) -> Command:
+    client, peer = f"http://{LOOPBACK}:{ports.etcd}", f"http://{LOOPBACK}:{ports.etcd_peer}"
+    return [
+        str(layout.bin / "etcd"),
+        "--name=local",
+        f"--data-dir={layout.etcd}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        "--unsafe-no-fsync",  # survives a crash of etcd, not of the machine
+        "--quota-backend-bytes=8589934592",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=5m",
+        "--log-level=warn",
+    ]
+
+
+def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
+    pki = layout.pki
+    return [
+        str(layout.bin / "kube-apiserver"),
+        f"--etcd-servers=http://{LOOPBACK}:{ports.etcd}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        f"--secure-port={ports.apiserver}",
+        f"--cert-dir={pki}",
+        f"--tls-cert-file={pki / 'serving.crt'}",
+        f"--tls-private-key-file={pki / 'serving.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        "--authorization-mode=RBAC",
+        # ServiceAccount: pods need no token here. TaintNodesByCondition: a node is usable at once.
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--endpoint-reconciler-type=none",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'service-accounts.pub'}",
+        f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
+        f"--audit-policy-file={layout.audit_policy}",
+        f"--audit-log-path={layout.audit_log}",
+        "--audit-log-mode=blocking",  # a line is there before the reply is
+        "--audit-log-maxsize=10240",  # MiB; one file, never rotated away
+        "--profiling=false",
+    ]
+
+
+def _kube_controller_manager(layout: Layout, ports: Ports) -> Command:
+    pki, kubeconfig = layout.pki, layout.component_kubeconfig("kube-controller-manager")
+    return [
+        str(layout.bin / "kube-controller-manager"),
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={ports.controller_manager}",
+        f"--tls-cert-file={pki / 'serving.crt'}",
+        f"--tls-private-key-file={pki / 'serving.key'}",
+        "--leader-elect=false",
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={pki / 'service-accounts.key'}",
+        f"--root-ca-file={pki / 'ca.crt'}",
+        f"--cluster-signing-cert-file={pki / 'ca.crt'}",
+        f"--cluster-signing-key-file={pki / 'ca.key'}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=1000",
+        "--concurrent-job-syncs=20",
+        # The nodes send no heartbeats (500 of them would be most of the traffic) and never fail.
+        "--node-monitor-grace-period=8760h",
+        "--profiling=false",
+    ]
+
+
+def _kwok(layout: Layout, ports: Ports) -> Command:
+    return [
+        str(layout.bin / "kwok"),
+        f"--kubeconfig={layout.component_kubeconfig('kwok')}",
+        f"--config={layout.kwok_config}",
+        "--manage-all-nodes=true",
+        f"--node-ip={LOOPBACK}",
+        f"--cidr={POD_ADDRESSES}",
+        f"--server-address={LOOPBACK}:{ports.kwok}",
+    ]
+
+
+def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
+    pki, kubeconfig = layout.pki, layout.component_kubeconfig("kube-scheduler")
+    return [
+        str(layout.bin / "kube-scheduler"),
+        f"--config={layout.scheduler_config}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={ports.scheduler}",
+        f"--tls-cert-file={pki / 'serving.crt'}",
+        f"--tls-private-key-file={pki / 'serving.key'}",
+    ]
+
+
+def _server(layout: Layout, ports: Ports) -> Command:
+    return [
+        str(Path(sys.executable).with_name("sluice")),
+        "serve",
+        f"--kubeconfig={layout.component_kubeconfig('server')}",
+        f"--bind={LOOPBACK}:{ports.server}",
+        f"--certs-dir={layout.server_certs}",
+        f"--webhook-url={ports.server_url}",
+        f"--namespace={NAMESPACE}",
+        f"--schedulers={SCHEDULER_NAME}",
+    ]
+
+
+Question = Callable[[Layout, Ports], str | None]
+
+
+def _etcd_trouble(_: Layout, ports: Ports) -> str | None:
+    return apiserver.trouble(ports.etcd, "/readyz", context=None)
+
+
+def _kwok_trouble(_: Layout, ports: Ports) -> str | None:
+    return apiserver.trouble(ports.kwok, "/readyz", context=None)
+
+
+def _over_tls(port: str, path: str) -> Question:
+    def trouble(layout: Layout, ports: Ports) -> str | None:
+        return apiserver.trouble(getattr(ports, port), path, context=apiserver.context(layout))
+
+    return trouble
+
+
+def _server_trouble(layout: Layout, ports: Ports) -> str | None:
+    if not layout.server_ca.exists():  # it writes it while it starts
+        return f"{layout.server_ca} is not written"
+    context = apiserver.context(layout, authority=layout.server_ca)
+    return apiserver.trouble(ports.server, "/readyz", context=context)
+
+
+@dataclass(frozen=True)
+class Component:
+    """How one component is started; `trouble` is None once it is ready, else says what is missing."""
+
+    command: Callable[[Layout, Ports], Command]
+    trouble: Question
+    seconds: float = 60  # the longest it may take; a loaded machine is slow
+
+
+BY_NAME: Mapping[str, Component] = {
+    "etcd": Component(_etcd, _etcd_trouble),
+    "kube-apiserver": Component(_kube_apiserver, _over_tls("apiserver", "/readyz")),
+    "kube-controller-manager": Component(
+        _kube_controller_manager, _over_tls("controller_manager", "/healthz")
+    ),
+    "kwok": Component(_kwok, _kwok_trouble),
+    "kube-scheduler": Component(_kube_scheduler, _over_tls("scheduler", "/readyz")),
+    "server": Component(_server, _server_trouble),
+}

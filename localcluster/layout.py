@@ -1,0 +1,115 @@
+"""Where everything of one cluster lives: names only, nothing is read or written here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Every component, in the order they are started.
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler", "server")
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of the cluster in `folder`, which is absolute and unlike any other cluster's."""
+
+    folder: Path
+
+    @classmethod
+    def at(cls, folder: Path | str) -> Layout:
+        return cls(Path(folder).expanduser().resolve())
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def info(self) -> Path:
+        return self.folder / "info.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever starts or stops components."""
+        return self.folder / ".lock"
+
+    @property
+    def ports(self) -> Path:
+        return self.folder / "ports.json"
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "bin"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.logs / "audit.log"
+
+    @property
+    def etcd(self) -> Path:
+        return self.folder / "etcd"
+
+    @property
+    def pki(self) -> Path:
+        return self.folder / "pki"
+
+    @property
+    def kubeconfigs(self) -> Path:
+        return self.folder / "kubeconfigs"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config"
+
+    @property
+    def scheduler_config(self) -> Path:
+        return self.config / "scheduler.yaml"
+
+    @property
+    def kwok_config(self) -> Path:
+        return self.config / "kwok.yaml"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.config / "audit-policy.yaml"
+
+    @property
+    def server_certs(self) -> Path:
+        """The server's own authority and certificates."""
+        return self.folder / "server-certs"
+
+    @property
+    def server_ca(self) -> Path:
+        return self.server_certs / "ca.crt"
+
+    @property
+    def kubectl_cache(self) -> Path:
+        return self.folder / "kubectl-cache"
+
+    @property
+    def perishable(self) -> tuple[Path, ...]:
+        """What ends with the cluster: all but the logs, and nothing that is not ours."""
+        return (
+            self.kubeconfig,
+            self.info,
+            self.ports,
+            self.bin,
+            self.etcd,
+            self.pki,
+            self.kubeconfigs,
+            self.config,
+            self.server_certs,
+            self.kubectl_cache,
+        )
+
+    def component_kubeconfig(self, name: str) -> Path:
+        return self.kubeconfigs / f"{name}.kubeconfig"
+
+    def log(self, component: str) -> Path:
+        return self.logs / f"{component}.log"

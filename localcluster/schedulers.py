@@ -1,0 +1,77 @@
+"""The scheduler's configuration: the project's own example with this machine's ends filled in.
+
+An `Edit` changes the finished configuration in place, for a test that wants it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from certs.authority import write
+from localcluster.addresses import Ports
+from localcluster.layout import Layout
+from localcluster.registering import MANIFESTS
+
+EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
+QPS = 5000  # the default of 50 would be all that one measures
+
+Configuration = dict[str, Any]
+Edit = Callable[[Configuration], None]
+
+
+def configure(layout: Layout, ports: Ports, *, edit: Edit | None = None, example: Path = EXAMPLE) -> None:
+    """Write the configuration that the scheduler is started with next."""
+    configuration = filled_in(
+        yaml.safe_load(example.read_text()),
+        kubeconfig=layout.component_kubeconfig("kube-scheduler"),
+        server_url=ports.server_url,
+        ca=layout.server_ca,
+    )
+    if edit is not None:
+        edit(configuration)
+    write(layout.scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
+
+
+def filled_in(example: Configuration, *, kubeconfig: Path, server_url: str, ca: Path) -> Configuration:
+    """The example, with clients, extenders and election as they are on one machine."""
+    return {
+        **example,
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
+        "leaderElection": {"leaderElect": False},
+        "extenders": [_reached(each, server_url, ca) for each in example.get("extenders", [])],
+    }
+
+
+def without_extenders(configuration: Configuration) -> None:
+    """A scheduler that has never heard of the server."""
+    configuration["extenders"] = []
+
+
+def without_preempt(configuration: Configuration) -> None:
+    """Extenders that are not asked about victims."""
+    for extender in configuration["extenders"]:
+        extender.pop("preemptVerb", None)
+
+
+def scoring(percentage: int) -> Edit:
+    """Look at this share of the nodes only (percentageOfNodesToScore)."""
+
+    def edit(configuration: Configuration) -> None:
+        configuration["percentageOfNodesToScore"] = percentage
+
+    return edit
+
+
+def _reached(extender: Configuration, server_url: str, ca: Path) -> Configuration:
+    path = urlsplit(extender["urlPrefix"]).path
+    return {
+        **extender,
+        "urlPrefix": server_url + path,
+        "enableHTTPS": True,
+        "tlsConfig": {"caFile": str(ca)},
+    }

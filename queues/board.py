@@ -1,0 +1,114 @@
+"""All that a request path needs to know of every queue, worked out beforehand.
+
+Invariants
+- A `Board` never changes; the store publishes a new one by a single assignment, so a request
+  sees one moment of the cluster from its first line to its last.
+- It is a function of the tree and the time. (`seen` only says how new the tree is: the resource version
+  of the latest change of a queue that is in it.) Members do not matter: what does is worked out
+  apart (`verdict.State`).
+- `valid_until` is the first moment at which the same tree would give another board.
+- A board made from a former one (`follow`) is the same as one made anew: only queues below a queue that
+  changed, in the one tree or the other, are worked out again.
+- A ruling's `revision` changes whenever any spec on the chain does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from queues.queue import Queue
+from queues.texts import stop_text, waiting_warning
+from queues.tree import Tree
+from queues.verdict import Cause, Verdict, verdict
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue's verdict with its texts."""
+
+    queue: str
+    schedules: bool
+    accepts: bool
+    drains: bool
+    stop: Cause | None
+    refusal: Cause | None
+    text: str
+    warning: str
+    revision: str
+
+
+class Board:
+    """The rulings of one tree at one time."""
+
+    __slots__ = ("_rulings", "now", "seen", "tree", "valid_until")
+
+    def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
+        self.tree = tree
+        self.seen = seen
+        self.now = now
+        self.valid_until = _next_resume(tree, now=now)
+        self._rulings: Mapping[str, Ruling] = self._ruled(tree)
+
+    @classmethod
+    def follow(
+        cls, before: Board, tree: Tree, *, changed: Collection[str], now: datetime, seen: int = 0
+    ) -> Board:
+        """The board of a tree that differs from that of `before` by the queues `changed` alone."""
+        if before.valid_until is not None and before.valid_until <= now:
+            return cls(tree, now=now, seen=seen)
+        board = cls.__new__(cls)
+        board.tree, board.seen, board.now = tree, seen, now
+        board.valid_until = _next_resume(tree, now=now)
+        concerned = {name for one in changed for name in (*tree.below(one), *before.tree.below(one))}
+        kept = {name: ruling for name, ruling in before._rulings.items() if name not in concerned}
+        board._rulings = {**kept, **board._ruled(concerned & set(tree))}
+        return board
+
+    def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
+        return {
+            name: _ruling(self.verdict(name, live=True), revision=_revision(name, self.tree))
+            for name in queues
+        }
+
+    def ruling(self, name: str) -> Ruling:
+        """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
+        found = self._rulings.get(name)
+        return found if found is not None else _ruling(self.verdict(name, live=False), revision="")
+
+    def verdict(self, name: str, *, live: bool) -> Verdict:
+        return verdict(name, tree=self.tree, live=live, now=self.now)
+
+    def stopped(self) -> Iterator[str]:
+        """The queues that do not schedule."""
+        return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
+
+
+def _ruling(found: Verdict, *, revision: str) -> Ruling:
+    return Ruling(
+        queue=found.queue,
+        schedules=found.schedules,
+        accepts=found.accepts,
+        drains=found.drains,
+        stop=found.stop,
+        refusal=found.refusal,
+        text=stop_text(found.stop) if found.stop else "",
+        warning=waiting_warning(found.stop) if found.stop else "",
+        revision=revision,
+    )
+
+
+def _revision(name: str, tree: Tree) -> str:
+    chain = ",".join(queue.revision for queue in tree.chain(name).queues)
+    return hashlib.blake2s(chain.encode(), digest_size=8).hexdigest()
+
+
+def _next_resume(tree: Tree, *, now: datetime) -> datetime | None:
+    return min((at for at in map(_end, tree.queues.values()) if at and at > now), default=None)
+
+
+def _end(queue: Queue) -> datetime | None:
+    """When the queue's stop ends by itself, if it has one that does."""
+    return queue.resumes if queue.asks_to_stop else None

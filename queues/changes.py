@@ -1,0 +1,72 @@
+"""What changed between two wishes for a queue: the lines of `status.changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from queues.queue import Queue
+
+#: Lines kept on a queue; the oldest go first.
+KEPT = 20
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Who changed which field, from what to what, why and when (RFC 3339)."""
+
+    by: str
+    field: str
+    from_: str = msgspec.field(default="", name="from")
+    to: str = ""
+    reason: str = ""
+    at: str = ""
+
+
+def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
+    """One line for each of state, stopPolicy, resumeAt and parent that differs."""
+    told = _time(at)
+    pairs = (
+        ("state", before.desired.value, after.desired.value),
+        ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
+        ("resumeAt", _time(before.resumes), _time(after.resumes)),
+        ("parent", before.parent or "", after.parent or ""),
+    )
+    return [
+        Change(by=by, field=field, from_=old, to=new, reason=reason, at=told)
+        for field, old, new in pairs
+        if old != new
+    ]
+
+
+_history = msgspec.json.Decoder(list[Change])
+
+
+def history(text: str) -> list[Change]:
+    """What was written down, oldest first; nothing where it is not what admission writes."""
+    try:
+        return _history.decode(text) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def added(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
+    """The lines that the later history has and the former one has not."""
+    known = set(before)
+    return [line for line in after if line not in known]
+
+
+def told(line: Change) -> str:
+    """One line in words: who changed what, and why."""
+    why = f" ({line.reason})" if line.reason else ""
+    return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}, it was {line.from_ or 'none'}"
+
+
+def _time(moment: datetime | None) -> str:
+    if moment is None:
+        return ""
+    try:
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except OverflowError:  # at either end of the calendar
+        return moment.isoformat()

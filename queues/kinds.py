@@ -1,0 +1,92 @@
+"""The kinds of workload whose pods can be members of queues, each in one row.
+
+=============  =================  ============================  ======================================
+kind           group              where its pod templates are   live while
+=============  =================  ============================  ======================================
+Job            batch              spec.template                 neither Complete nor Failed
+CronJob        batch              spec.jobTemplate              never: its Jobs are
+Deployment     apps               spec.template                 it wants replicas
+StatefulSet    apps               spec.template                 it wants replicas
+ReplicaSet     apps               spec.template                 it wants replicas
+DaemonSet      apps               spec.template                 never: its pods are
+Job            batch.volcano.sh   spec.tasks                    not Completed, Failed or Terminated
+JobSet         jobset.x-k8s.io    spec.replicatedJobs           neither Completed nor Failed
+=============  =================  ============================  ======================================
+
+The last two are there where their definitions are installed.
+
+A Job that a CronJob makes is new work, so a CronJob never counts as the owner that had been accepted
+(`answers_for_children`). The template of some kinds cannot change once the object is there (`fixed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. `key` names it among all: its resource, with the group where that alone is not enough."""
+
+    key: str
+    group: str
+    version: str
+    resource: str
+    kind: str
+    fixed: bool = False
+    optional: bool = False
+    answers_for_children: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+    @property
+    def path(self) -> str:
+        """Where the API server lists all of them."""
+        return f"/apis/{self.api_version}/{self.resource}"
+
+
+_ROWS = (
+    Kind(key="jobs", group="batch", version="v1", resource="jobs", kind="Job", fixed=True),
+    Kind(
+        key="cronjobs",
+        group="batch",
+        version="v1",
+        resource="cronjobs",
+        kind="CronJob",
+        answers_for_children=False,
+    ),
+    Kind(key="deployments", group="apps", version="v1", resource="deployments", kind="Deployment"),
+    Kind(key="statefulsets", group="apps", version="v1", resource="statefulsets", kind="StatefulSet"),
+    Kind(key="replicasets", group="apps", version="v1", resource="replicasets", kind="ReplicaSet"),
+    Kind(key="daemonsets", group="apps", version="v1", resource="daemonsets", kind="DaemonSet"),
+    Kind(
+        key="jobs.batch.volcano.sh",
+        group="batch.volcano.sh",
+        version="v1alpha1",
+        resource="jobs",
+        kind="Job",
+        fixed=True,
+        optional=True,
+    ),
+    Kind(
+        key="jobsets",
+        group="jobset.x-k8s.io",
+        version="v1alpha2",
+        resource="jobsets",
+        kind="JobSet",
+        fixed=True,
+        optional=True,
+    ),
+)
+
+#: By key.
+KINDS: Mapping[str, Kind] = MappingProxyType({row.key: row for row in _ROWS})
+
+
+def kind_of(group: str, resource: str) -> Kind | None:
+    """The row of what a review is about."""
+    return next((row for row in _ROWS if (row.group, row.resource) == (group, resource)), None)

@@ -1,0 +1,224 @@
+"""Whose queue a pod or a workload is in. First match wins:
+
+====  =============================================================================  ==============
+1     annotation `sluice.dev/queue`: the answer once written down by the webhook     `WRITTEN`
+2     annotation `scheduling.k8s.io/group-name`: the queue of that PodGroup          `PODGROUP`
+3     annotation `scheduling.volcano.sh/queue-name`                                  `ANNOTATION`
+4     label, then annotation, `volcano.sh/queue-name`                                `VOLCANO`
+5     label `kueue.x-k8s.io/queue-name`, where that is switched on                   `KUEUE`
+6     annotation `scheduling.volcano.sh/queue-name` of the namespace                 `NAMESPACE`
+7     a `schedulerName` that we own: queue `default`                                 `SCHEDULER`
+8     otherwise it is none of our business                                           None
+====  =============================================================================  ==============
+
+A workload is in the queue that its pod templates name (rules 2 to 5); else in the one that it names itself
+(rules 2 to 5 for its own labels and annotations, `spec.queue` for a `batch.volcano.sh` Job); else rules 6
+and 7. Where two of its names differ it is in none, and refused (`Disagreement`); while one of them is a
+PodGroup that is not there yet, nobody knows whether they do.
+
+Rule 1 holds for what is stored, never for what a user submits: `of_stored_pod` obeys it,
+`of_submitted_pod` does not look at it. An empty value counts as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from queues import names
+from queues.queue import DEFAULT
+
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+VOLCANO_ANNOTATION = "scheduling.volcano.sh/queue-name"
+VOLCANO_LABEL = "volcano.sh/queue-name"
+KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+#: The keys by which users name a queue or a PodGroup.
+NAMING_ANNOTATIONS = (GROUP_ANNOTATION, VOLCANO_ANNOTATION, VOLCANO_LABEL)
+NAMING_LABELS = (VOLCANO_LABEL, KUEUE_LABEL)
+
+
+class Source(StrEnum):
+    """By which rule a member was found; what `kubectl queue why` says."""
+
+    WRITTEN = "annotation sluice.dev/queue"
+    PODGROUP = "PodGroup"
+    ANNOTATION = "annotation scheduling.volcano.sh/queue-name"
+    VOLCANO = "volcano.sh/queue-name"
+    KUEUE = "label kueue.x-k8s.io/queue-name"
+    NAMESPACE = "namespace"
+    SCHEDULER = "schedulerName"
+    SPEC = "spec.queue"
+
+
+class Membership(msgspec.Struct, frozen=True, gc=False):
+    """A member's queue. `queue` is None while its PodGroup, `group`, is not there yet."""
+
+    queue: str | None
+    source: Source
+    group: str = ""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that membership depends on."""
+
+    owned_schedulers: frozenset[str] = frozenset({"volcano"})
+    kueue: bool = False
+    exempt_namespaces: frozenset[str] = frozenset({"kube-system", "sluice-system"})
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What membership asks of a pod. `namespace_queue`: rule 6's annotation, or empty."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    scheduler: str
+    namespace_queue: str = ""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Labels and annotations of one place that may name a queue."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What membership asks of a workload.
+
+    `templates`: of each of its pod templates; `own`: of itself; `schedulers`: who is to schedule its pods;
+    `spec_queue`: `spec.queue`, for the kind that has it; `owned`: it was made by another workload; `of_jobs`:
+    of each template of Jobs, whose own names these become.
+    """
+
+    namespace: str
+    templates: tuple[Names, ...]
+    own: Names
+    schedulers: tuple[str, ...]
+    spec_queue: str = ""
+    namespace_queue: str = ""
+    owned: bool = False
+    of_jobs: tuple[Names, ...] = ()
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """Two names of one workload that are not the same queue."""
+
+    first: Membership
+    second: Membership
+
+
+#: The queue of a PodGroup by namespace and name; None where it is not there.
+QueueOfGroup = Callable[[str, str], str | None]
+
+
+def of_stored_pod(pod: PodFacts, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+    """The membership of a pod that the API server holds: what was written down is the answer."""
+    if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
+        return None
+    written = pod.annotations.get(names.QUEUE)
+    if written:
+        return Membership(written, Source.WRITTEN)
+    return of_submitted_pod(pod, rules=rules, group=group)
+
+
+def of_submitted_pod(pod: PodFacts, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+    """The membership of a pod as its user submits it; None if it is none of our business."""
+    if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
+        return None
+    named = _named(Names(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
+    return named or _implied(pod.namespace_queue, (pod.scheduler,), rules=rules)
+
+
+def of_workload(
+    work: WorkloadFacts, *, rules: Rules, group: QueueOfGroup
+) -> Membership | Disagreement | None:
+    """The membership of a workload; None if it is none of our business.
+
+    What the webhook wrote into a template for names that stand elsewhere (`names.QUEUE_FROM`) is not the
+    template's own word, but in what another workload made from that template.
+    """
+    if work.namespace in rules.exempt_namespaces:
+        return None
+    named = [
+        _named(one if work.owned else own_words(one), work.namespace, rules=rules, group=group)
+        for one in work.templates
+    ]
+    for one in (work.own, *work.of_jobs):
+        named.append(_named(one, work.namespace, rules=rules, group=group))
+    if work.spec_queue:
+        named.append(Membership(work.spec_queue, Source.SPEC))
+    told = [one for one in named if one is not None]
+    if told:
+        return told[0] if work.owned else _agreed(told)
+    return _implied(work.namespace_queue, work.schedulers, rules=rules)
+
+
+def _agreed(told: list[Membership]) -> Membership | Disagreement:
+    """What they say with one voice."""
+    known = [one for one in told if one.queue is not None]
+    other = next((one for one in known if one.queue != known[0].queue), None)
+    if other is not None:
+        return Disagreement(known[0], other)
+    return next((one for one in told if one.queue is None), told[0])
+
+
+def own_words(template: Names) -> Names:
+    """A template's names without what the webhook wrote for names that stand elsewhere."""
+    if names.QUEUE_FROM not in template.annotations:
+        return template
+    kept = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
+    return Names(template.labels, kept)
+
+
+def names_itself(template: Names) -> bool:
+    """Whether it names a queue or a PodGroup by any of the keys for it, Kueue's label apart."""
+    return any(template.annotations.get(key) for key in NAMING_ANNOTATIONS) or bool(
+        template.labels.get(VOLCANO_LABEL)
+    )
+
+
+def _implied(namespace_queue: str, schedulers: tuple[str, ...], *, rules: Rules) -> Membership | None:
+    if namespace_queue:
+        return Membership(namespace_queue, Source.NAMESPACE)
+    if any(scheduler in rules.owned_schedulers for scheduler in schedulers):
+        return Membership(DEFAULT, Source.SCHEDULER)
+    return None
+
+
+def _named(of: Names, namespace: str, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+    name = of.annotations.get(GROUP_ANNOTATION)
+    if name:
+        return Membership(group(namespace, name), Source.PODGROUP, name)
+    queue = of.annotations.get(VOLCANO_ANNOTATION)
+    if queue:
+        return Membership(queue, Source.ANNOTATION)
+    queue = of.labels.get(VOLCANO_LABEL) or of.annotations.get(VOLCANO_LABEL)
+    if queue:
+        return Membership(queue, Source.VOLCANO)
+    queue = of.labels.get(KUEUE_LABEL) if rules.kueue else None
+    return Membership(queue, Source.KUEUE) if queue else None
+
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def valid_name(name: str) -> bool:
+    """Whether an object of the API server can bear this name (a DNS-1123 subdomain)."""
+    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def label_value(queue: str) -> str:
+    """The queue's name where it fits a label's 63 characters, else cut with a digest.
+
+    A cut one has an underscore, which no queue's name has.
+    """
+    if len(queue) <= 63:
+        return queue
+    return f"{queue[:50].rstrip('.-')}_{hashlib.blake2s(queue.encode(), digest_size=6).hexdigest()}"

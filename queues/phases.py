@@ -1,0 +1,68 @@
+"""A PodGroup's phase, from its pods and its queue. Pure.
+
+The first that holds:
+
+==========================================================================  =========
+none of its pods is left to run, at least `minMember` of them are done       Completed
+at least `minMember` of its pods run or are done                             Running
+some run, but fewer                                                          Unknown
+its queue schedules                                                          Inqueue
+otherwise                                                                    Pending
+==========================================================================  =========
+
+So a group whose queue is stopped goes back from Inqueue to Pending: what it had reserved is free for others.
+Completed stays while no pod of the group is there or only such as are done.
+
+Source of the words: Volcano's `scheduling.volcano.sh/v1beta1`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+#: The condition that says whether the group has pods: False once all that it had are gone.
+POPULATED = "Populated"
+#: The condition that says whether enough of its pods are on nodes, and else why not.
+SCHEDULED = "Scheduled"
+
+
+class Phase(StrEnum):
+    """`status.phase` of a PodGroup."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+class Pods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How many pods of a group wait for a node, run on one, and ended how."""
+
+    waiting: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.succeeded + self.failed
+
+    @property
+    def total(self) -> int:
+        return self.waiting + self.running + self.done
+
+
+def phase(*, pods: Pods, least: int, schedules: bool, before: Phase) -> Phase:
+    """The phase of a group of at least `least` pods (`minMember`) whose queue schedules, or not."""
+    least = max(1, least)
+    over = not pods.waiting and not pods.running
+    if over and (pods.done >= least or before is Phase.COMPLETED):
+        return Phase.COMPLETED
+    if pods.running + pods.done >= least:
+        return Phase.RUNNING
+    if pods.running:
+        return Phase.UNKNOWN
+    return Phase.INQUEUE if schedules else Phase.PENDING

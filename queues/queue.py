@@ -1,0 +1,61 @@
+"""The Queue as the rules see it: the fields of `spec` that decide something."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from queues.states import Desired, StopPolicy
+
+ROOT = "root"
+DEFAULT = "default"
+#: The queues that always exist and are never deleted.
+BUILT_IN = frozenset({ROOT, DEFAULT})
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One queue's wishes.
+
+    `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
+    """
+
+    name: str
+    uid: str = ""
+    generation: int = 0
+    parent: str | None = ROOT
+    desired: Desired = Desired.OPEN
+    stop_policy: StopPolicy = StopPolicy.NONE
+    resume_at: datetime | None = None
+    reason: str = ""
+
+    def desired_at(self, now: datetime) -> Desired:
+        """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
+        if self.desired is Desired.SUSPENDED and self.resumed_at(now):
+            return Desired.OPEN
+        return self.desired
+
+    def stop_policy_at(self, now: datetime) -> StopPolicy:
+        return StopPolicy.NONE if self.resumed_at(now) else self.stop_policy
+
+    def resumed_at(self, now: datetime) -> bool:
+        return self.resumes is not None and self.resumes <= now
+
+    @property
+    def resumes(self) -> datetime | None:
+        """`resume_at` with its zone; one without is UTC."""
+        at = self.resume_at
+        return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+    @property
+    def asks_to_stop(self) -> bool:
+        """Whether it is stopped by its own wish, its time apart."""
+        return self.desired is Desired.SUSPENDED or self.stop_policy is not StopPolicy.NONE
+
+    @property
+    def revision(self) -> str:
+        return f"{self.uid}/{self.generation}"
+
+
+#: Stands for `root` until the controller has made it.
+IMPLIED_ROOT = Queue(name=ROOT, parent=None)

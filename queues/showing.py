@@ -1,0 +1,19 @@
+"""What others wrote, made fit to be shown: one line, printable, of bounded length."""
+
+from __future__ import annotations
+
+#: Characters of a user's reason that are shown.
+REASON_LIMIT = 160
+#: Characters of a name: as many as an object of the API server may have.
+NAME_LIMIT = 253
+
+
+def shown(text: str, *, limit: int = REASON_LIMIT) -> str:
+    """A user's text on one line, printable, at most `limit` characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a sentence."""
+    return f'"{shown(name, limit=NAME_LIMIT)}"'

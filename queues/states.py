@@ -1,0 +1,150 @@
+"""What a queue may be asked to be, what it is, and which action leads where.
+
+The tables are those of the design: `ABILITIES` (what a state allows) for a queue that
+has an unbroken chain, Open ancestors and no stop policy, and `ACTIONS` (what an
+action makes of the desired state). `Desired` is what an operator wants and is all
+that is ever edited; `State` is derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Desired(StrEnum):
+    """`spec.state`: what an operator wants."""
+
+    OPEN = "Open"
+    SUSPENDED = "Suspended"
+    CLOSED = "Closed"
+
+
+class State(StrEnum):
+    """`status.state`: what is true, ancestors and members included."""
+
+    OPEN = "Open"
+    SUSPENDED = "Suspended"
+    CLOSING = "Closing"
+    CLOSED = "Closed"
+    UNKNOWN = "Unknown"
+
+
+class StopPolicy(StrEnum):
+    """`spec.stopPolicy`, as Kueue spells it; `strictness` orders them."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+    @property
+    def strictness(self) -> int:
+        return _STRICTNESS[self]
+
+
+_STRICTNESS: Mapping[StopPolicy, int] = {
+    StopPolicy.NONE: 0,
+    StopPolicy.HOLD: 1,
+    StopPolicy.HOLD_AND_DRAIN: 2,
+}
+
+
+class Action(StrEnum):
+    """The queue actions of `bus.volcano.sh/v1alpha1` Commands."""
+
+    OPEN = "OpenQueue"
+    CLOSE = "CloseQueue"
+    SUSPEND = "SuspendQueue"
+    RESUME = "ResumeQueue"
+
+
+class Abilities(NamedTuple):
+    """One row of the table of states."""
+
+    default: bool
+    may_be_set: bool
+    accepts: bool
+    may_be_deleted: bool
+    schedules: bool
+
+
+ABILITIES: Mapping[State, Abilities] = MappingProxyType(
+    {
+        State.OPEN: Abilities(True, True, True, False, True),
+        State.SUSPENDED: Abilities(False, True, True, False, False),
+        State.CLOSING: Abilities(False, False, False, False, True),
+        State.CLOSED: Abilities(False, True, False, True, True),
+        State.UNKNOWN: Abilities(False, False, False, False, False),
+    }
+)
+
+_NOTHING = None
+
+#: The desired state that an action asks for in a state; None is "nothing".
+ACTIONS: Mapping[Action, Mapping[State, Desired | None]] = MappingProxyType(
+    {
+        Action.OPEN: {
+            State.OPEN: _NOTHING,
+            State.SUSPENDED: Desired.OPEN,
+            State.CLOSING: Desired.OPEN,
+            State.CLOSED: Desired.OPEN,
+            State.UNKNOWN: _NOTHING,
+        },
+        Action.CLOSE: {
+            State.OPEN: Desired.CLOSED,
+            State.SUSPENDED: Desired.CLOSED,
+            State.CLOSING: _NOTHING,
+            State.CLOSED: _NOTHING,
+            State.UNKNOWN: Desired.CLOSED,
+        },
+        Action.SUSPEND: {
+            State.OPEN: Desired.SUSPENDED,
+            State.SUSPENDED: _NOTHING,
+            State.CLOSING: Desired.SUSPENDED,
+            State.CLOSED: _NOTHING,
+            State.UNKNOWN: Desired.SUSPENDED,
+        },
+        Action.RESUME: {
+            State.OPEN: _NOTHING,
+            State.SUSPENDED: Desired.OPEN,
+            State.CLOSING: _NOTHING,
+            State.CLOSED: _NOTHING,
+            State.UNKNOWN: _NOTHING,
+        },
+    }
+)
+
+#: The action that an edit of `spec.state` to this value amounts to.
+ACTION_OF_EDIT: Mapping[Desired, Action] = MappingProxyType(
+    {
+        Desired.OPEN: Action.OPEN,
+        Desired.CLOSED: Action.CLOSE,
+        Desired.SUSPENDED: Action.SUSPEND,
+    }
+)
+
+
+def own_state(desired: Desired, *, broken: bool, live: bool) -> State:
+    """The state a queue would have without its ancestors: the column of `ACTIONS`.
+
+    `broken`: its chain is broken. `live`: a member of it or below it is live.
+    """
+    if desired is Desired.SUSPENDED:
+        return State.SUSPENDED
+    if desired is Desired.CLOSED:
+        return State.CLOSING if live else State.CLOSED
+    return State.UNKNOWN if broken else State.OPEN
+
+
+def edit_allowed(before: Desired, after: Desired, *, own: State) -> bool:
+    """Whether `spec.state` may be edited from `before` to `after` in own state `own`.
+
+    Writing what is there already is always allowed: a manifest applied twice changes nothing. So is
+    Open, which the table refuses nowhere: where it says nothing, the queue wants to be open already, or
+    its `resumeAt` has opened it.
+    """
+    if before is after or after is Desired.OPEN:
+        return True
+    return ACTIONS[ACTION_OF_EDIT[after]][own] is after

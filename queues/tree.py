@@ -1,0 +1,121 @@
+"""Where each queue stands: chains, children, and what breaks a chain.
+
+Invariants
+- A `Tree` never changes; two threads may read one at will.
+- `chain(name)` begins with the queue itself and ends with `root`, or where it breaks:
+  before a parent that is not there, or before a queue that would come twice.
+- No question takes longer than the number of queues on the chain, cycles included.
+- `root` always is there; where the object is missing an Open one is implied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from queues.queue import IMPLIED_ROOT, ROOT, Queue
+from queues.showing import quoted
+
+#: Names of a cycle that are told.
+CYCLE_SHOWN = 6
+
+
+class Break(msgspec.Struct, frozen=True, gc=False):
+    """Why a chain does not reach `root`: `child` names `parent`, which is missing or closes a cycle."""
+
+    child: str
+    parent: str
+    cycle: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.cycle:
+            return f"the parents form a cycle: {' > '.join(self._round())}"
+        return f"parent {quoted(self.parent)} of queue {quoted(self.child)} does not exist"
+
+    def _round(self) -> Iterator[str]:
+        """The names on the cycle and the first again; the middle of a long one is left out."""
+        if len(self.cycle) <= CYCLE_SHOWN:
+            yield from self.cycle
+        else:
+            yield from self.cycle[: CYCLE_SHOWN - 1]
+            yield f"({len(self.cycle) - CYCLE_SHOWN} more)"
+            yield self.cycle[-1]
+        yield self.cycle[0]
+
+
+class Chain(msgspec.Struct, frozen=True, gc=False):
+    """A queue and its ancestors, nearest first, and the break if there is one."""
+
+    queues: tuple[Queue, ...]
+    broken: Break | None = None
+
+
+class Tree:
+    """All queues at one moment."""
+
+    __slots__ = ("_children", "_queues")
+
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        self._queues = MappingProxyType({ROOT: IMPLIED_ROOT, **queues})
+        children: dict[str, list[str]] = {}
+        for queue in self._queues.values():
+            if queue.name != ROOT:
+                children.setdefault(queue.parent or ROOT, []).append(queue.name)
+        self._children = {parent: tuple(sorted(names)) for parent, names in children.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._queues
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queues)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def get(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        return self._queues
+
+    def with_queue(self, queue: Queue) -> Tree:
+        """The tree as it would be with `queue` in the place of the one of its name."""
+        return Tree({**self._queues, queue.name: queue})
+
+    def children(self, name: str) -> tuple[str, ...]:
+        return self._children.get(name, ())
+
+    def chain(self, name: str) -> Chain:
+        """The chain of a queue that is in the tree; KeyError if it is not."""
+        queue = self._queues[name]
+        walked = {queue.name: queue}
+        while queue.name != ROOT:
+            parent = queue.parent or ROOT
+            if parent in walked:
+                names = tuple(walked)
+                cycle = names[names.index(parent) :]
+                return Chain(tuple(walked.values()), Break(queue.name, parent, cycle))
+            above = self._queues.get(parent)
+            if above is None:
+                return Chain(tuple(walked.values()), Break(queue.name, parent))
+            walked[parent] = above
+            queue = above
+        return Chain(tuple(walked.values()))
+
+    def depth(self, name: str) -> int:
+        """How many queues stand above this one: 0 for `root`."""
+        return len(self.chain(name).queues) - 1
+
+    def below(self, name: str) -> frozenset[str]:
+        """The queue and all its descendants, cycles included once."""
+        seen = {name}
+        waiting = [name]
+        while waiting:
+            for child in self.children(waiting.pop()):
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+        return frozenset(seen)

@@ -1,0 +1,168 @@
+"""The one decision for a queue in its tree at a time.
+
+Invariants
+- A verdict depends on its arguments alone: the tree, the time, and whether a member of the
+  queue or below it is live. Whoever asks, on whichever replica, gets the same answer.
+- `accepts` and `schedules` do not depend on members, so request paths need no counts.
+- A queue accepts unless someone on its chain desires Closed or the chain is broken.
+- A queue schedules unless someone on its chain desires Suspended or has a stop policy, or the
+  chain is broken.
+- Undoing a stop of an ancestor gives back what the queue itself asked for, since nothing of
+  the ancestor is ever written on the queue.
+- Where it does not schedule `stop` says why; where it does not accept `refusal` does; each
+  names one queue, the one to be mended.
+
+`state` is the first that holds:
+
+====  ======================================================================  =========
+1     own desired state Open and the chain broken                             Unknown
+2     someone on the chain desires Closed, no member here or below is live    Closed
+3     someone on the chain desires Suspended                                  Suspended
+4     someone on the chain desires Closed                                     Closing
+5     otherwise                                                               Open
+====  ======================================================================  =========
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from queues.queue import Queue
+from queues.states import Desired, State, StopPolicy
+from queues.tree import Break, Chain, Tree
+
+
+class Why(StrEnum):
+    """The kinds of cause; the values are the reasons of conditions and events."""
+
+    SUSPENDED = "Suspended"
+    STOPPED = "Stopped"
+    CLOSED = "Closed"
+    BROKEN = "ChainBroken"
+    NOT_FOUND = "QueueNotFound"
+    NO_PODGROUP = "PodGroupNotFound"
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why a queue does not schedule or does not accept.
+
+    `queue` is the queue asked about, `by` the one on its chain that is the cause.
+    """
+
+    why: Why
+    queue: str
+    by: str
+    policy: StopPolicy = StopPolicy.NONE
+    reason: str = ""
+    broken: Break | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is true of a queue. `policy` is the strictest on the chain."""
+
+    queue: str
+    state: State
+    accepts: bool
+    schedules: bool
+    drains: bool
+    policy: StopPolicy
+    stop: Cause | None
+    refusal: Cause | None
+    broken: Break | None
+
+
+def verdict(name: str, *, tree: Tree, live: bool, now: datetime) -> Verdict:
+    """The verdict for the queue `name`; `live`: a member of it or of those below it is live.
+
+    A queue that is not in the tree accepts, so that one file can hold a queue and its job, and
+    does not schedule (`Why.NOT_FOUND`).
+    """
+    if name not in tree:
+        return _not_found(name)
+    chain = tree.chain(name)
+    stop = _stop(name, chain, now=now)
+    refusal = _refusal(name, chain, now=now)
+    strictest = _strictest(chain, now=now)
+    policy = strictest.stop_policy_at(now) if strictest else StopPolicy.NONE
+    return Verdict(
+        queue=name,
+        state=_state(chain, live=live, now=now),
+        accepts=refusal is None,
+        schedules=stop is None,
+        drains=policy is StopPolicy.HOLD_AND_DRAIN,
+        policy=policy,
+        stop=stop,
+        refusal=refusal,
+        broken=chain.broken,
+    )
+
+
+def _state(chain: Chain, *, live: bool, now: datetime) -> State:
+    desired = [queue.desired_at(now) for queue in chain.queues]
+    if desired[0] is Desired.OPEN and chain.broken:
+        return State.UNKNOWN
+    if Desired.CLOSED in desired and not live:
+        return State.CLOSED
+    if Desired.SUSPENDED in desired:
+        return State.SUSPENDED
+    if Desired.CLOSED in desired:
+        return State.CLOSING
+    return State.OPEN
+
+
+def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
+    """The cause to name: a broken chain, else the nearest suspension, else the strictest policy."""
+    if chain.broken:
+        return _broken(name, chain.broken)
+    suspended = _nearest(chain, Desired.SUSPENDED, now=now)
+    if suspended:
+        return Cause(why=Why.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
+    held = _strictest(chain, now=now)
+    if held:
+        return Cause(
+            why=Why.STOPPED,
+            queue=name,
+            by=held.name,
+            policy=held.stop_policy_at(now),
+            reason=held.reason,
+        )
+    return None
+
+
+def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:
+    closed = _nearest(chain, Desired.CLOSED, now=now)
+    if closed:
+        return Cause(why=Why.CLOSED, queue=name, by=closed.name, reason=closed.reason)
+    return _broken(name, chain.broken) if chain.broken else None
+
+
+def _nearest(chain: Chain, desired: Desired, *, now: datetime) -> Queue | None:
+    return next((queue for queue in chain.queues if queue.desired_at(now) is desired), None)
+
+
+def _strictest(chain: Chain, *, now: datetime) -> Queue | None:
+    """The queue whose stop policy is strictest, the nearest of equals; None if none has one."""
+    held = max(chain.queues, key=lambda queue: queue.stop_policy_at(now).strictness)
+    return held if held.stop_policy_at(now) is not StopPolicy.NONE else None
+
+
+def _broken(name: str, broken: Break) -> Cause:
+    return Cause(why=Why.BROKEN, queue=name, by=broken.child, broken=broken)
+
+
+def _not_found(name: str) -> Verdict:
+    cause = Cause(why=Why.NOT_FOUND, queue=name, by=name)
+    return Verdict(
+        queue=name,
+        state=State.UNKNOWN,
+        accepts=True,
+        schedules=False,
+        drains=False,
+        policy=StopPolicy.NONE,
+        stop=cause,
+        refusal=None,
+        broken=None,
+    )

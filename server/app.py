@@ -1,0 +1,128 @@
+"""The one WSGI app: every endpoint, and the same JSON for every error.
+
+| error                                         | answer                              |
+|-----------------------------------------------|-------------------------------------|
+| not JSON, wrong type, missing, nested too deep | 400                                |
+| unknown path                                  | 404                                 |
+| wrong method                                  | 405                                 |
+| longer than `BODY_LIMIT`                      | 413                                 |
+| not `application/json`                        | 415                                 |
+| the cluster has not been read yet (webhooks)  | 503                                 |
+
+Its shape is a Kubernetes `Status`, so that the API server and kubectl show the message.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException, UnsupportedMediaType
+
+from cluster.counting import Counting
+from cluster.exceptions import NotReady, Unreadable
+from cluster.store import Clock, Store
+from extender.routes import handlers as extender_handlers
+from queues.membership import Rules
+from server.health import Check
+from server.health import blueprint as health_routes
+from server.parting import Parting
+from server.refusing import refusal
+from server.shortcut import Handler, Shortcut
+from webhooks.routes import handlers as webhook_handlers
+from webhooks.terms import Terms
+
+#: Bytes. 5,000 node names of 253 characters and two objects of etcd's largest size fit.
+BODY_LIMIT = 8 * 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+
+def create_app(
+    store: Store | None = None,
+    *,
+    terms: Terms | None = None,
+    counting: Counting | None = None,
+    alive: Check = list,
+    ready: Check | None = None,
+) -> Flask:
+    """The app, answering from `store`; without one it knows of no cluster and is not ready."""
+    store = store or Store(rules=Rules(), clock=Clock())
+    counting = counting or Counting()
+    app = Flask("sluice", static_folder=None)
+    app.url_map.merge_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
+    handlers = {**extender_handlers(store), **webhook_handlers(store, terms or Terms())}
+    for path, handler in handlers.items():
+        app.add_url_rule(
+            path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
+        )
+    app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), counting=counting))
+    _errors(app)
+    _measures(app, counting)
+    short = Shortcut(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
+    app.wsgi_app = Parting(short, store=store)  # type: ignore[method-assign] # Flask's documented way
+    return app
+
+
+def _view(handler: Handler) -> Callable[[], Response]:
+    def view() -> Response:
+        return Response(handler(request.get_data(cache=False)), mimetype="application/json")
+
+    return view
+
+
+def _ready(store: Store) -> Check:
+    return lambda: [] if store.synced else ["the cluster has not been read yet"]
+
+
+def _errors(app: Flask) -> None:
+    @app.before_request
+    def only_json() -> None:
+        if (
+            request.method == "POST"
+            and request.url_rule is not None
+            and request.mimetype != "application/json"
+        ):
+            raise UnsupportedMediaType("send application/json")
+
+    @app.errorhandler(Unreadable)
+    def unreadable(exc: Unreadable) -> Response:
+        return _refusal(400, str(exc))
+
+    @app.errorhandler(NotReady)
+    def not_ready(exc: NotReady) -> Response:
+        return _refusal(503, str(exc))
+
+    @app.errorhandler(HTTPException)
+    def refused(exc: HTTPException) -> Response:
+        response = _refusal(exc.code or 500, exc.description or "")
+        for key, value in exc.get_headers():
+            if key == "Allow":
+                response.headers[key] = value
+        return response
+
+    @app.errorhandler(Exception)
+    def failed(_exc: Exception) -> Response:
+        log.exception("%s %s failed", request.method, request.path)
+        return _refusal(500, "an error inside sluice; its log says more")
+
+
+def _measures(app: Flask, counting: Counting) -> None:
+    @app.before_request
+    def begin() -> None:
+        g.began = time.perf_counter()
+
+    @app.after_request
+    def end(response: Response) -> Response:
+        path = request.url_rule.rule if request.url_rule is not None else "unknown"
+        counting.requests.labels(path, response.status_code).inc()
+        if "began" in g:
+            counting.seconds.labels(path).observe(time.perf_counter() - g.began)
+        return response
+
+
+def _refusal(code: int, message: str) -> Response:
+    return Response(refusal(code, message), status=code, mimetype="application/json")

@@ -1,0 +1,197 @@
+"""The settings: from flags, else the environment, else a file, else their defaults.
+
+Each setting is a field of `Settings`; `bind` is `--bind`, `SLUICE_BIND`, and `bind:` in the YAML file
+named by `--config`. A setting that cannot be is refused at the start, by name (`SettingsError`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from queues.membership import valid_name
+from webhooks.terms import CONTROLLER_USERS
+
+PREFIX = "SLUICE_"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be; the message names it, where it came from, and what it may be."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set. Lists are written with commas in flags and the environment."""
+
+    bind: str = "127.0.0.1:8443"
+    certs_dir: str = "certs-dir"
+    ca_secret: str = ""
+    hosts: tuple[str, ...] = ()
+    kubeconfig: str = ""
+    namespace: str = "sluice-system"
+    service: str = "sluice"
+    webhook_url: str = ""
+    schedulers: tuple[str, ...] = ("default-scheduler",)
+    scheduler_users: tuple[str, ...] = ("system:kube-scheduler",)
+    controller_users: tuple[str, ...] = tuple(sorted(CONTROLLER_USERS))
+    owned_schedulers: tuple[str, ...] = ("volcano",)
+    kueue_label: bool = False
+    depth_limit: int = 5
+    writers: int = 4
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        for name, ok, expected in (
+            ("bind", _address(self.bind) is not None, "HOST:PORT with a port from 1 to 65535"),
+            ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
+            ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
+            ("hosts", all(map(_is_host, self.hosts)), "DNS names and addresses"),
+            ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
+            ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
+            ("depth_limit", 1 <= self.depth_limit <= 100, "a number from 1 to 100"),
+            ("writers", 1 <= self.writers <= 64, "a number from 1 to 64"),
+            ("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}"),
+            ("certs_dir", bool(self.certs_dir), "a folder"),
+            ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
+        ):
+            if not ok:
+                raise SettingsError(f"{name}: {getattr(self, name)!r} cannot be; expected {expected}")
+
+    @property
+    def own_user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:sluice"
+
+    @property
+    def served_hosts(self) -> list[str]:
+        """The names and addresses that the certificate has to serve at."""
+        host = _address(self.bind)
+        named = [f"{self.service}.{self.namespace}.svc", f"{self.service}.{self.namespace}.svc.cluster.local"]
+        own = [host] if host and host not in {"0.0.0.0", "::"} else []  # noqa: S104 - compared
+        url = urlsplit(self.webhook_url).hostname
+        more = [*self.hosts, *own, *([url] if url else [])]
+        return list(dict.fromkeys([*named, *more, "localhost", "127.0.0.1"]))
+
+
+LEVELS = ("debug", "info", "warning", "error")
+_LABEL = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_DNS = re.compile(rf"({_LABEL}\.)*{_LABEL}")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+_HELP: Mapping[str, str] = {
+    "bind": "address to serve on, HOST:PORT",
+    "certs_dir": "folder for the authority and the serving certificate",
+    "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
+    "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
+    "kubeconfig": "kubeconfig file; empty: the pod's own service account, else the user's default",
+    "namespace": "our own namespace, which never holds members",
+    "service": "the Service in front of us",
+    "webhook_url": "where the API server reaches us, if not by the Service",
+    "schedulers": "schedulers that are configured to call us; their members get the marker",
+    "scheduler_users": "as whom those schedulers bind",
+    "controller_users": "who makes the pods of workloads; a name may end in * for all that begin so",
+    "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",
+    "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
+    "depth_limit": "levels of queues below root",
+    "writers": "threads that write to the API server",
+    "log_level": f"one of {', '.join(LEVELS)}",
+}
+
+
+def read(arguments: Sequence[str], *, env: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a command line. Raises `SettingsError`; exits for --help and unknown flags."""
+    flags = vars(_parser().parse_args(arguments))
+    file = flags.pop("config") or env.get(f"{PREFIX}CONFIG")
+    told: dict[str, Any] = _from_file(Path(file)) if file else {}
+    for name in Settings.__struct_fields__:
+        for where, value in ((PREFIX + name.upper(), env.get(PREFIX + name.upper())), ("flag", flags[name])):
+            if value is not None:
+                told[name] = _parsed(name, value, where=where)
+    service_ip = env.get(f"{PREFIX}SERVICE_HOST")
+    if service_ip:  # kubelet's, in a pod: the clusterIP of a Service named sluice
+        told["hosts"] = [*_listed(told.get("hosts")), service_ip]
+    try:
+        return msgspec.convert(told, Settings)
+    except msgspec.ValidationError as exc:
+        raise SettingsError(str(exc).replace(" - at `$.", ", at setting `")) from exc
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sluice serve", description="Serve the extender and the webhooks.")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with any of these settings")
+    for name in Settings.__struct_fields__:
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="VALUE", help=_HELP[name])
+    return parser
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as exc:
+        raise SettingsError(f"config: {path} cannot be read: {exc}") from exc
+    if not isinstance(found, dict | None):
+        raise SettingsError(f"config: {path} is not a map of settings")
+    return {str(key).replace("-", "_"): value for key, value in (found or {}).items()}
+
+
+def _listed(hosts: Any) -> list[Any]:
+    """What is set so far; what is no list is left for `Settings` to refuse."""
+    return list(hosts) if isinstance(hosts, list | tuple) else [] if hosts is None else [hosts]
+
+
+def _parsed(name: str, value: str, *, where: str) -> Any:
+    default = getattr(Settings(), name)
+    if isinstance(default, bool):
+        if value.lower() not in {"true", "false"}:
+            raise SettingsError(f"{name}: {value!r} ({where}) cannot be; expected true or false")
+        return value.lower() == "true"
+    if isinstance(default, int):
+        if not _is_number(value):
+            raise SettingsError(f"{name}: {value!r} ({where}) cannot be; expected a number")
+        return int(value)
+    if isinstance(default, tuple):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    return value
+
+
+def _address(bind: str) -> str | None:
+    """The host of HOST:PORT, an IPv6 one without its brackets; None if it is not one."""
+    host, _, port = bind.rpartition(":")
+    if not host or not _is_number(port) or not 1 <= int(port) <= 65535:
+        return None
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return _DNS.fullmatch(host) is not None and len(host) <= 253
+    return True
+
+
+def _is_https(url: str) -> bool:
+    if not url:
+        return True
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    named = parts.hostname is not None and _is_host(parts.hostname)
+    return parts.scheme == "https" and named and port != 0 and parts.path in {"", "/"}
+
+
+def _is_file(path: str) -> bool:
+    return not path or (Path(path).is_file() and os.access(path, os.R_OK))

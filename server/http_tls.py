@@ -1,0 +1,57 @@
+"""The TLS context, made anew when its files change."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+def stamp(*paths: Path) -> Stamp:
+    """Changes whenever a file was replaced or written. Raises OSError."""
+    seen = [path.stat() for path in paths]
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in seen)
+
+
+def context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
+    """TLS 1.2 and later, HTTP/1.1 alone. Raises OSError, of which ssl.SSLError is one."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
+    made.num_tickets = 0  # Go's callers keep no session cache: tickets would only cost
+    made.set_alpn_protocols(["http/1.1"])
+    made.load_cert_chain(certfile, keyfile)
+    return made
+
+
+@dataclass(kw_only=True)
+class Certificate:
+    """The serving certificate. A pair that cannot be loaded leaves the last good one in use."""
+
+    certfile: Path
+    keyfile: Path
+    log: Any
+    make: Callable[..., ssl.SSLContext] = context
+    current: ssl.SSLContext = field(init=False)
+    _stamp: Stamp = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stamp = stamp(self.certfile, self.keyfile)
+        self.current = self.make(certfile=self.certfile, keyfile=self.keyfile)
+
+    def refresh(self) -> None:
+        """Look at the files; connections from now on get what is there. Never raises for what it finds."""
+        try:
+            found = stamp(self.certfile, self.keyfile)
+            if found == self._stamp:
+                return
+            self._stamp = found
+            self.current = self.make(certfile=self.certfile, keyfile=self.keyfile)
+        except OSError as exc:
+            self.log.error(  # noqa: TRY400 - the reason is in the message
+                "the new certificate is not usable, the old one stays in use: %s", exc
+            )
+        else:
+            self.log.info("serving with the new certificate in %s", self.certfile)

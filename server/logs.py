@@ -1,0 +1,55 @@
+"""Logs as JSON lines on standard error, one object a line: time, level, logger, message, and extras."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+
+#: What every record has; the rest was given as `extra`.
+_USUAL = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON; a traceback is in `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        told |= {key: value for key, value in vars(record).items() if key not in _USUAL}
+        if record.exc_info:
+            told["error"] = self.formatException(record.exc_info)
+        try:
+            return _encoder.encode(told).decode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON has no bytes for
+            return json.dumps(told, default=str)
+
+
+def configure(level: str) -> None:
+    """Send everything to standard error from now on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+class GunicornLog(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's own words, in the same lines as ours: it puts no handlers of its own on its loggers."""
+
+    def setup(self, cfg: Any) -> None:
+        for each in (self.error_log, self.access_log):
+            each.handlers.clear()
+            each.propagate = True
+        self.error_log.setLevel(logging.INFO)
+        self.cfg = cfg

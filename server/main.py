@@ -1,0 +1,89 @@
+"""`sluice serve`: read the settings, issue the certificate, serve.
+
+Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from certs.exceptions import CertificateError
+from cluster.exceptions import ClusterError
+from server.app import create_app
+from server.configuration import Settings, SettingsError, read
+from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.logs import GunicornLog, configure
+from server.running import Running, certified
+
+USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] != "serve":
+        print(USAGE, file=sys.stderr)
+        return 0 if given in (["--help"], ["-h"]) else 2
+    try:
+        settings = read(given[1:])
+        configure(settings.log_level)
+        serve(settings)
+    except SettingsError as exc:
+        print(f"sluice: {exc}", file=sys.stderr)
+        return 2
+    except (ClusterError, CertificateError, OSError) as exc:
+        print(f"sluice: {exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal ends it."""
+    running = Running(settings)
+    certified(settings, client=running.client)
+    app = create_app(
+        running.store,
+        terms=running.terms,
+        counting=running.counting,
+        alive=running.dead,
+        ready=running.missing,
+    )
+    folder = Path(settings.certs_dir)
+    ServedApp(
+        app,
+        settings=gunicorn_settings(
+            bind=settings.bind,
+            certfile=folder / "serving.crt",
+            keyfile=folder / "serving.key",
+            hooks={
+                "logger_class": GunicornLog,
+                "post_worker_init": _starter(running),
+                "worker_exit": _stopper(running),
+            },
+        ),
+    ).run()
+
+
+def _starter(running: Running) -> Any:
+    """After the fork: threads do not survive one."""
+
+    def post_worker_init(_worker: Any) -> None:
+        gc.freeze()
+        running.start()
+        log.info("serving on %s", running.settings.bind)
+
+    return post_worker_init
+
+
+def _stopper(running: Running) -> Any:
+    def worker_exit(_server: Any, _worker: Any) -> None:
+        running.stop()
+
+    return worker_exit

@@ -1,0 +1,214 @@
+"""Everything that runs beside the app in one process, started and stopped in order.
+
+| thread             | owner        | stops                                    |
+|--------------------|--------------|------------------------------------------|
+| `reflector-<kind>` | `Watching`   | its read is cut                          |
+| `queue-controller` | `Running`    | after the queue under way                |
+| `writer-<n>`       | `Writers`    | after the write under way                |
+| `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
+| `certificates`     | `Running`    | at once                                  |
+| `presence`         | `Running`    | when our own Lease is deleted            |
+| `elector`          | `Running`    | when the leader's Lease is given up      |
+
+Start: the certificate and its registration first, then the reflectors in a thread of their own
+(nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certs.exceptions import CertificateError
+from certs.keeping import kept
+from certs.registering import register
+from certs.serving import ensure
+from cluster.client import Client, configuration
+from cluster.counting import Counting
+from cluster.electing import Elector
+from cluster.events import Recorder
+from cluster.exceptions import ClusterError
+from cluster.leases import Leases
+from cluster.presence import Others, Presence, View
+from cluster.store import WHOLE, Clock, Store
+from cluster.watching import Watching
+from cluster.writing import Writers
+from controller.loop import QueueController
+from controller.parts import Parts
+from queues.membership import Rules
+from server.configuration import Settings
+from webhooks.terms import Terms
+
+CERTIFICATE_SECONDS = 3600.0
+RETRY_SECONDS = 1.0
+PATIENCE_SECONDS = 30.0
+GUARD_THREADS = 2
+#: For the reflectors, the controller and the certificates, beside the writers.
+CONNECTIONS = 16
+
+log = logging.getLogger(__name__)
+
+
+class Running:
+    """One server's threads. Owner: the worker process. Nothing runs before `start`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.client = Client(
+            configuration(settings.kubeconfig or None), connections=16 + settings.writers + GUARD_THREADS
+        )
+        self.counting = Counting()
+        self.store = Store(rules=_rules(settings), clock=Clock(lambda: self.client.ahead))
+        self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
+        self._writers = Writers(counting=self.counting, threads=settings.writers)
+        self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
+        identity = _identity()
+        leases = Leases(self.client, namespace=settings.namespace)
+        clock = self.store.clock.monotonic
+        self._presence = Presence(
+            leases,
+            identity=identity,
+            clock=clock,
+            view=self._view,
+            fresh=self._fresh,
+            lingering=lambda: bool(self.store.admissions.queues()),
+        )
+        self._elector = Elector(leases, identity=identity, clock=clock, elected=self._elected)
+        self.store.ready_when(
+            lambda: self._watching.synced() and not self._watching.faults() and self._presence.alive
+        )
+        self.store.cut_off = self._cut_off
+        self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
+        recorder = Recorder(client=self.client, writers=self._writers, counting=self.counting)
+        self._controller = QueueController(
+            Parts(
+                store=self.store,
+                client=self.client,
+                writers=self._writers,
+                guard_writers=self._guard_writers,
+                recorder=recorder,
+                counting=self.counting,
+                others=Others(leases, identity=identity, clock=clock),
+                namespace=settings.namespace,
+                leading=lambda: self._elector.leading and self._presence.alive,
+            )
+        )
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(
+            own_user=self.settings.own_user,
+            marked_schedulers=frozenset(self.settings.schedulers),
+            scheduler_users=frozenset(self.settings.scheduler_users),
+            controller_users=frozenset(self.settings.controller_users),
+            depth_limit=self.settings.depth_limit,
+        )
+
+    def start(self) -> None:
+        """Start every thread; returns at once."""
+        self._presence.start()
+        self._elector.start()
+        self._writers.start()
+        self._guard_writers.start()
+        self._controller.start()
+        for name, work in (("certificates", self._certify), ("starting", self._watch)):
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop every thread, the controller first, so that it writes nothing from half a view."""
+        self._stopped.set()
+        self._controller.stop()
+        self._elector.stop()
+        self._presence.stop()
+        self._watching.stop()
+        self._writers.stop()
+        self._guard_writers.stop()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def dead(self) -> list[str]:
+        """The threads that should be alive and are not."""
+        if self._stopped.is_set():
+            return ["the server is stopping"]
+        found = [] if self._controller.alive else ["queue-controller"]
+        found += [] if self._presence.running else ["presence"]
+        found += [] if self._elector.running else ["elector"]
+        for kind, reflector in self._watching.reflectors.items():
+            if reflector.synced.is_set() and not reflector.alive:
+                found.append(f"reflector-{kind}")
+        return found
+
+    def missing(self) -> list[str]:
+        """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
+        found = [f"{kind} have not been read yet" for kind in self._watching.unsynced()]
+        found += self._watching.faults()
+        return found if self._presence.alive else [*found, "our Lease is not held"]
+
+    def _view(self) -> View:
+        """What we have seen; the version is read first, for the passes may only be newer."""
+        version = self._watching.reflectors["queues"].version
+        seen = max(self.store.seen, int(version) if version.isdigit() else 0)
+        return View(seen, self.store.stopped_with_passes(), self.store.closed_with_admissions())
+
+    def _fresh(self) -> Callable[[], bool]:
+        queues = self._watching.reflectors["queues"]
+        number = queues.relist()
+        return lambda: queues.completed >= number
+
+    def _cut_off(self) -> bool:
+        """Whether what we know of the queues can be relied upon no more."""
+        return self._presence.held.is_set() and (not self._presence.alive or bool(self._watching.faults()))
+
+    def _elected(self) -> None:
+        self._controller.elected()
+
+    def _watch(self) -> None:
+        while not self._presence.held.wait(0.1):
+            if self._stopped.is_set():
+                return
+        self._watching.start(patience=PATIENCE_SECONDS)
+
+    def _certify(self) -> None:
+        wait = 0.0
+        while not self._stopped.wait(wait):
+            try:
+                changed = register(self.client, certificate=certified(self.settings, client=self.client))
+                if changed:
+                    log.info("caBundle written into %d webhooks", changed)
+                wait = CERTIFICATE_SECONDS
+            except (ClusterError, CertificateError) as exc:
+                log.warning("the webhooks cannot be given our caBundle yet: %s", exc)
+                wait = RETRY_SECONDS
+
+
+def certified(settings: Settings, *, client: Client) -> bytes:
+    """Have a good serving certificate in the folder of the settings; the authority's certificate."""
+    folder, now = Path(settings.certs_dir), datetime.now(UTC)
+    if settings.ca_secret:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept(client, namespace=settings.namespace, name=settings.ca_secret, folder=folder, now=now)
+    return ensure(folder, hosts=settings.served_hosts, now=now).certificate
+
+
+def _identity() -> str:
+    """A name for this process, which no other has: that of its pod where it is told, and some chance."""
+    host = os.environ.get("POD_NAME") or socket.gethostname()
+    return f"{host[:40]}-{secrets.token_hex(4)}".lower()
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        owned_schedulers=frozenset(settings.owned_schedulers),
+        kueue=settings.kueue_label,
+        exempt_namespaces=frozenset({"kube-system", settings.namespace}),
+    )

@@ -1,0 +1,197 @@
+"""The gunicorn worker: one process, one event loop, the WSGI app called inline.
+
+gunicorn keeps what it is good at: sockets, fork, signals, heartbeat, hooks. Parsing is llhttp's, sockets and
+TLS are uvloop's. benchmarks/worker/ shows what that is worth beside gunicorn's own workers.
+
+Of gunicorn's settings it honours bind, backlog, certfile, keyfile, timeout, graceful_timeout, worker_tmp_dir,
+those of logging, and all hooks but pre_request and post_request. The limits are the application's `limits`.
+"""
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
+
+from server.http_answering import shared_environ
+from server.http_connection import Connection, Site
+from server.http_crowd import Crowd, Phase
+from server.http_limits import Limits
+from server.http_tls import Certificate
+
+TICK = 1.0  # seconds between heartbeats, sweeps of the crowd and looks at the certificate
+SWITCH_INTERVAL = 0.0001  # seconds; a request waits about four of them while a thread computes
+ACCEPTED_AT_ONCE = 32  # then those already connected have their turn
+SPARE_FILES = 128  # for everything of the process that is not a caller
+OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
+    """Serves until SIGTERM; then takes nobody new, finishes what was begun, and goes.
+
+    Everything but the hooks runs on the main thread. SIGINT and SIGQUIT end it without finishing.
+    """
+
+    def run(self) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        self.loop = uvloop.new_event_loop()
+        self.limits = bounded_by_files(getattr(self.app, "limits", None) or Limits())
+        self.certificate = self._certificate()
+        self.site = self._site(self.limits)
+        try:
+            self.loop.run_until_complete(self._serve())
+        finally:
+            self._close()
+
+    def _certificate(self) -> Certificate | None:
+        if not self.cfg.is_ssl:
+            return None
+        certfile, keyfile = self.cfg.certfile, self.cfg.keyfile or self.cfg.certfile
+        return Certificate(certfile=Path(certfile), keyfile=Path(keyfile), log=self.log)
+
+    def _site(self, limits: Limits) -> Site:
+        name = self.sockets[0].getsockname()
+        host, port = name[:2] if isinstance(name, tuple) else (name, 0)
+        return Site(
+            app=self.wsgi,
+            limits=limits,
+            crowd=Crowd(limits=limits, clock=self.loop.time),
+            shared=shared_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
+            log=self.log,
+            soon=self.loop.call_soon,
+            clock=self.loop.time,
+        )
+
+    # Accepting.
+
+    def _listen(self) -> None:
+        for listener in self.sockets:
+            self.loop.add_reader(listener.fileno(), self._accept, listener.sock)
+
+    def _deafen(self) -> None:
+        for listener in self.sockets:
+            self.loop.remove_reader(listener.fileno())
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, _ = listener.accept()
+            except OSError as exc:
+                if exc.errno in OUT_OF_FILES:
+                    self._out_of_files(exc)
+                return
+            accepted.setblocking(False)
+            self._greet(accepted)
+
+    def _out_of_files(self, exc: OSError) -> None:
+        """Somebody goes, and we wait for the sockets to be closed rather than ask over and over."""
+        self.log.error("a connection could not be taken: %s", exc)
+        self.site.crowd.make_room()
+        self._deafen()
+        self.loop.call_later(0.1, self._listen_again)
+
+    def _listen_again(self) -> None:
+        if not self.site.stopping:
+            self._listen()
+
+    def _greet(self, accepted: socket.socket) -> None:
+        connection = Connection(site=self.site)
+        self.site.crowd.join(connection)
+        connection.greeting = self.loop.create_task(self._shake_hands(connection, accepted))
+
+    async def _shake_hands(self, connection: Connection, accepted: socket.socket) -> None:
+        options: dict[str, Any] = {}
+        if self.certificate is not None:
+            options = {
+                "ssl": self.certificate.current,
+                "ssl_handshake_timeout": self.limits.handshake,
+                "ssl_shutdown_timeout": self.limits.reply,
+            }
+        try:
+            await self.loop.connect_accepted_socket(lambda: connection, accepted, **options)
+        except (OSError, asyncio.CancelledError):  # it went, it spoke no TLS, or it was dropped
+            self.site.crowd.leave(connection)
+
+    # Being alive.
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        self._watch_signals()
+        self.loop.set_exception_handler(self._log_unexpected)
+        self._beat()
+        self._listen()
+        while not self._stop.is_set() and self.ppid == os.getppid():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), TICK)
+            self._beat()
+        await self._finish()
+
+    def _beat(self) -> None:
+        self.notify()
+        self.site.date = formatdate(usegmt=True)
+        self.site.crowd.sweep()
+        if self.certificate is not None:
+            self.certificate.refresh()
+
+    def _log_unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.log.error("on the loop: %s", context.get("message"), exc_info=context.get("exception"))
+
+    def _watch_signals(self) -> None:
+        self.loop.add_signal_handler(signal.SIGTERM, self._begin_to_stop)
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            self.loop.add_signal_handler(number, self._stop_at_once)
+
+    def _begin_to_stop(self) -> None:
+        self.alive = False
+        self._stop.set()
+
+    def _stop_at_once(self) -> None:
+        self.cfg.worker_int(self)
+        self._begin_to_stop()
+        for member in self.site.crowd:
+            member.drop()
+
+    # Going.
+
+    async def _finish(self) -> None:
+        """Callers learn by `Connection: close` that we go; who asks nothing for a moment is closed then."""
+        self.site.stopping = True
+        self._deafen()
+        for listener in self.sockets:
+            listener.close()
+        await self._wait_until_gone(seconds=self.limits.farewell)
+        for member in self.site.crowd.of(Phase.IDLE, Phase.FRESH):
+            member.part()
+        for member in self.site.crowd.of(Phase.SHAKING):
+            member.drop()
+        await self._wait_until_gone(seconds=self.cfg.graceful_timeout - self.limits.farewell - TICK)
+
+    async def _wait_until_gone(self, *, seconds: float) -> None:
+        deadline = self.loop.time() + seconds
+        while len(self.site.crowd) and self.loop.time() < deadline:
+            self._beat()
+            await asyncio.sleep(0.02)
+
+    def _close(self) -> None:
+        for member in self.site.crowd:
+            member.drop()
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+
+def bounded_by_files(limits: Limits) -> Limits:
+    """As many open files as the system lets us have, and no more callers than that."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    room = limits.connections if hard == resource.RLIM_INFINITY else hard - SPARE_FILES
+    return replace(limits, connections=max(1, min(limits.connections, room)))

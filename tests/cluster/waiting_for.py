@@ -1,0 +1,47 @@
+"""Waiting for the thing itself: nothing in these tests sleeps for a time."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Long, for machines that are busy with other things; a wait that comes true is not longer for it.
+PATIENCE = 60.0
+PAUSE = 0.03
+
+
+def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
+    """What `holds` returns as soon as that is true; fails with what was waited for, and what there was.
+
+    A failed connection counts as "not yet": components end and start again in some tests.
+    """
+    end = time.monotonic() + seconds
+    found: T | Exception
+    while True:
+        try:
+            found = holds()
+        except (OSError, http.client.HTTPException) as exc:
+            found = exc
+        if found and not isinstance(found, Exception):
+            return found
+        assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}; last seen: {found!r}"
+        time.sleep(PAUSE)
+
+
+def settled(read: Callable[[], T], what: str, *, seconds: float = 3.0) -> T:
+    """What `read` returns once it has been the same for so many seconds: nothing goes on any more."""
+    held, since = read(), time.monotonic()
+
+    def quiet() -> bool:
+        nonlocal held, since
+        now = read()
+        if now != held:
+            held, since = now, time.monotonic()
+        return time.monotonic() - since >= seconds
+
+    until(quiet, f"{what} to rest")
+    return held

@@ -1,0 +1,201 @@
+"""Passes: what we let through and have not seen arrive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.passes import FORGOTTEN_SECONDS, REQUEST_SECONDS, Pass, Passes
+from tests.queues.cases import MODEST
+
+
+class Timed:
+    """Passes with a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.passes = Passes(clock=lambda: self.now)
+
+    def filtered(self, name: str = "a", queue: str = "research", **_: Any) -> None:
+        self.passes.filtered(namespace="team", name=name, queue=queue)
+
+    def filter_refused(self, name: str = "a", **_: Any) -> None:
+        self.passes.filter_refused("team", name)
+
+    def binding(
+        self, name: str = "a", queue: str = "research", request: str = "r", by_scheduler: bool = True
+    ) -> None:
+        self.passes.binding(
+            request=request, namespace="team", name=name, queue=queue, by_scheduler=by_scheduler
+        )
+
+    def bind_refused(self, name: str = "a", request: str = "r", by_scheduler: bool = True, **_: Any) -> None:
+        self.passes.bind_refused(request, "team", name, by_scheduler=by_scheduler)
+
+    def arrived(self, name: str = "a", **_: Any) -> None:
+        self.passes.arrived("team", name)
+
+    def open(self) -> list[tuple[str, bool]]:
+        return sorted((one.name, one.bind) for one in self.passes.open())
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["filtered", "filter_refused", "binding", "bind_refused", "arrived", "time"]),
+        st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["a", "b"]),
+                "queue": st.sampled_from(["research", "labs"]),
+                "request": st.sampled_from(["r-1", "r-2"]),
+                "by_scheduler": st.booleans(),
+            }
+        ),
+    ),
+    max_size=30,
+)
+
+
+@MODEST
+@given(steps=STEPS)
+def test_open_is_what_may_still_land(steps: list[tuple[str, dict[str, Any]]]) -> None:
+    """Held against the table of the module's docstring, pass by pass."""
+    timed = Timed()
+    filtered: dict[str, str] = {}
+    binds: dict[tuple[str, str], tuple[str, bool, float]] = {}
+    for what, of in steps:
+        name, queue, request, by = of["name"], of["queue"], of["request"], of["by_scheduler"]
+        of_pod = [key for key in binds if key[0] == name]
+        if what == "time":
+            timed.now += REQUEST_SECONDS / 3
+            continue
+        getattr(timed, what)(**of)
+        if what == "filtered":
+            filtered[name] = queue
+        elif what == "binding":
+            binds[name, request] = (queue, by, timed.now)
+        elif what == "filter_refused":
+            filtered.pop(name, None)
+            if all(binds[key][1] for key in of_pod):
+                binds = {key: one for key, one in binds.items() if key not in of_pod}
+        elif what == "bind_refused":
+            binds.pop((name, request), None)
+            if by:
+                filtered.pop(name, None)
+        else:
+            filtered.pop(name, None)
+            binds = {key: one for key, one in binds.items() if key not in of_pod}
+        fresh = [(key[0], one[0]) for key, one in binds.items() if one[2] > timed.now - REQUEST_SECONDS]
+        expected = sorted([*filtered.items(), *fresh])
+        assert sorted((one.name, one.queue) for one in timed.passes.open()) == expected
+        for asked in ("research", "labs"):
+            assert len(timed.passes.open_in({asked})) == sum(q == asked for _, q in expected)
+        assert len(timed.passes) == len(expected)
+        assert timed.passes.queue_of("team", name) == filtered.get(name)
+
+
+def test_one_pod_has_one_pass_of_filter_however_often_it_is_asked_for() -> None:
+    timed = Timed()
+    for _ in range(5):
+        timed.filtered()
+    assert timed.open() == [("a", False)]
+
+
+def test_namesakes_in_other_namespaces_are_others() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding()
+    timed.passes.filter_refused("other", "a")
+    timed.passes.bind_refused("r", "other", "a", by_scheduler=True)
+    timed.passes.arrived("other", "a")
+    assert len(timed.passes) == 2
+
+
+def test_a_pass_of_filter_does_not_run_out_by_itself() -> None:
+    """A volume may take minutes before the bind is even sent."""
+    timed = Timed()
+    timed.filtered()
+    timed.now += 100 * FORGOTTEN_SECONDS
+    assert timed.open() == [("a", False)]
+
+
+def test_a_bind_cannot_land_once_the_api_servers_time_for_it_is_over() -> None:
+    timed = Timed()
+    timed.binding()
+    timed.now += REQUEST_SECONDS - 1
+    assert timed.open() == [("a", True)]
+    timed.now += 1
+    assert timed.open() == []
+
+
+def test_only_an_old_pass_of_a_pod_that_nobody_knows_is_forgotten() -> None:
+    timed = Timed()
+    for name in ("old", "known"):
+        timed.filtered(name)
+    timed.now += FORGOTTEN_SECONDS + 1
+    timed.filtered("young")
+    timed.passes.forget(lambda _, name: name if name == "known" else None)
+    assert timed.open() == [("known", False), ("young", False)]
+
+
+def test_binds_that_cannot_land_are_forgotten_and_others_are_not() -> None:
+    timed = Timed()
+    timed.binding(request="old")
+    timed.now += REQUEST_SECONDS
+    timed.binding(request="young")
+    timed.passes.forget(lambda *_: None)
+    assert timed.open() == [("a", True)]
+
+
+def test_a_pod_asked_for_again_is_as_young_as_the_last_asking() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.now += FORGOTTEN_SECONDS + 1
+    timed.filtered()
+    timed.passes.forget(lambda *_: None)
+    assert timed.open() == [("a", False)]
+
+
+def test_a_refused_bind_of_somebody_else_closes_neither_filters_pass_nor_the_schedulers_bind() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.bind_refused(request="mallory", by_scheduler=False)
+    assert timed.open() == [("a", False), ("a", True)]
+
+
+def test_a_refusal_of_filter_says_nothing_of_a_bind_by_somebody_else() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.binding(request="mallory", by_scheduler=False)
+    timed.filter_refused()
+    assert timed.open() == [("a", True), ("a", True)]
+
+
+def test_what_somebody_who_is_gone_may_have_let_through_is_a_bind_of_the_scheduler() -> None:
+    """It lands within the time of a request, or filter is asked again, or never."""
+    timed = Timed()
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    assert timed.open() == [("a", True)]
+    timed.filter_refused()
+    assert timed.open() == []
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.now += REQUEST_SECONDS
+    assert timed.open() == []
+
+
+def test_a_pass_knows_its_pod() -> None:
+    assert Pass(namespace="n", name="a", queue="q", at=1.0).key == ("n", "a")
+
+
+def test_the_going_of_a_former_pod_of_that_name_closes_nothing() -> None:
+    """A StatefulSet's pod is made again under its name; the old one's end comes late."""
+    passes = Passes(clock=lambda: 0.0)
+    passes.filtered(namespace="team", name="web-0", queue="a", uid="new")
+    passes.arrived("team", "web-0", "old")
+    assert [one.uid for one in passes.open()] == ["new"]
+    passes.arrived("team", "web-0", "new")
+    assert not list(passes.open())

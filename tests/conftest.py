@@ -1,0 +1,81 @@
+"""The control plane that tests share: one a worker, started when the first test asks for it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster import processes
+from localcluster.building import BuildFailed
+from localcluster.cluster import LocalCluster
+
+#: A test that asks for one of these needs the control plane, and is marked so.
+FIXTURES = {"cluster", "module_cluster", "new_cluster"}
+
+NewCluster = Callable[..., LocalCluster]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A ready cluster with the server, shared by all tests of this worker: leave it as you found it."""
+    end_abandoned()
+    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def module_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One for the tests of a module that change it in ways that others would notice."""
+    end_abandoned()
+    started = start(tmp_path_factory.mktemp(folder_name(), numbered=True))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
+    """Starts clusters of the test's own (arguments of `LocalCluster.start`) and ends them after it."""
+    end_abandoned()
+    started: list[LocalCluster] = []
+
+    def new(**options: object) -> LocalCluster:
+        started.append(start(tmp_path / f"{folder_name()}{len(started)}", **options))
+        return started[-1]
+
+    yield new
+    for each in started:
+        each.stop()
+
+
+def start(folder: Path, **options: object) -> LocalCluster:
+    """Start one; without its binaries the test is skipped, or fails where CI=true."""
+    try:
+        return LocalCluster.start(folder, **options)  # type: ignore[arg-type]
+    except BuildFailed as exc:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"NO CONTROL PLANE, so this is not tested: {exc}")
+
+
+def folder_name() -> str:
+    """Says which process has to end the cluster."""
+    return f"cluster-of-{os.getpid()}-"
+
+
+def end_abandoned() -> None:
+    """End the clusters of test runs that were killed before they could."""
+    for folder in processes.clusters():
+        owner = re.search(r"/pytest-of-.*/cluster-of-(\d+)-\d+$", str(folder))
+        if owner and not Path("/proc", owner[1]).exists():
+            processes.stop(folder, grace=0)

@@ -1,0 +1,335 @@
+"""A queue's status as it should be: conditions and their times, what waits for an acknowledgement, counts."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.members import Counts
+from cluster.objects import QueueObject, QueueStatus
+from cluster.store import queue_value
+from controller.status import PHASES, Counted, Known, changes, differing, present, urgent, wanted
+from queues.tree import Tree
+from queues.verdict import verdict
+from tests.queues.cases import MODEST, NOW
+from tests.server.wire_objects import Wire, queue
+
+LONG_AGO = "2029-01-01T00:00:00Z"
+NOW_TEXT = "2030-01-01T12:00:00Z"
+NOTHING = Counted(pods=Counts(), groups={})
+ALL = Known(stop=True, seen=True)
+
+
+def read(obj: Wire) -> QueueObject:
+    return msgspec.json.decode(json.dumps(obj), type=QueueObject)
+
+
+def condition(
+    kind: str, status: str, *, since: str | None = LONG_AGO, generation: int = 1, **more: str
+) -> Wire:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": more.get("reason", "Before"),
+        "message": more.get("message", "before"),
+        "observedGeneration": generation,
+        "lastTransitionTime": since,
+    }
+
+
+def status_of(
+    obj: Wire,
+    *,
+    known: Known = ALL,
+    counted: Counted = NOTHING,
+    live: bool = False,
+    kept_by: str = "",
+    above: tuple[Wire, ...] = (),
+) -> Wire:
+    stored = read(obj)
+    tree = Tree({one.name: one for one in (queue_value(read(each)) for each in (obj, *above))})
+    found = verdict(stored.metadata.name, tree=tree, live=live, now=NOW)
+    return wanted(stored, found, counted, known=known, now=NOW, kept_by=kept_by)
+
+
+def of_kind(status: Wire, kind: str) -> Wire:
+    [found] = [one for one in status["conditions"] if one["type"] == kind]
+    return dict(found)
+
+
+# Conditions
+
+
+@pytest.mark.parametrize(
+    ("spec", "accepting", "active", "reasons"),
+    [
+        ({}, "True", "True", ("Open", "Ready")),
+        ({"state": "Suspended"}, "True", "False", ("Open", "Suspended")),
+        ({"stopPolicy": "Hold"}, "True", "False", ("Open", "Stopped")),
+        ({"state": "Closed"}, "False", "True", ("Closed", "Ready")),
+        ({"state": "Closed", "stopPolicy": "HoldAndDrain"}, "False", "False", ("Closed", "Stopped")),
+        ({"parent": "nobody"}, "False", "False", ("ChainBroken", "ChainBroken")),
+    ],
+    ids=str,
+)
+def test_the_conditions_say_what_the_verdict_does(
+    spec: Wire, accepting: str, active: str, reasons: tuple[str, str]
+) -> None:
+    status = status_of(queue("a", generation=3, **spec))
+    for kind, expected, reason in zip(("Accepting", "Active"), (accepting, active), reasons, strict=True):
+        found = of_kind(status, kind)
+        assert (found["status"], found["reason"]) == (expected, reason)
+        assert found["observedGeneration"] == 3
+        assert found["message"]
+    assert status["observedGeneration"] == 3
+
+
+def test_a_new_conditions_time_is_now() -> None:
+    status = status_of(queue("a"))
+    assert {one["lastTransitionTime"] for one in status["conditions"]} == {NOW_TEXT}
+
+
+@pytest.mark.parametrize(
+    ("before", "since"), [("True", LONG_AGO), ("False", NOW_TEXT), ("Unknown", NOW_TEXT)]
+)
+def test_the_time_changes_with_the_status_and_only_with_it(before: str, since: str) -> None:
+    """Reason, message and generation may change as they like."""
+    held = {"conditions": [condition("Active", before), condition("Accepting", "True")]}
+    status = status_of(queue("a", generation=9, status=held))
+    assert of_kind(status, "Active")["lastTransitionTime"] == since
+    assert of_kind(status, "Active")["message"] != "before"
+    assert of_kind(status, "Accepting")["lastTransitionTime"] == LONG_AGO
+
+
+def test_a_condition_without_a_time_gets_one() -> None:
+    held = {"conditions": [condition("Active", "True", since=None)]}
+    assert of_kind(status_of(queue("a", status=held)), "Active")["lastTransitionTime"] == NOW_TEXT
+
+
+def test_conditions_of_other_types_are_left_as_they_are_and_all_are_in_order() -> None:
+    other = condition("PolicyResolved", "False", generation=4)
+    status = status_of(queue("a", status={"conditions": [other, condition("Active", "True")]}))
+    assert [one["type"] for one in status["conditions"]] == ["Accepting", "Active", "PolicyResolved"]
+    assert of_kind(status, "PolicyResolved") == other
+
+
+def test_what_keeps_a_closing_queue_is_said() -> None:
+    status = status_of(queue("a", state="Closed"), live=True, kept_by="kept from Closed by pod team/x")
+    assert status["state"] == "Closing"
+    assert of_kind(status, "Accepting")["message"].endswith("; kept from Closed by pod team/x")
+
+
+# What is not known to hold yet
+
+
+@pytest.mark.parametrize(
+    "spec", [{"state": "Suspended"}, {"stopPolicy": "Hold"}, {"parent": "nobody"}], ids=str
+)
+def test_a_stop_that_is_not_acknowledged_leaves_the_condition_as_it_was(spec: Wire) -> None:
+    before = condition("Active", "True", generation=1)
+    obj = queue("a", generation=2, status={"conditions": [before], "observedGeneration": 1}, **spec)
+    status = status_of(obj, known=Known(stop=False, seen=True))
+    assert of_kind(status, "Active") == before
+    assert status["observedGeneration"] == 1
+    assert of_kind(status, "Accepting")["observedGeneration"] == 2
+
+
+def test_a_stop_of_a_new_queue_has_no_condition_until_it_is_acknowledged() -> None:
+    status = status_of(queue("a", state="Suspended"), known=Known(stop=False, seen=True))
+    assert [one["type"] for one in status["conditions"]] == ["Accepting"]
+    assert status["observedGeneration"] == 0
+
+
+def test_a_stop_that_became_another_waits_again() -> None:
+    before = condition("Active", "False", generation=1, reason="Suspended")
+    obj = queue(
+        "a", generation=2, stopPolicy="Hold", status={"conditions": [before], "observedGeneration": 1}
+    )
+    assert of_kind(status_of(obj, known=Known(stop=False, seen=True)), "Active") == before
+    after = of_kind(status_of(obj), "Active")
+    assert (after["reason"], after["lastTransitionTime"]) == ("Stopped", LONG_AGO)
+
+
+def test_a_queue_accepts_only_once_every_replica_does() -> None:
+    before = condition("Accepting", "False", generation=1)
+    obj = queue("a", generation=2, status={"conditions": [before], "observedGeneration": 1})
+    status = status_of(obj, known=Known(stop=True, seen=False))
+    assert of_kind(status, "Accepting") == before
+    assert status["observedGeneration"] == 1
+    assert of_kind(status, "Active")["status"] == "True"
+
+
+def test_a_close_is_said_once_every_replica_refuses() -> None:
+    """Whoever admits something until then admits it before the time that is written down."""
+    held = {"conditions": [condition("Accepting", "True")], "observedGeneration": 1}
+    obj = queue("a", generation=2, state="Closed", status=held)
+    waiting = status_of(obj, known=Known(stop=False, seen=False))
+    assert (of_kind(waiting, "Accepting")["status"], waiting["observedGeneration"]) == ("True", 1)
+    said = status_of(obj, known=Known(stop=False, seen=True))
+    assert (of_kind(said, "Accepting")["status"], said["observedGeneration"]) == ("False", 2)
+    assert of_kind(said, "Active")["status"] == "True"
+
+
+def test_a_close_waits_for_what_is_said_below_of_a_former_one() -> None:
+    obj = queue("a", generation=3, state="Closed", status={"observedGeneration": 1})
+    assert status_of(obj, known=Known(stop=True, seen=True, below=False))["observedGeneration"] == 1
+    assert status_of(obj, known=Known(stop=True, seen=True, below=True))["observedGeneration"] == 3
+
+
+def test_the_state_is_said_at_once_whatever_waits() -> None:
+    status = status_of(queue("a", state="Suspended"), known=Known(stop=False, seen=False))
+    assert status["state"] == "Suspended"
+
+
+def test_a_stop_of_an_ancestor_waits_like_ones_own() -> None:
+    obj = queue("a", parent="labs", status={"conditions": [condition("Active", "True")]})
+    labs = queue("labs", stopPolicy="Hold")
+    waiting = status_of(obj, known=Known(stop=False, seen=True), above=(labs,))
+    assert of_kind(waiting, "Active")["status"] == "True"
+    assert 'its ancestor "labs"' in of_kind(status_of(obj, above=(labs,)), "Active")["message"]
+
+
+# Counts
+
+
+PODS = Counts(pending=5, gated=2, running=3, succeeded=1, failed=4, live=8)
+
+
+def test_the_counts_are_those_counted() -> None:
+    status = status_of(queue("a"), counted=Counted(pods=PODS, groups={"running": 2, "inqueue": 1, "odd": 9}))
+    assert {phase: status[phase] for phase in PHASES} == {
+        "pending": 0,
+        "running": 2,
+        "inqueue": 1,
+        "unknown": 0,
+        "completed": 0,
+    }
+    assert status["pods"] == {
+        "pending": 5,
+        "gated": 2,
+        "parked": 2,
+        "running": 3,
+        "succeeded": 1,
+        "failed": 4,
+    }
+    assert status["allocated"] == {"pods": "3"}
+
+
+def test_in_a_queue_that_does_not_schedule_all_who_wait_are_parked() -> None:
+    status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
+    assert status["pods"]["parked"] == 5
+
+
+# The history
+
+
+def test_the_history_is_the_one_that_admission_wrote_down() -> None:
+    lines = [{"by": "alice", "field": "state", "from": "Open", "to": "Closed", "at": NOW_TEXT}]
+    obj = queue("a", annotations={"sluice.dev/changes": json.dumps(lines)})
+    assert status_of(obj)["changes"] == lines
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[5]", '[{"by": 5}]', "[" * 100_000])
+def test_a_history_that_cannot_be_read_is_none(text: str) -> None:
+    assert changes(read(queue("a", annotations={"sluice.dev/changes": text}))) == []
+
+
+# What is written
+
+
+def test_a_status_that_is_there_already_is_not_written() -> None:
+    obj = queue("a", generation=2, stopPolicy="Hold", annotations={"sluice.dev/changes": "[]"})
+    first = status_of(obj, counted=Counted(pods=PODS, groups={"running": 1}))
+    stored = read({**obj, "status": first})
+    again = status_of({**obj, "status": first}, counted=Counted(pods=PODS, groups={"running": 1}))
+    assert differing(again, present(stored.status)) == {}
+
+
+STATUSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "state": st.sampled_from(["Open", "Closed", ""]),
+        "observedGeneration": st.integers(0, 3),
+        "conditions": st.lists(
+            st.builds(
+                condition,
+                st.sampled_from(["Active", "Accepting", "Drained"]),
+                st.sampled_from(["True", "False"]),
+                since=st.sampled_from([LONG_AGO, None]),
+                generation=st.integers(0, 3),
+            ),
+            max_size=3,
+            unique_by=lambda one: one["type"],
+        ),
+        "running": st.integers(0, 3),
+        "allocated": st.none() | st.just({"pods": "1"}) | st.just({"cpu": 1}),
+        "pods": st.none() | st.just({"pending": 1}),
+    },
+)
+SPECS = st.sampled_from(
+    [{}, {"state": "Suspended"}, {"state": "Closed"}, {"stopPolicy": "Hold"}, {"parent": "x"}]
+)
+
+
+def merged(held: Any, patch: Any) -> Any:
+    """A merge patch (RFC 7396) applied."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = dict(held) if isinstance(held, dict) else {}
+    after = {**kept, **{key: merged(kept.get(key), value) for key, value in patch.items()}}
+    return {key: value for key, value in after.items() if patch.get(key, value) is not None}
+
+
+@MODEST
+@given(held=STATUSES, spec=SPECS, stop=st.booleans(), accepts=st.booleans())
+def test_once_the_difference_is_written_nothing_differs(
+    held: Wire, spec: Wire, stop: bool, accepts: bool
+) -> None:
+    """A merge patch of what differs, applied to whatever was there."""
+    known = Known(stop=stop, seen=accepts)
+    obj = queue("a", generation=3, status=held, **spec)
+    difference = differing(status_of(obj, known=known), present(read(obj).status))
+    after = {**obj, "status": merged(held, difference)}
+    assert differing(status_of(after, known=known), present(read(after).status)) == {}
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [
+        ({}, False),
+        ({"pods": {}}, False),
+        ({"allocated": {}, "running": 1, "pending": 0}, False),
+        ({"state": "Open"}, True),
+        ({"conditions": []}, True),
+        ({"changes": []}, True),
+        ({"observedGeneration": 1}, True),
+        ({"pods": {}, "state": "Open"}, True),
+    ],
+    ids=str,
+)
+def test_whatever_is_more_than_counts_is_urgent(difference: dict[str, Any], expected: bool) -> None:
+    assert urgent(difference) is expected
+
+
+def test_a_status_that_says_nothing_is_read() -> None:
+    assert present(QueueStatus())["conditions"] == []
+
+
+def test_times_are_told_in_whole_seconds_of_utc() -> None:
+    """What was written is compared with what is wanted: a fraction would differ for ever."""
+    stored = read(queue("a"))
+    found = verdict("a", tree=Tree({"a": queue_value(stored)}), live=False, now=NOW)
+    later = NOW + timedelta(microseconds=999_999)
+    status = wanted(stored, found, NOTHING, known=ALL, now=later, kept_by="")
+    assert of_kind(status, "Active")["lastTransitionTime"] == NOW_TEXT
+
+
+def test_a_time_in_another_zone_is_the_same_time() -> None:
+    held = {"conditions": [condition("Active", "True", since="2029-01-01T05:30:00+05:30")]}
+    assert of_kind(status_of(queue("a", status=held)), "Active")["lastTransitionTime"] == LONG_AGO

@@ -1,0 +1,35 @@
+"""The page on Volcano's own parts says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cluster.counting import Counting
+from cluster.definitions import MEND, NEEDED
+from controller.rivals import QUIET_SECONDS, SAY_AGAIN_SECONDS, WAIT_LEAST, WAIT_MOST
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "beside-volcano.md").read_text()
+
+
+def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:
+    """The one that the tests run."""
+    pinned = re.search(r"volcano\.sh/volcano (\S+)", (ROOT / "localcluster" / "vcctl" / "go.mod").read_text())
+    assert pinned is not None
+    assert f"`vcctl` {pinned[1]} " in PAGE
+
+
+def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
+    """Each of them, and the very command that the server advises."""
+    assert set(re.findall(r"^- `(\S+)`$", PAGE, re.MULTILINE)) == NEEDED.keys()
+    assert f"\n{MEND.partition(': ')[2]}\n" in PAGE
+
+
+def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:
+    """Half a second, 30 seconds, two minutes, five minutes."""
+    assert (WAIT_LEAST, WAIT_MOST, QUIET_SECONDS, SAY_AGAIN_SECONDS) == (0.5, 30.0, 120.0, 300.0)
+    source = (ROOT / "controller" / "rivals.py").read_text()
+    for reason in re.findall(r'reason="(\w+)"', source):
+        assert f"`{reason}`" in PAGE
+    assert f"`{Counting().undone._name}`" in PAGE

@@ -1,0 +1,98 @@
+"""The reference page says what the code does, line by line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cluster.counting import Counting
+from cluster.objects import QueueObject
+from controller.telling import EVENT_REASONS
+from queues import names
+from queues.states import ABILITIES, ACTIONS, Action, State
+from queues.verdict import Why
+from server.app import create_app
+from server.configuration import Settings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+
+
+def rows(section: str) -> list[list[str]]:
+    """The cells of a section's table, without its head."""
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def words(section: str) -> set[str]:
+    return {row[0] for row in rows(section)}
+
+
+def test_each_state_has_its_row_of_abilities() -> None:
+    """The table of states is the code's."""
+    told = {row[0]: [cell == "yes" for cell in row[1:]] for row in rows("States")}
+    assert told == {state.value: list(ABILITIES[state]) for state in State}
+
+
+def test_each_action_has_its_row() -> None:
+    """The table of actions is the code's, cell by cell."""
+    told = {row[0]: row[1:] for row in rows("Actions")}
+    wanted = {
+        action.value: [str(ACTIONS[action][state] or "nothing") for state in State] for action in Action
+    }
+    assert told == wanted
+
+
+def test_each_setting_has_its_row_with_its_default() -> None:
+    """Every setting is listed, with the default it has."""
+    defaults = {name: getattr(Settings(), name) for name in Settings.__struct_fields__}
+    shown = {
+        name: ",".join(value) if isinstance(value, tuple) else str(value).replace("False", "false")
+        for name, value in defaults.items()
+    }
+    assert {row[0]: row[1] for row in rows("Settings")} == shown
+
+
+def test_each_endpoint_has_its_row() -> None:
+    """Every route of the app is listed with its method, and no other."""
+    served = {
+        (rule.rule, method)
+        for rule in create_app().url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert {(row[0], row[1]) for row in rows("Endpoints")} == served
+
+
+def test_each_metric_has_its_row() -> None:
+    """Every metric is listed, and no other."""
+    assert words("Metrics") == {metric.name for metric in Counting().registry.collect()}
+
+
+def test_each_name_on_objects_has_its_row() -> None:
+    """Every `sluice.dev/` name that the code writes is listed."""
+    written = {
+        value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
+    }
+    assert words("Names on objects") == written
+
+
+@pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))
+def test_each_reason_on_pods_has_its_row(reason: str) -> None:
+    """Every event on a pod is listed."""
+    assert reason in words("Events")
+
+
+def test_each_reason_in_the_controller_has_its_row() -> None:
+    """Every event that the controller's source names is listed."""
+    source = "".join(path.read_text() for path in (Path(__file__).parents[2] / "controller").glob("*.py"))
+    literal = set(re.findall(r'reason="(\w+)"', source))
+    states = {f"Queue{state}" for state in State}
+    assert literal | states | set(Action) <= words("Events")
+
+
+def test_conditions_have_known_reasons() -> None:
+    """The table of conditions names only causes that verdicts have, and the two good ones."""
+    assert {row[2] for row in rows("Conditions")} <= {*Why, "Open", "Ready"}
+    assert QueueObject.__struct_fields__[-1] == "status"

@@ -1,0 +1,191 @@
+"""The page on states and commands says what the code does, cell by cell: states, actions, causes, records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import product
+from typing import NamedTuple
+
+import pytest
+
+from cluster.objects import QueueStatus
+from cluster.passes import REQUEST_SECONDS
+from cluster.presence import LEASE_SECONDS
+from controller.telling import EVENT_REASONS
+from controller.timing import AUTHOR
+from queues import changes
+from queues.conditions import ACCEPTING, ACTIVE
+from queues.queue import Queue
+from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
+from queues.texts import command
+from queues.tree import Tree
+from queues.verdict import Cause, Verdict, Why, verdict
+from tests.docs.pages import DOCS, Row, read, tables_of, yes
+
+PAGE = (DOCS / "states.md").read_text()
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def tables(section: str) -> list[list[Row]]:
+    return tables_of(PAGE, section)
+
+
+class Case(NamedTuple):
+    """A queue under another, with all that its verdict depends on."""
+
+    own: Desired
+    above: Desired
+    policy: StopPolicy
+    broken: bool
+    live: bool
+
+    @property
+    def asked(self) -> set[Desired]:
+        return {self.own, self.above}
+
+    @property
+    def verdict(self) -> Verdict:
+        queues = (
+            Queue(name="root", parent=None),
+            Queue(name="above", parent="gone" if self.broken else "root", desired=self.above),
+            Queue(name="it", parent="above", desired=self.own, stop_policy=self.policy),
+        )
+        tree = Tree({queue.name: queue for queue in queues})
+        return verdict("it", tree=tree, live=self.live, now=NOW)
+
+
+CASES = [Case(*each) for each in product(Desired, Desired, StopPolicy, (False, True), (False, True))]
+OPEN = Case(Desired.OPEN, Desired.OPEN, StopPolicy.NONE, broken=False, live=True)
+
+RULE: dict[str, Callable[[Case], bool]] = {
+    "it asks to be Open, and its chain of parents is broken": lambda case: (
+        case.own is Desired.OPEN and case.broken
+    ),
+    "it or an ancestor asks to be Closed, and nothing is live in it or below it": lambda case: (
+        Desired.CLOSED in case.asked and not case.live
+    ),
+    "it or an ancestor asks to be Suspended": lambda case: Desired.SUSPENDED in case.asked,
+    "it or an ancestor asks to be Closed": lambda case: Desired.CLOSED in case.asked,
+    "otherwise": lambda case: True,
+}
+UNLESS: dict[str, Callable[[Case], bool]] = {
+    "it or an ancestor asks to be Closed, or the chain of parents is broken": lambda case: (
+        Desired.CLOSED in case.asked or case.broken
+    ),
+    "it or an ancestor asks to be Suspended or has a stop policy, or the chain of parents is broken": (
+        lambda case: Desired.SUSPENDED in case.asked or case.policy is not StopPolicy.NONE or case.broken
+    ),
+}
+
+
+def first(rows: list[Row], holds: Callable[[str], bool]) -> str:
+    """The second cell of the first row that holds."""
+    return next(row[1] for row in rows if holds(row[0]))
+
+
+def test_each_state_has_its_abilities() -> None:
+    """All states in their order, all five columns."""
+    told = {row[0]: row[1:] for row in tables("States")[0]}
+    assert told == {state.value: [yes(one) for one in ABILITIES[state]] for state in State}
+
+
+def test_the_rule_of_the_states_is_the_verdicts() -> None:
+    """The first row that holds is the state, whatever the queue, its ancestor and its members are."""
+    rows = tables("States")[1]
+    for case in CASES:
+        assert first(rows, lambda text, case=case: RULE[text](case)) == case.verdict.state, case  # type: ignore[misc]
+    assert [row[0] for row in rows] == list(RULE)
+
+
+@pytest.mark.parametrize("question", ["accepts", "schedules"])
+def test_the_two_questions_are_answered_as_by_the_verdict(question: str) -> None:
+    """Each apart from the state's name."""
+    told = {row[0]: row[1] for row in tables("States")[2]}
+    assert told.keys() == {"accepts", "schedules"}
+    for case in CASES:
+        assert UNLESS[told[question]](case) is not getattr(case.verdict, question), case
+
+
+def test_each_action_has_its_row() -> None:
+    """Cell by cell, the states in their order."""
+    told = {row[0]: row[1:] for row in tables("Actions")[0]}
+    assert told == {
+        action.value: [str(ACTIONS[action][state] or "nothing") for state in State] for action in Action
+    }
+
+
+def test_each_stop_policy_has_its_row() -> None:
+    """Reservations go where nothing is scheduled; the evictions that do not happen yet are said to be so."""
+    rows = tables("Stop policies")[0]
+    assert [row[0] for row in rows] == [policy.value for policy in StopPolicy]
+    for name, scheduled, reservations, running in rows:
+        found = OPEN._replace(policy=StopPolicy(name)).verdict
+        assert (scheduled, found.state) == (yes(found.schedules), State.OPEN)
+        assert reservations == ("stay" if found.schedules else "are cancelled")
+        assert ("evicted" in running, running.startswith("goes on")) == (found.drains, True)
+
+
+def test_the_times_that_are_told_are_the_codes() -> None:
+    """Six seconds and a minute."""
+    assert (LEASE_SECONDS, REQUEST_SECONDS) == (6, 60.0)
+
+
+#: A queue of each cause; for a PodGroup that is not there nobody asks a queue.
+CAUSED: dict[Why, Verdict] = {
+    Why.SUSPENDED: OPEN._replace(own=Desired.SUSPENDED).verdict,
+    Why.STOPPED: OPEN._replace(policy=StopPolicy.HOLD).verdict,
+    Why.CLOSED: OPEN._replace(own=Desired.CLOSED).verdict,
+    Why.BROKEN: OPEN._replace(broken=True).verdict,
+    Why.NOT_FOUND: verdict("missing", tree=Tree({}), live=False, now=NOW),
+}
+
+
+def test_each_cause_has_its_row() -> None:
+    """What it does to the queue, the event that tells of it, and what to type."""
+    rows = {row[0]: row[1:] for row in tables("Causes")[0]}
+    assert list(rows) == [why.value for why in Why]
+    for why in Why:
+        schedules, accepts, event, way_out = rows[why.value]
+        stops = schedules == "no"
+        assert event == (EVENT_REASONS[why] if stops else "none")
+        assert way_out.replace("NAME", "it") == command(Cause(why=why, queue="it", by="it"))
+        if why is Why.NO_PODGROUP:
+            assert (schedules, accepts) == ("no", "yes")  # tests/webhooks/test_pod_admission.py shows both
+            continue
+        found = CAUSED[why]
+        assert (schedules, accepts) == (yes(found.schedules), yes(found.accepts))
+        assert why in {cause.why for cause in (found.stop, found.refusal) if cause}
+
+
+def test_each_event_on_queues_and_commands_is_told_of() -> None:
+    """Those of the reference, no other; and the fields and conditions that are named are there."""
+    reference = read((DOCS / "reference.md").read_text().split("\n## Events\n")[1])[0]
+    rows = tables("What is written where")[0]
+    told = {name for row in rows for name in row[2].split(", ") if name}
+    assert told <= {row[0] for row in reference}
+    ours = {row[0] for row in reference if {"queues", "Commands"} & set(row[1].split(", "))}
+    assert ours <= told | set(re.findall(r"`(\w+)`", PAGE))
+    assert {*Action, *(f"Queue{state}" for state in State)} <= told
+    assert {f"{ACTIVE}True", f"{ACTIVE}False"} <= told
+    places = " ".join(row[1] for row in rows)
+    assert set(re.findall(r"`status\.(\w+)`", places)) <= set(QueueStatus.__struct_fields__)
+    assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING}
+
+
+def test_each_field_whose_changes_are_kept_is_named() -> None:
+    """In the order of the history, with how many are kept and who undoes a stop in time."""
+    before = Queue(name="it")
+    after = Queue(
+        name="it",
+        parent="above",
+        desired=Desired.SUSPENDED,
+        stop_policy=StopPolicy.HOLD,
+        resume_at=NOW,
+    )
+    fields = [line.field for line in changes.between(before, after, by="ann", reason="", at=NOW)]
+    what, where, _ = tables("What is written where")[0][0]
+    assert re.findall(r"\w+", what.partition(" is ")[0].replace(" or ", " ")) == fields
+    assert f"the last {changes.KEPT}, " in where
+    assert f"`{AUTHOR}`" in PAGE

@@ -1,0 +1,210 @@
+"""`POST /extender/filter`: which nodes a pod may go to, as kube-scheduler hears it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.passes import Passes
+from tests.server.asking import Server
+from tests.server.wire_objects import GROUP, NAMED, Wire, member, namespace, pod, podgroup, queue
+
+NODES = ["node-b", "node-a", "node-c"]
+PASSED = {
+    "Nodes": None,
+    "NodeNames": NODES,
+    "FailedNodes": {},
+    "FailedAndUnresolvableNodes": {},
+    "Error": "",
+}
+
+
+def ask(server: Server, of: Wire, nodes: list[str] = NODES) -> dict[str, Any]:
+    reply = server.post("/extender/filter", {"Pod": of, "NodeNames": nodes, "Nodes": None})
+    assert reply.status_code == 200, reply.text
+    assert reply.content_type == "application/json"
+    return dict(reply.get_json())
+
+
+def failed(text: str, nodes: list[str] = NODES) -> dict[str, Any]:
+    return {**PASSED, "NodeNames": [], "FailedAndUnresolvableNodes": dict.fromkeys(nodes, text)}
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server().has(
+        queue("research"),
+        queue("closing", state="Closed"),
+        queue("stopped", state="Suspended", reason="the\ndisks are full"),
+        queue("held", stopPolicy="Hold"),
+        queue("drained", stopPolicy="HoldAndDrain"),
+        queue("below", parent="stopped"),
+        queue("lost", parent="nobody"),
+    )
+
+
+# The table of the module
+
+
+def test_a_pod_of_no_queue_gets_every_name_it_came_with_and_leaves_no_pass(server: Server) -> None:
+    assert ask(server, pod()) == PASSED
+    assert len(server.store.passes) == 0
+
+
+@pytest.mark.parametrize("name", ["research", "closing"])
+def test_a_pod_of_a_queue_that_schedules_gets_every_name_and_a_pass(server: Server, name: str) -> None:
+    assert ask(server, member(queue=name)) == PASSED
+    [one] = server.store.passes.open_in({name})
+    assert (one.namespace, one.name, one.bind) == ("team", "work", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "stopped",
+            'queue "stopped" is Suspended (the disks are full); resume it with: kubectl queue resume stopped',
+        ),
+        (
+            "held",
+            'queue "held" is stopped by stopPolicy Hold; resume it with: kubectl queue resume held',
+        ),
+        (
+            "drained",
+            'queue "drained" is stopped by stopPolicy HoldAndDrain; '
+            "resume it with: kubectl queue resume drained",
+        ),
+        (
+            "below",
+            'queue "below" is Suspended by its ancestor "stopped" (the disks are full); '
+            "resume it with: kubectl queue resume stopped",
+        ),
+        (
+            "lost",
+            'queue "lost" is Unknown: parent "nobody" of queue "lost" does not exist; '
+            "mend it with: kubectl edit queue lost",
+        ),
+        ("absent", 'queue "absent" does not exist; create it with: kubectl queue create absent'),
+    ],
+)
+def test_a_pod_of_a_queue_that_does_not_schedule_fails_on_every_node(
+    server: Server, name: str, text: str
+) -> None:
+    assert ask(server, member(queue=name)) == failed(text)
+    assert len(server.store.passes) == 0
+
+
+def test_a_pod_whose_podgroup_is_not_there_fails_on_every_node(server: Server) -> None:
+    text = 'PodGroup "gang" does not exist; create it with: kubectl create -f PODGROUP'
+    assert ask(server, pod(annotations={GROUP: "gang"})) == failed(text)
+    assert len(server.store.passes) == 0
+
+
+def test_a_pod_is_judged_by_its_podgroup_once_that_has_come(server: Server) -> None:
+    server.has(podgroup("gang", queue="held"))
+    assert ask(server, pod(annotations={GROUP: "gang"}))["NodeNames"] == []
+    server.has(podgroup("gang", queue="research", version=2))
+    assert ask(server, pod(annotations={GROUP: "gang"})) == PASSED
+
+
+def test_what_was_written_down_beats_what_the_user_wrote(server: Server) -> None:
+    assert ask(server, member(queue="research", annotations={NAMED: "held"})) == PASSED
+
+
+def test_the_namespaces_annotation_counts(server: Server) -> None:
+    server.has(namespace("team", queue="held"))
+    assert ask(server, pod())["NodeNames"] == []
+
+
+def test_before_the_cluster_has_been_read_the_answer_is_an_explicit_error(server: Server) -> None:
+    server.synced = False
+    for of in (pod(), member(queue="research"), member(queue="held")):
+        answer = ask(server, of)
+        assert answer["Error"] == "sluice has not read the cluster yet; it answers as soon as it has"
+        assert answer["NodeNames"] == []
+        assert answer["FailedAndUnresolvableNodes"] == {}
+    assert len(server.store.passes) == 0
+
+
+# The wire
+
+
+def test_the_text_is_the_same_bytes_at_every_attempt(server: Server) -> None:
+    first = server.post("/extender/filter", {"Pod": member(queue="stopped"), "NodeNames": NODES}).data
+    server.has(member(queue="stopped", version=7))
+    server.clock.seconds += 100
+    again = server.post("/extender/filter", {"Pod": member(queue="stopped"), "NodeNames": NODES}).data
+    assert first == again
+
+
+def test_names_are_echoed_in_their_order_twins_included(server: Server) -> None:
+    names = ["z", "a", "z", "m.example.com", ""]
+    assert ask(server, member(queue="research"), names)["NodeNames"] == names
+
+
+def test_no_name_is_lost_or_added_among_5000(server: Server) -> None:
+    names = [f"node-{number}.{'x' * 200}" for number in range(5000)]
+    assert ask(server, member(queue="research"), names)["NodeNames"] == names
+    rejected = ask(server, member(queue="held"), names)["FailedAndUnresolvableNodes"]
+    assert list(rejected) == names
+    assert len(set(rejected.values())) == 1
+
+
+def test_no_names_in_give_no_names_out(server: Server) -> None:
+    assert ask(server, member(queue="research"), []) == {**PASSED, "NodeNames": []}
+    assert ask(server, member(queue="held"), []) == {**PASSED, "NodeNames": []}
+
+
+def test_names_beyond_ascii_come_back_as_they_were(server: Server) -> None:
+    names = ["nœud-1", "ノード", "n\u0000\u2028"]
+    assert ask(server, member(queue="research"), names)["NodeNames"] == names
+
+
+def test_a_scheduler_without_node_cache_is_told_what_to_set(server: Server) -> None:
+    reply = server.post("/extender/filter", {"Pod": member(), "Nodes": {"items": []}, "NodeNames": None})
+    assert reply.status_code == 400
+    assert "nodeCacheCapable: true" in reply.get_json()["message"]
+
+
+# Passes
+
+
+def test_the_pass_is_recorded_before_the_board_is_read(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop that is published in between finds the pass, or the answer has the stop: never neither."""
+    recorded = Passes.filtered
+
+    def then_the_queue_is_stopped(passes: Passes, **of: Any) -> None:
+        recorded(passes, **of)
+        assert passes.open_in({"research"})
+        server.has(queue("research", version=2, generation=2, state="Suspended"))
+
+    monkeypatch.setattr(Passes, "filtered", then_the_queue_is_stopped)
+    assert ask(server, member(queue="research"))["NodeNames"] == []
+
+
+def test_a_refusal_closes_the_pass_of_the_attempt_before(server: Server) -> None:
+    ask(server, member(queue="research"))
+    server.has(queue("research", version=2, generation=2, state="Suspended"))
+    assert len(server.store.passes.open_in({"research"})) == 1
+    ask(server, member(queue="research"))
+    assert server.store.passes.open_in({"research"}) == []
+
+
+def test_the_pass_is_closed_when_the_pod_is_bound_or_gone(server: Server) -> None:
+    for name in ("bound", "gone", "waiting"):
+        server.has(member(name, queue="research"))
+        ask(server, member(name, queue="research"))
+    server.has(member("bound", queue="research", version=2, nodeName="node-a"))
+    server.lacks(member("gone", queue="research", version=2))
+    server.has(member("waiting", queue="research", version=2))
+    assert [one.name for one in server.store.passes.open_in({"research"})] == ["waiting"]
+
+
+def test_a_resume_lets_the_next_attempt_through(server: Server) -> None:
+    assert ask(server, member(queue="stopped"))["NodeNames"] == []
+    server.has(queue("stopped", version=2, generation=2))
+    assert ask(server, member(queue="stopped")) == PASSED
+    assert ask(server, member(queue="below")) == PASSED

@@ -1,0 +1,164 @@
+"""Whatever stands on the command line: one error in words, exit code 1, nothing is asked of the server."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from plugin_stage import plugin
+
+from kubectl_queue import verbs
+from kubectl_queue.main import main
+
+NAMING = [name for name in verbs.TABLE if name != "list"]
+#: Nobody answers there; what gets that far says so.
+NOBODY = "--server=http://127.0.0.1:1"
+REFUSED = "connection to the server 127.0.0.1:1 was refused"
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command says as it fails; it is no stack trace and cannot steer the terminal."""
+    assert main(list(words)) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert "mistake in kubectl queue" not in err
+    assert all(c.isprintable() or c in "\n\t" for c in err)
+    assert 0 < len(err) < 1000
+    return err
+
+
+@pytest.mark.parametrize("verb", NAMING)
+@pytest.mark.parametrize(
+    "name",
+    ["A_B", ".", "..", "a/b", "a%2fb", "-", " ", "é", "\u202ea", "a\nb", "\x1b[2J", "x" * 254, "x" * 100_000],
+)
+def test_a_name_that_no_object_can_have_is_refused(
+    capsys: pytest.CaptureFixture[str], verb: str, name: str
+) -> None:
+    """Each verb says so itself, before it reads a kubeconfig or asks anybody."""
+    err = said(capsys, verb, NOBODY, "--", name)
+    assert "invalid resource name" in err or "is no kind of object" in err
+    assert REFUSED not in err
+
+
+@pytest.mark.parametrize("verb", verbs.TABLE)
+@pytest.mark.parametrize("flag", ["--nope", "--nope=\x1b", "-Z", "---", "-=", "--" + "x" * 100_000])
+def test_a_flag_that_is_not_there_is_refused(
+    capsys: pytest.CaptureFixture[str], verb: str, flag: str
+) -> None:
+    """With where to read on."""
+    err = said(capsys, verb, NOBODY, flag)
+    assert err.startswith("error: unknown ")
+    assert err.endswith(f"See 'kubectl queue {verb} --help' for usage.\n")
+
+
+@pytest.mark.parametrize("verb", verbs.TABLE)
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--server=::",
+        "--server=https://[",
+        "--server=https://a:99999",
+        "--request-timeout=-1",
+        "--kubeconfig=/nonexistent",
+        "--token=a\nb",
+        "--as=é",
+        "--certificate-authority=/nonexistent",
+    ],
+)
+def test_flags_that_lead_to_no_server_are_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, flag: str
+) -> None:
+    """Each verb takes them, and says what is wrong with their values."""
+    monkeypatch.setenv("KUBECONFIG", os.devnull)
+    name = () if verb == "list" else ("research",)
+    server = () if flag.startswith("--server") else ("--server=https://127.0.0.1:1",)
+    assert REFUSED not in said(capsys, verb, *server, flag, *name)
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("--for=10", "it needs a unit, s, m, h or d, as in --for 30m"),
+        ("--for=0", "it needs a unit"),
+        ("--for=-1h", "it must be a number with a unit"),
+        ("--for=1e5", "it must be a number with a unit"),
+        ("--for=99999999d", "it is longer than a century"),
+        ("--for=", "it must be a number with a unit"),
+        ("--until=", "it must be a time such as 18:30"),
+        ("--until=25:00", "it must be a time such as 18:30"),
+        ("--until=0001-01-01", "it must be a time such as 18:30"),
+        ("--timeout=1e9", "it must be a number with a unit"),
+        ("--wait=perhaps", "it must be true or false"),
+        ("--dry-run=maybe", 'it must be "none", "server", or "client"'),
+        ("-o=jason", "allowed formats are"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_with_one_that_does(
+    capsys: pytest.CaptureFixture[str], flag: str, why: str
+) -> None:
+    """The error repeats what was given and shows what can be."""
+    assert why in said(capsys, "suspend", "research", NOBODY, flag)
+
+
+@pytest.mark.parametrize("weight", ["x", "1.5", "", "1_000", "٣", "9" * 5000])
+def test_a_number_is_made_of_digits(capsys: pytest.CaptureFixture[str], weight: str) -> None:
+    """And of so many as a number can have."""
+    err = said(capsys, "create", "b", NOBODY, f"--weight={weight}")
+    assert "it must be a whole number" in err
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [
+        ("remove", "delete"),
+        ("rm", "delete"),
+        ("unsuspend", "resume"),
+        ("stop", "suspend"),
+        ("unclose", "open"),
+        ("describe", "get"),
+        ("ls", "list"),
+        ("log", "history"),
+        ("explain", "why"),
+        ("suspned", "suspend"),
+        ("Close", "close"),
+        ("resme", "resume"),
+    ],
+)
+def test_an_unknown_verb_is_answered_with_what_it_means(
+    capsys: pytest.CaptureFixture[str], word: str, verb: str
+) -> None:
+    """Not with what it is spelt like: `remove` is near `resume`, `unsuspend` near `suspend`."""
+    assert f"Did you mean this?\n\t{verb}\n" in said(capsys, word, "research")
+
+
+@pytest.mark.parametrize("word", ["foo", "set", "x" * 100_000, "\x1b[2J", "é"])
+def test_a_verb_that_is_near_none_is_answered_with_none(
+    capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    """An odd suggestion is worse than none."""
+    assert "Did you mean" not in said(capsys, word)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    """As the shell hands them over: whichever word it is."""
+    done = plugin("get", os.fsdecode(b"\xff\xfe"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: word 2 of the command line is not valid UTF-8\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "way_out"),
+    [
+        (["delete", "root"], "kubectl queue suspend root"),
+        (["delete", "default", "--dry-run=client"], "kubectl queue close default"),
+    ],
+)
+def test_the_built_in_queues_are_not_deleted_and_what_to_do_instead_is_said(
+    capsys: pytest.CaptureFixture[str], words: list[str], way_out: str
+) -> None:
+    """The server would refuse it too, without the next step."""
+    err = said(capsys, *words, NOBODY)
+    assert "queue can not be deleted" in err
+    assert way_out in err

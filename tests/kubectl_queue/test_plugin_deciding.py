@@ -1,0 +1,186 @@
+"""Each verb in each own state: the table of actions, and what an edit carries with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from plugin_stage import NOW, item, snapshot
+
+from kubectl_queue.answers import Object
+from kubectl_queue.deciding import Decision, Wish, afterthoughts, decide, released
+from kubectl_queue.reading import Snapshot
+from queues.states import ACTIONS, Action, State
+
+SHOWN = {
+    State.OPEN: item("b"),
+    State.SUSPENDED: item("b", state="Suspended", reason="why"),
+    State.CLOSING: item("b", state="Closed", status={"state": "Closing"}),
+    State.CLOSED: item("b", state="Closed", status={"state": "Closed"}),
+    State.UNKNOWN: item("b", parent="gone"),
+}
+
+
+def decided(wish: Wish, queue: Object, *others: Object) -> Decision:
+    return decide(wish, item=queue, snapshot=snapshot(queue, *others))
+
+
+def edit(action: Action, queue: Object, **wish: Any) -> dict[str, Any]:
+    return dict(decided(Wish(action=action, **wish), queue).edit)
+
+
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("own", State)
+def test_each_cell_of_the_table_of_actions(action: Action, own: State) -> None:
+    decision = decided(Wish(action=action), SHOWN[own])
+    target = ACTIONS[action][own]
+    assert decision.edit.get("state") == target
+    assert decision.said.startswith("unchanged (it ") == (target is None)
+
+
+@pytest.mark.parametrize("own", [State.CLOSING, State.CLOSED])
+def test_resume_of_a_closed_queue_names_the_way_out(own: State) -> None:
+    said = decided(Wish(action=Action.RESUME), SHOWN[own]).said
+    assert said.endswith("which resume does not undo; reopen it with: kubectl queue open b)")
+
+
+def test_a_queue_without_a_status_is_closing() -> None:
+    assert "Closing already" in decided(Wish(action=Action.CLOSE), item("b", state="Closed")).said
+
+
+def test_suspend_writes_reason_and_time_in_utc() -> None:
+    wish = {"reason": "quota", "resume_at": NOW + timedelta(minutes=30)}
+    assert edit(Action.SUSPEND, item("b"), **wish) == {
+        "state": "Suspended",
+        "reason": "quota",
+        "resumeAt": "2030-01-01T12:30:00Z",
+    }
+
+
+def test_suspend_without_a_reason_takes_that_of_the_stop_before_away() -> None:
+    assert edit(Action.SUSPEND, item("b", state="Closed", reason="old")) == {
+        "state": "Suspended",
+        "reason": None,
+    }
+
+
+def test_suspend_of_a_suspended_queue_takes_a_new_reason_or_time() -> None:
+    queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T12:10:00Z")
+    assert edit(Action.SUSPEND, queue, reason="new") == {"reason": "new"}
+    later = edit(Action.SUSPEND, queue, resume_at=NOW + timedelta(hours=1))
+    assert later == {"resumeAt": "2030-01-01T13:00:00Z"}
+    assert edit(Action.SUSPEND, queue, reason="old") == {}
+
+
+def test_a_suspension_whose_time_is_past_is_open_and_can_be_suspended_anew() -> None:
+    queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T11:59:59Z")
+    decision = decided(Wish(action=Action.SUSPEND), queue)
+    assert (decision.said, dict(decision.edit)) == ("suspended", {"reason": None, "resumeAt": None})
+
+
+def test_close_takes_the_time_to_resume_away_since_no_time_undoes_closed() -> None:
+    queue = item("b", state="Suspended", resumeAt="2030-01-01T13:00:00Z")
+    assert edit(Action.CLOSE, queue, reason="done") == {"state": "Closed", "reason": "done", "resumeAt": None}
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_resume_undoes_a_stop_policy(policy: str) -> None:
+    queue = item("b", stopPolicy=policy, reason="why", resumeAt="2030-01-01T13:00:00Z")
+    assert edit(Action.RESUME, queue) == {"stopPolicy": "None", "reason": None, "resumeAt": None}
+
+
+def test_resume_of_a_suspended_and_held_queue_undoes_both() -> None:
+    queue = item("b", state="Suspended", stopPolicy="Hold", reason="why")
+    assert edit(Action.RESUME, queue) == {"state": "Open", "stopPolicy": "None", "reason": None}
+
+
+def test_resume_of_a_closed_and_held_queue_undoes_the_policy_alone() -> None:
+    queue = item("b", state="Closed", stopPolicy="Hold", reason="why")
+    assert edit(Action.RESUME, queue) == {"stopPolicy": "None"}
+
+
+def test_open_leaves_a_stop_policy_and_says_that_it_still_stops() -> None:
+    before, after = item("b", state="Closed", stopPolicy="Hold"), item("b", state="Open", stopPolicy="Hold")
+    assert edit(Action.OPEN, before) == {"state": "Open"}
+    assert said_after(Action.OPEN, snapshot(after)) == [
+        'queue "b" is stopped by stopPolicy Hold; resume it with: kubectl queue resume b'
+    ]
+
+
+def said_after(action: Action, seen: Snapshot, **wish: Any) -> list[str]:
+    return afterthoughts(Wish(action=action, **wish), name="b", snapshot=seen)
+
+
+def test_an_ancestor_that_still_stops_the_queue_is_named() -> None:
+    seen = snapshot(item("a", state="Suspended", reason="why"), item("b", parent="a"))
+    text = 'queue "b" is Suspended by its ancestor "a" (why); resume it with: kubectl queue resume a'
+    assert said_after(Action.RESUME, seen) == [text]
+    assert said_after(Action.OPEN, seen) == [text]
+    assert said_after(Action.CLOSE, seen) == []
+
+
+def test_a_stop_of_one_s_own_is_no_news_after_asking_for_it() -> None:
+    assert said_after(Action.SUSPEND, snapshot(item("b", state="Suspended"))) == []
+
+
+def test_an_ancestor_that_is_closed_is_named_where_it_matters() -> None:
+    seen = snapshot(item("a", state="Closed"), item("b", parent="a"))
+    assert [("kubectl queue open a" in text) for text in said_after(Action.OPEN, seen)] == [True]
+    assert said_after(Action.RESUME, seen) == []
+
+
+def test_a_broken_chain_is_said_once() -> None:
+    texts = said_after(Action.OPEN, snapshot(item("b", parent="gone")))
+    assert len(texts) == 1
+    assert 'parent "gone" of queue "b" does not exist' in texts[0]
+
+
+def test_a_time_to_resume_that_ends_a_stop_policy_too_is_said() -> None:
+    seen = snapshot(item("b", state="Suspended", stopPolicy="Hold"))
+    assert said_after(Action.SUSPEND, seen, resume_at=NOW + timedelta(hours=1)) == [
+        'stopPolicy Hold of queue "b" ends at the same time'
+    ]
+
+
+def test_ancestors_that_may_not_be_read_count_as_open() -> None:
+    seen = Snapshot([item("b", parent="unseen")], now=NOW, complete=False)
+    assert seen.own_state("b") is State.OPEN
+    assert said_after(Action.OPEN, seen) == []
+
+
+def let_go(before: Snapshot, after: Snapshot, *, action: Action = Action.CLOSE) -> list[str]:
+    return released(Wish(action=action), name="b", before=before, after=after)
+
+
+SUSPENDED, CLOSED = item("b", state="Suspended", status={"pods": {"parked": 2}}), item("b", state="Closed")
+
+
+def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> None:
+    """Closed schedules: the pods of the queue and of those below it that nothing else stops."""
+    below = [
+        item("c", parent="b", status={"pods": {"parked": 1}}),
+        item("d", parent="b", stopPolicy="Hold", status={"pods": {"parked": 8}}),
+    ]
+    (text,) = let_go(snapshot(SUSPENDED, *below), snapshot(CLOSED, *below))
+    assert text == (
+        'queue "b" was Suspended, and Closed schedules: the 3 pods that are parked in it will run; '
+        "to have that wait on, set spec.stopPolicy to Hold"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (item("b"), CLOSED),
+        (SUSPENDED, item("b", state="Closed", stopPolicy="Hold")),
+    ],
+)
+def test_a_close_that_lets_nothing_go_says_nothing_of_it(before: Object, after: Object) -> None:
+    """One that was open, and one that is stopped all the same."""
+    assert let_go(snapshot(before), snapshot(after)) == []
+
+
+def test_to_open_a_suspended_queue_is_to_let_go_and_needs_no_word() -> None:
+    """That is what it is for."""
+    assert let_go(snapshot(SUSPENDED), snapshot(item("b")), action=Action.OPEN) == []

@@ -1,0 +1,187 @@
+"""Tables, trees and documents look as kubectl's, and nothing in them steers the terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from plugin_stage import NOW, item, snapshot
+
+from kubectl_queue.console import Console
+from kubectl_queue.formats import document
+from kubectl_queue.options import Output
+from kubectl_queue.tables import Table
+from kubectl_queue.trees import ASCII, draw
+
+PODS = {"pods": {"pending": 2, "running": 10}}
+QUEUES = [
+    item("root", status={"state": "Open", "pods": {"pending": 0, "running": 0}}),
+    item(
+        "research", parent="root", stopPolicy="Hold", reason="quota\nline", status={"state": "Open", **PODS}
+    ),
+]
+
+
+def test_the_table_has_kubectl_s_columns_and_spacing() -> None:
+    assert Table().lines(QUEUES, now=NOW, headings=True) == [
+        "NAME       STATE   STOP   PARENT   PENDING   RUNNING   AGE",
+        "root       Open    None            0         0         5m",
+        "research   Open    Hold   root     2         10        5m",
+    ]
+
+
+def test_wide_adds_reason_and_policy_and_shows_first_lines_alone() -> None:
+    lines = Table(wide=True).lines(QUEUES, now=NOW, headings=True)
+    assert lines[0].endswith("AGE   REASON     POLICY")
+    assert lines[2].rstrip().endswith("quota...")
+
+
+def test_rows_that_come_later_keep_the_widths() -> None:
+    table = Table()
+    table.lines(QUEUES, now=NOW, headings=True)
+    assert table.lines(QUEUES[:1], now=NOW, headings=False) == [
+        "root       Open    None            0         0         5m"
+    ]
+
+
+def test_what_the_controller_has_not_written_is_blank() -> None:
+    (line,) = Table().lines([item("b")], now=NOW, headings=False)
+    assert line.split() == ["b", "None", "5m"]
+
+
+TIMED = item("timed", state="Suspended", resumeAt="2030-01-01T12:25:00Z", status={"state": "Suspended"})
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_stop_that_ends_by_itself_says_when_in_a_last_column(*, wide: bool) -> None:
+    """The column is there with such queues alone, so that all else is kubectl's to the letter."""
+    head, *rows = Table(wide=wide).lines([TIMED, QUEUES[0]], now=NOW, headings=True)
+    assert head.split()[-1] == "RESUMES"
+    assert rows[0].endswith("   2030-01-01T12:25:00Z (in 25m)")
+    assert Table(wide=wide).lines([QUEUES[0]], now=NOW, headings=False)[0].split() == rows[1].split()
+
+
+def test_a_time_that_is_past_is_due() -> None:
+    """The controller has yet to write that it came."""
+    late = item("late", state="Suspended", resumeAt="2030-01-01T11:00:00Z")
+    (line,) = Table().lines([late], now=NOW, headings=False)
+    assert line.endswith("2030-01-01T11:00:00Z (due)")
+
+
+def test_the_tree_counts_the_pods_of_a_branch() -> None:
+    """A parent shows its own and those below it; what is not counted yet is no zero."""
+    seen = snapshot(
+        item("a", status={"state": "Open", "pods": {"pending": 1, "running": 0}}),
+        item("b", parent="a", status={"state": "Open", **PODS}),
+        item("c", status={"state": "Open"}),
+    )
+    rows = [line.split() for line in draw(seen, glyphs=ASCII, headings=False)]
+    assert rows[1:3] == [
+        ["|--", "a", "Open", "None", "3", "10"],
+        ["|", "`--", "b", "Open", "None", "2", "10"],
+    ]
+    assert rows[3][1:4] == ["c", "Open", "None"]
+
+
+def test_the_tree_says_when_a_stop_ends_on_the_queue_that_has_it() -> None:
+    """Those below show whose stop it is."""
+    seen = snapshot(TIMED, item("below", parent="timed", status={"state": "Suspended"}))
+    drawn = draw(seen, top="timed", headings=False)
+    assert drawn[0].endswith("suspended; resumes at 2030-01-01T12:25:00Z (in 25m)")
+    assert drawn[1].endswith("suspended by timed")
+
+
+def test_the_tree_draws_each_queue_below_its_parent_with_its_cause() -> None:
+    seen = snapshot(
+        item("root", status={"state": "Open"}),
+        item("a", status={"state": "Suspended"}, state="Suspended", reason="quota"),
+        item("b", parent="a", status={"state": "Suspended"}),
+        item("c", parent="b", status={"state": "Open"}, stopPolicy="Hold"),
+        item("d", status={"state": "Closed"}, state="Closed"),
+        item("e", status={"state": "Open"}, stopPolicy="HoldAndDrain"),
+    )
+    assert draw(seen) == [
+        "NAME            STATE       STOP           PENDING   RUNNING   CAUSE",
+        "root            Open        None",
+        "├── a           Suspended   None                               suspended (quota)",
+        "│   └── b       Suspended   None                               suspended by a (quota)",
+        "│       └── c   Suspended   Hold                               "
+        "suspended by a (quota); status still says Open",
+        "├── d           Closed      None                               closed",
+        "└── e           Open        HoldAndDrain                       stopPolicy HoldAndDrain",
+    ]
+
+
+def test_queues_whose_chain_is_broken_stand_at_the_edge_once() -> None:
+    parents = {"x": "y", "y": "x", "o": "gone", "p": "o"}
+    seen = snapshot(*(item(name, parent=parent) for name, parent in parents.items()))
+    names = [line.split("  ")[0] for line in draw(seen, glyphs=ASCII, headings=False)]
+    assert names == ["root", "o", "`-- p", "x", "`-- y"]
+
+
+def test_a_subtree_begins_with_its_top() -> None:
+    seen = snapshot(item("a"), item("b", parent="a"), item("c"))
+    assert [line.split()[0] for line in draw(seen, top="a", glyphs=ASCII, headings=False)] == ["a", "`--"]
+
+
+def test_yaml_is_sorted_and_quotes_what_would_be_read_as_something_else() -> None:
+    found = item("b", reason="true", type="a: b", parent="a")
+    found["metadata"]["managedFields"] = [{"manager": "x"}]
+    text = document([found], output=Output.YAML, as_list=False)
+    assert 'creationTimestamp: "2030-01-01T11:55:00Z"' in text
+    assert 'reason: "true"' in text
+    assert "stopPolicy: None" in text
+    assert "managedFields" not in text
+    assert text.index("apiVersion") < text.index("kind") < text.index("metadata")
+
+
+def test_several_objects_are_a_list() -> None:
+    text = document([item("a"), item("b")], output=Output.JSON, as_list=True)
+    assert '\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}' in text
+
+
+def test_a_reason_cannot_steer_the_terminal() -> None:
+    out = io.StringIO()
+    Console(out, io.StringIO()).say("a \x1b[2J \x9b31m \x07\tb\nc")
+    assert out.getvalue() == "a ^[[2J \ufffd31m ^G\tb\nc\n"
+
+
+def test_json_escapes_what_a_terminal_would_obey() -> None:
+    assert "\\u009b" in document([item("b", reason="\x9b2J")], output=Output.JSON, as_list=False)
+
+
+def test_a_warning_is_given_once() -> None:
+    err = io.StringIO()
+    console = Console(io.StringIO(), err)
+    console.warn("w")
+    console.warn("w")
+    assert err.getvalue() == "Warning: w\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "written"),
+    [
+        (io.StringIO(), "3 left\n2 left\ndone\n"),
+        (Terminal(), "\r3 left\x1b[K\r2 left\x1b[K\r\x1b[Kdone\n"),
+    ],
+)
+def test_progress_is_a_live_line_on_a_terminal_and_lines_that_differ_elsewhere(
+    stream: io.StringIO, written: str
+) -> None:
+    console = Console(io.StringIO(), stream)
+    for text in ("3 left", "3 left", "2 left"):
+        console.progress(text)
+    console.note("done")
+    assert stream.getvalue() == written
+
+
+def test_a_stream_that_cannot_write_a_letter_gets_another() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    Console(stream, io.StringIO()).say("ü")
+    assert raw.getvalue() == b"?\n"

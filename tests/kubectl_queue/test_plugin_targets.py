@@ -1,0 +1,68 @@
+"""What `why` may be asked about is spelt as for kubectl, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubectl_queue.errors import UsageError
+from kubectl_queue.targets import TYPES, of_owner, read, type_of
+from queues.kinds import KINDS
+
+
+def kinds(*words: str) -> list[tuple[str, str]]:
+    return [(target.type.full, target.name) for target in read(words)]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["pod/x"], [("pods", "x")]),
+        (["po", "x", "y"], [("pods", "x"), ("pods", "y")]),
+        (
+            ["job/x", "pods/y", "research"],
+            [("jobs.batch", "x"), ("pods", "y"), ("queues.scheduling.volcano.sh", "research")],
+        ),
+        (["Deployments.apps/x"], [("deployments.apps", "x")]),
+        (["deployments.v1.apps/x"], [("deployments.apps", "x")]),
+        (["jobs.batch.volcano.sh", "x"], [("jobs.batch.volcano.sh", "x")]),
+        (["vj/x"], [("jobs.batch.volcano.sh", "x")]),
+        (["jobset.jobset.x-k8s.io/x"], [("jobsets.jobset.x-k8s.io", "x")]),
+        (["pg/x", "pg/x"], [("podgroups.scheduling.volcano.sh", "x")]),
+        (["q", "pod"], [("queues.scheduling.volcano.sh", "pod")]),
+        (["a", "b"], [("queues.scheduling.volcano.sh", "a"), ("queues.scheduling.volcano.sh", "b")]),
+    ],
+)
+def test_objects_are_named_as_for_kubectl(words: list[str], meant: list[tuple[str, str]]) -> None:
+    """TYPE/NAME, TYPE NAME, a group behind the type; a name alone is a queue's."""
+    assert kinds(*words) == meant
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say what waits"),
+        (["pod"], "which Pod? give its name: kubectl queue why pod/NAME"),
+        (["pod", "x/y"], "cannot be mixed"),
+        (["pod/x", "job", "y"], "cannot be mixed"),
+        (["service/x"], '"service" is no kind of object that has a queue; there are: pod, job'),
+        (["pods.apps/x"], '"pods.apps" is no kind of object'),
+        (["pod/"], "resource name may not be empty"),
+        (["pod/A_B"], 'invalid resource name "A_B"'),
+        (["a\nb"], r'invalid resource name "a\nb"'),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(words: list[str], said: str) -> None:
+    """Nothing is asked of the server for it."""
+    with pytest.raises(UsageError) as error:
+        read(words)
+    assert said in str(error.value)
+
+
+def test_every_kind_of_workload_can_be_asked_about() -> None:
+    """By its resource, its kind and as an owner; each row of the table of kinds."""
+    for row in KINDS.values():
+        found = type_of(f"{row.resource}.{row.group}")
+        assert found is not None
+        assert (found.kind, found.base) == (row.kind, f"/apis/{row.api_version}")
+        assert of_owner(row.kind, row.api_version) == found
+    assert len({each.full for each in TYPES}) == len(TYPES)

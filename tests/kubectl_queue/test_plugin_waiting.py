@@ -1,0 +1,111 @@
+"""--wait waits for the acknowledgement of the generation that was written, and says what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from plugin_stage import item, snapshot
+
+from kubectl_queue.answers import Object
+from kubectl_queue.errors import SilentError, WaitTimeout
+from kubectl_queue.waiting import Clock, Goal, counted, expected, wait
+from queues.states import Action, State
+
+STOPPED = Goal(condition="Active", wanted=False)
+CLOSED = Goal(condition="Accepting", wanted=False, state=State.CLOSED)
+
+
+def seen(generation: int, *, condition: int, active: str, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Active", "status": active, "observedGeneration": condition, "message": "because"}]
+    return {"observedGeneration": generation, "conditions": conditions, **status}
+
+
+@pytest.mark.parametrize(
+    ("status", "missing"),
+    [
+        ({}, "not acknowledged yet"),
+        (seen(3, condition=3, active="False"), "not acknowledged yet"),
+        (seen(4, condition=3, active="False"), "Active is not False yet"),
+        (seen(4, condition=4, active="True"), "Active is not False yet"),
+        (seen(4, condition=4, active="False"), ""),
+        (seen(5, condition=5, active="False"), ""),
+    ],
+)
+def test_both_the_status_and_the_condition_have_to_speak_of_the_generation(
+    status: dict[str, Any], missing: str
+) -> None:
+    assert STOPPED.missing(item("b", status=status, generation=4), since=4) == missing
+
+
+def test_closed_is_more_than_acknowledged() -> None:
+    conditions = [{"type": "Accepting", "status": "False", "observedGeneration": 1}]
+    status = {"observedGeneration": 1, "conditions": conditions, "state": "Closing"}
+    assert CLOSED.missing(item("b", status=status), since=1) == "not Closed yet"
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"), [(Action.OPEN, True), (Action.RESUME, False), (Action.SUSPEND, False)]
+)
+def test_what_is_waited_for_is_what_the_rules_say_of_the_queue_under_its_ancestors(
+    action: Action, *, wanted: bool
+) -> None:
+    verdict = snapshot(item("a", state="Suspended"), item("b", parent="a")).board.verdict("b", live=True)
+    assert expected(action, verdict).wanted is wanted
+
+
+def reader(*answers: Object | Exception) -> Any:
+    waiting = list(answers)
+
+    def read() -> Sequence[Object]:
+        answer = waiting.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer]
+
+    return read
+
+
+def test_it_reads_until_it_is_there_and_bears_a_server_that_does_not_answer() -> None:
+    said: list[str] = []
+    there = item("b", status=seen(1, condition=1, active="False"))
+    found = wait(
+        STOPPED,
+        items=[item("b")],
+        read=reader(SilentError("no answer"), there),
+        say=said.append,
+        clock=Clock(timedelta(seconds=60)),
+    )
+    assert found == [there]
+    assert said[:2] == [
+        'queue "b": not acknowledged yet; live pods are not counted yet',
+        'queue "b": no answer',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, "the status is that of generation 0 and not yet of 1: is Sluice's controller running?"),
+        (seen(1, condition=1, active="True"), "; because"),
+    ],
+)
+def test_when_time_is_up_it_says_what_is_missing(status: dict[str, Any], said: str) -> None:
+    with pytest.raises(WaitTimeout) as error:
+        wait(
+            STOPPED,
+            items=[item("b", status=status)],
+            read=reader(),
+            say=lambda _: None,
+            clock=Clock(timedelta(microseconds=1)),
+        )
+    assert str(error.value).startswith("error: timed out after ")
+    assert str(error.value).endswith(said)
+
+
+def test_members_of_the_queues_below_are_counted_too() -> None:
+    statuses = [{"pods": {"running": 2, "pending": 1}, "inqueue": 1}, {"pods": {"running": 1}}]
+    items = [item("b", status=status) for status in statuses]
+    assert counted(items, goal=CLOSED) == "4 live pods left (3 running, 1 pending), 1 PodGroup left"

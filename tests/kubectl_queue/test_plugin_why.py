@@ -1,0 +1,308 @@
+"""`why` and `history`, as far as they need no server: whose queue it is, the lines."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from plugin_stage import NOW, item
+
+from kubectl_queue.answers import Object
+from kubectl_queue.belonging import belonging
+from kubectl_queue.explaining import lines
+from kubectl_queue.histories import changes
+from kubectl_queue.objects import Objects
+from kubectl_queue.subjects import subject
+from kubectl_queue.targets import POD, PODGROUP, QUEUE, TYPES, type_of
+from queues import names
+from queues.changes import Change
+from queues.explanation import Belonging, Explanation, Fate, Standing, Stop, Thing
+from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
+from queues.states import Desired, State, StopPolicy
+from queues.verdict import Why
+
+#: For objects that name their queue themselves: nothing is read.
+NOTHING_READ = Objects(None)  # type: ignore[arg-type]
+
+
+def held(
+    *,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    status: dict[str, Any] | None = None,
+    **spec: Any,
+) -> Object:
+    metadata = {"name": "x", "namespace": "ns", "annotations": annotations or {}, "labels": labels or {}}
+    return {"metadata": metadata, "spec": spec, "status": status or {}}
+
+
+def whose(kind: str, **of: Any) -> tuple[str | None, str, str] | None:
+    found_type = type_of(kind)
+    assert found_type is not None
+    found = belonging(found_type, held(**of), owners=(), objects=NOTHING_READ)
+    return (found.queue, found.rule, found.origin) if found else None
+
+
+def test_what_admission_wrote_is_the_answer_with_what_it_came_from() -> None:
+    """The annotation counts; the label or annotation of the user is told where it names the same queue."""
+    written = {names.QUEUE: "b"}
+    assert whose("pod", annotations={**written, VOLCANO_ANNOTATION: "b"}) == (
+        "b",
+        "annotation sluice.dev/queue",
+        "annotation scheduling.volcano.sh/queue-name",
+    )
+    kueue = whose("pod", annotations=written, labels={KUEUE_LABEL: "b"})
+    assert kueue is not None
+    assert kueue[2] == "label kueue.x-k8s.io/queue-name"
+
+
+@pytest.mark.parametrize(
+    ("word", "origin"),
+    [("namespace", "namespace"), ("scheduler", "schedulerName"), ("workload", "the workload that made it")],
+)
+def test_what_admission_wrote_into_a_template_is_not_taken_for_the_user_s(word: str, origin: str) -> None:
+    """A pod has the annotation from its template, which did not name the queue itself."""
+    annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: word}
+    found = whose("pod", annotations=annotations)
+    assert found == ("b", "annotation sluice.dev/queue", origin)
+
+
+def test_a_queue_that_the_owner_named_is_said_to_be_from_there() -> None:
+    """The pod says only that the workload named it; the Job is where it stands."""
+    annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: "workload"}
+    job_type = type_of("job")
+    assert job_type is not None
+    job = held(labels={VOLCANO_LABEL: "b"}, template={"metadata": {"annotations": annotations}})
+    found = belonging(POD, held(annotations=annotations), owners=((job_type, job),), objects=NOTHING_READ)
+    assert found is not None
+    assert found.origin == "volcano.sh/queue-name of Job ns/x"
+
+
+TEMPLATE = {"metadata": {"annotations": {names.QUEUE: "b", VOLCANO_ANNOTATION: "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("job", {"template": TEMPLATE}),
+        ("cronjob", {"jobTemplate": {"spec": {"template": TEMPLATE}}}),
+        ("deployment", {"template": TEMPLATE}),
+        ("statefulset", {"template": TEMPLATE}),
+        ("replicaset", {"template": TEMPLATE}),
+        ("daemonset", {"template": TEMPLATE}),
+        ("vcjob", {"tasks": [{"name": "t"}, {"template": TEMPLATE}]}),
+        ("jobset", {"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]}),
+    ],
+)
+def test_the_template_of_each_kind_is_found(kind: str, spec: dict[str, Any]) -> None:
+    """Admission writes the queue into the template, wherever that is."""
+    found = whose(kind, **spec)
+    assert found == ("b", "annotation sluice.dev/queue", "annotation scheduling.volcano.sh/queue-name")
+
+
+def test_a_workload_older_than_the_installation_is_judged_by_the_rules() -> None:
+    """Nothing is written on it; its own names count."""
+    template = {"metadata": {"labels": {VOLCANO_LABEL: "b"}}}
+    assert whose("job", template=template) == ("b", "volcano.sh/queue-name", "")
+    assert whose("vcjob", queue="b", tasks=[]) == ("b", "spec.queue", "")
+
+
+def test_a_podgroup_is_in_the_queue_of_its_spec() -> None:
+    """Without one it is in `default`, as in Volcano."""
+    assert whose("podgroup", queue="b") == ("b", "spec.queue", "")
+    assert whose("podgroup") == ("default", "no queue being named", "")
+
+
+def test_a_queue_is_its_own() -> None:
+    """Asked about, it needs no rule."""
+    assert belonging(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == Belonging(queue="b")
+
+
+def test_nothing_of_kube_system_is_a_member() -> None:
+    """Whatever it says of itself."""
+    stored = held(annotations={names.QUEUE: "b"})
+    stored["metadata"]["namespace"] = "kube-system"
+    assert belonging(POD, stored, owners=(), objects=NOTHING_READ) is None
+
+
+MARKED = [{"name": "c", "resources": {"requests": {names.MARKER: "1"}}}]
+
+
+def test_a_pod_says_itself_why_it_waits() -> None:
+    """Its PodScheduled condition while that is False, its gates, its PodGroup."""
+    conditions = [
+        {"type": "Ready", "status": "False", "message": "no"},
+        {"type": "PodScheduled", "status": "False", "message": "no room"},
+    ]
+    found = subject(
+        POD,
+        held(
+            annotations={GROUP_ANNOTATION: "gang"},
+            status={"conditions": conditions},
+            schedulingGates=[{"name": names.GATE}],
+            containers=MARKED,
+        ),
+    )
+    assert (found.said, found.gates, found.asked) == ("no room", (names.GATE,), True)
+    assert found.group == Thing(kind="PodGroup", name="gang", namespace="ns")
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        ({"containers": MARKED}, True),
+        ({"containers": [{"name": "c"}], "schedulerName": "volcano"}, True),
+        ({"containers": [{"name": "c"}], "schedulerName": "default-scheduler"}, False),
+    ],
+)
+def test_kube_scheduler_asks_about_marked_pods_and_those_of_a_scheduler_of_ours(
+    spec: dict[str, Any], *, asked: bool
+) -> None:
+    """A scheduler of its own asks about every pod, so its pods carry no marker."""
+    assert subject(POD, held(**spec)).asked is asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "phase"),
+    [
+        ("pod", {"phase": "Failed"}, "Failed"),
+        ("pod", {"phase": "Running"}, ""),
+        ("job", {"conditions": [{"type": "Complete", "status": "True"}]}, "Complete"),
+        ("job", {"conditions": [{"type": "Complete", "status": "False"}]}, ""),
+        ("vcjob", {"state": {"phase": "Terminated"}}, "Terminated"),
+        ("jobset", {"conditions": [{"type": "Completed", "status": "True"}]}, "Completed"),
+        ("podgroup", {"phase": "Completed"}, "Completed"),
+        ("podgroup", {"phase": "Inqueue"}, ""),
+        ("queue", {"state": "Closed"}, ""),
+    ],
+)
+def test_what_has_ended_is_known_for_each_kind(kind: str, status: dict[str, Any], phase: str) -> None:
+    """Each kind says it in its own place."""
+    found_type = type_of(kind)
+    assert found_type is not None
+    found = subject(found_type, held(status=status))
+    assert (found.finished, found.phase) == (bool(phase), phase)
+
+
+def test_a_workload_that_makes_no_pods_is_idle() -> None:
+    """By its own wish."""
+    assert "spec.suspend" in subject(TYPES[1], held(suspend=True)).idle
+    assert "spec.replicas" in subject(TYPES[1], held(replicas=0)).idle
+    assert subject(PODGROUP, held()).idle == ""
+
+
+CHANGE = Change(
+    by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:55:00Z"
+)
+
+
+def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
+    """Every part of the explanation has its heading, in the order of the causes."""
+    resume_at = NOW + timedelta(minutes=25)
+    told = Explanation(
+        object=Thing(kind="Pod", name="p", namespace="ns"),
+        fate=Fate.STOPPED,
+        summary="Pod ns/p waits",
+        owners=(Thing(kind="Job", name="j", namespace="ns"),),
+        group=Thing(kind="PodGroup", name="g", namespace="ns"),
+        belonging=Belonging(queue="b", rule="annotation sluice.dev/queue", origin="namespace"),
+        chain=(
+            Standing(queue="b", state=State.SUSPENDED, desired=Desired.CLOSED, stop_policy=StopPolicy.HOLD),
+            Standing(
+                queue="a",
+                state=State.SUSPENDED,
+                desired=Desired.SUSPENDED,
+                stop_policy=StopPolicy.NONE,
+                resume_at=resume_at,
+            ),
+        ),
+        stops=(
+            Stop(
+                queue="a",
+                why=Why.SUSPENDED,
+                text="",
+                way_out="kubectl queue resume a",
+                change=CHANGE,
+                resume_at=resume_at,
+            ),
+        ),
+        refusal=Stop(
+            queue="b", why=Why.CLOSED, text="", way_out="kubectl queue open b", created="2030-01-01T11:00:00Z"
+        ),
+        closing="kept from Closed by pod ns/p",
+        notes=("one", "two"),
+    )
+    assert lines(told, now=NOW) == [
+        "Pod ns/p waits",
+        "Owned by:    Job ns/j",
+        "PodGroup:    ns/g",
+        "Queue:       b, by annotation sluice.dev/queue (from namespace)",
+        "Chain:       b     Suspended   is to be Closed, stopPolicy Hold",
+        "             a     Suspended   stops it, until 2030-01-01T12:25:00Z (in 25m)",
+        'Stopped by:  ann, 2030-01-01T11:55:00Z (5m ago): state of queue "a" from Open to Suspended',
+        "             because: quota",
+        "Let go by:   kubectl queue resume a",
+        "             itself at 2030-01-01T12:25:00Z (in 25m)",
+        'Closed by:   whoever made queue "b", 2030-01-01T11:00:00Z (60m ago)',
+        "Reopened by: kubectl queue open b",
+        "Closing:     kept from Closed by pod ns/p",
+        "Note:        one",
+        "             two",
+    ]
+
+
+def test_a_podgroup_that_is_missing_is_said_to_have_the_say() -> None:
+    """There is no queue yet, and no chain."""
+    told = Explanation(
+        object=Thing(kind="Pod", name="p", namespace="ns"),
+        fate=Fate.STOPPED,
+        summary="waits",
+        belonging=Belonging(queue=None, rule="PodGroup gang", group="gang"),
+    )
+    assert lines(told, now=NOW)[1] == "Queue:       none yet: PodGroup gang has the say, and is not there"
+
+
+LINE = {"by": "ann", "field": "state", "from": "Open", "to": "Closed", "at": "2030-01-01T11:00:00Z"}
+
+
+def test_the_history_is_that_of_the_status() -> None:
+    """While that speaks of the present spec."""
+    found = changes(item("b", status={"changes": [LINE], "observedGeneration": 1}))
+    assert [(change.by, change.from_, change.to) for change in found] == [("ann", "Open", "Closed")]
+
+
+@pytest.mark.parametrize("status", [{}, {"changes": [LINE], "observedGeneration": 1}])
+def test_where_the_status_lags_what_admission_wrote_down_counts(status: dict[str, Any]) -> None:
+    """The annotation is written with the edit itself."""
+    queue = item("b", status=status, generation=2)
+    queue["metadata"]["annotations"] = {names.CHANGES: json.dumps([{**LINE, "by": "eve"}])}
+    assert [change.by for change in changes(queue)] == ["eve"]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by": 1}]', "null"])
+def test_a_history_that_makes_no_sense_is_none(text: str) -> None:
+    """Whatever somebody managed to store."""
+    queue = item("b", status={"changes": "x"})
+    queue["metadata"]["annotations"] = {names.CHANGES: text}
+    assert changes(queue) == ()
+
+
+def test_times_are_told_with_how_long_it_is() -> None:
+    """Past it is due: the controller has yet to do it."""
+    told = Explanation(
+        object=Thing(kind="Queue", name="a"),
+        fate=Fate.FREE,
+        summary="",
+        chain=(
+            Standing(
+                queue="a",
+                state=State.OPEN,
+                desired=Desired.SUSPENDED,
+                stop_policy=StopPolicy.NONE,
+                resume_at=datetime(2030, 1, 1, 11, tzinfo=UTC),
+            ),
+        ),
+    )
+    assert lines(told, now=NOW)[1].endswith("until 2030-01-01T11:00:00Z (due)")

@@ -1,0 +1,21 @@
+"""The examples are taken by a real API server as they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bare_api import QUEUES, Api
+
+from localcluster.cluster import LocalCluster
+
+pytestmark = pytest.mark.cluster
+
+EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
+
+
+def test_the_examples_are_accepted(bare: LocalCluster, api: Api) -> None:
+    bare.kubectl("apply", "-k", str(EXAMPLES))
+    names = {each["metadata"]["name"] for each in api.get(QUEUES).body["items"]}
+    bare.kubectl("delete", "-k", str(EXAMPLES), "--wait=false")
+    assert {"research", "research-training", "overnight", "maintenance", "retired"} <= names

@@ -1,0 +1,255 @@
+"""The manifests as files: whole, listed, and of one mind. No API server needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+SERVER = "system:serviceaccount:sluice-system:sluice"
+FILES = sorted(MANIFESTS.rglob("*.yaml"))
+KUSTOMIZATIONS = [path for path in FILES if path.name == "kustomization.yaml"]
+
+#: Every field that Volcano's own CRDs have, ours must have too.
+VOLCANO = {
+    "queues": [
+        *("spec.weight", "spec.capability", "spec.deserved", "spec.guarantee.resource", "spec.reclaimable"),
+        *("spec.parent", "spec.priority", "spec.dequeueStrategy", "spec.type"),
+        "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+        "spec.affinity.nodeGroupAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+        "spec.affinity.nodeGroupAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+        "spec.affinity.nodeGroupAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+        *("spec.extendClusters.name", "spec.extendClusters.weight", "spec.extendClusters.capacity"),
+        *("status.state", "status.allocated", "status.reservation.nodes", "status.reservation.resource"),
+        *("status.pending", "status.inqueue", "status.running", "status.unknown", "status.completed"),
+    ],
+    "podgroups": [
+        *("spec.minMember", "spec.minTaskMember", "spec.minResources", "spec.queue"),
+        *("spec.priorityClassName", "spec.networkTopology.mode", "spec.networkTopology.highestTierAllowed"),
+        *("spec.networkTopology.highestTierName", "spec.subGroupPolicy.name", "spec.preemptable"),
+        *("spec.subGroupPolicy.subGroupSize", "spec.subGroupPolicy.minSubGroups"),
+        *("spec.subGroupPolicy.labelSelector.matchLabels", "spec.subGroupPolicy.matchLabelKeys"),
+        "spec.subGroupPolicy.networkTopology.mode",
+        *("status.phase", "status.running", "status.succeeded", "status.failed"),
+        *("status.conditions.type", "status.conditions.status", "status.conditions.transitionID"),
+        *("status.conditions.lastTransitionTime", "status.conditions.reason", "status.conditions.message"),
+    ],
+    "commands": [
+        *("action", "reason", "message", "target.apiVersion", "target.kind", "target.name", "target.uid"),
+        *("target.controller", "target.blockOwnerDeletion"),
+    ],
+}
+
+#: What the design adds to a Queue.
+OURS = [
+    *("spec.state", "spec.stopPolicy", "spec.resumeAt", "spec.reason", "spec.drain.rate"),
+    *("spec.drain.inFlight", "spec.drain.barePods", "spec.drain.keep.matchLabels"),
+    *("spec.drain.keep.matchExpressions.operator", "spec.drain.deadline", "spec.drain.afterDeadline"),
+    *("spec.schedulerPolicy", "spec.SchedulerPolicy", "status.observedGeneration"),
+    *("status.conditions.observedGeneration", "status.conditions.lastTransitionTime"),
+    *(f"status.pods.{name}" for name in ("pending", "gated", "parked", "running", "succeeded", "failed")),
+    *(f"status.changes.{name}" for name in ("by", "from", "to", "reason", "at")),
+]
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+
+
+def everything() -> list[dict[str, Any]]:
+    """All objects but the examples'."""
+    return [each for path in FILES if path.parent.name != "examples" for each in documents(path)]
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    return [each for each in everything() if each["kind"] == kind]
+
+
+def crd(name: str) -> dict[str, Any]:
+    return documents(MANIFESTS / "crds" / f"{name}.yaml")[0]
+
+
+def webhooks(kind: str) -> list[dict[str, Any]]:
+    return [hook for each in of_kind(f"{kind}WebhookConfiguration") for hook in each["webhooks"]]
+
+
+def field(name: str, dotted: str) -> dict[str, Any]:
+    """The schema of a field, through lists."""
+    schema = crd(name)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for part in dotted.split("."):
+        schema = schema.get("items", schema)["properties"][part]
+    return schema
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_each_file_holds_objects_that_say_what_they_are(path: Path) -> None:
+    assert all({"apiVersion", "kind"} <= set(each) for each in documents(path))
+
+
+@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=lambda path: path.parent.name)
+def test_a_kustomization_lists_every_file_beside_it_and_no_other(path: Path) -> None:
+    [listing] = documents(path)
+    generated = [file for each in listing.get("configMapGenerator", []) for file in each["files"]]
+    listed = {name for name in [*listing.get("resources", []), *generated] if name.endswith(".yaml")}
+    assert listed == {each.name for each in path.parent.glob("*.yaml")} - {path.name}
+
+
+def test_the_root_installs_every_folder_but_the_scheduler_configuration_and_the_examples() -> None:
+    [listing] = documents(MANIFESTS / "kustomization.yaml")
+    folders = {path.parent.name for path in KUSTOMIZATIONS} - {"manifests"}
+    assert set(listing["resources"]) == folders - {"scheduler", "examples"}
+
+
+@pytest.mark.parametrize(
+    ("name", "dotted"), [(name, dotted) for name, fields in VOLCANO.items() for dotted in fields]
+)
+def test_no_field_of_volcano_is_missing(name: str, dotted: str) -> None:
+    assert field(name, dotted)
+
+
+@pytest.mark.parametrize("dotted", OURS)
+def test_no_field_of_the_design_is_missing(dotted: str) -> None:
+    assert field("queues", dotted)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "version", "short"),
+    [
+        ("queues", "Cluster", "v1beta1", ["q", "queue-v1beta1"]),
+        ("podgroups", "Namespaced", "v1beta1", ["pg", "podgroup-v1beta1"]),
+        ("commands", "Namespaced", "v1alpha1", []),
+    ],
+)
+def test_kinds_are_named_as_volcano_names_them(name: str, scope: str, version: str, short: list[str]) -> None:
+    spec = crd(name)["spec"]
+    names = spec["names"].get("shortNames", [])
+    assert (spec["scope"], spec["versions"][0]["name"], names) == (scope, version, short)
+
+
+def test_only_queues_have_a_status_subresource() -> None:
+    having = [n for n in VOLCANO if "status" in crd(n)["spec"]["versions"][0].get("subresources", {})]
+    assert having == ["queues"]
+
+
+def test_the_state_of_a_queue_has_no_default_so_that_a_wish_in_status_can_be_told_from_one_in_spec() -> None:
+    assert "default" not in field("queues", "spec.state")
+
+
+def test_the_status_of_a_queue_takes_any_word_for_its_state_and_requires_nothing() -> None:
+    status = field("queues", "status")
+    assert "required" not in status
+    assert "enum" not in status["properties"]["state"]
+
+
+def test_every_property_of_a_queue_is_described() -> None:
+    def undescribed(schema: dict[str, Any], path: str) -> list[str]:
+        own = [] if "description" in schema or path in ("", ".metadata") else [path]
+        inner = schema.get("items", schema).get("properties", {})
+        return own + [gap for name, each in inner.items() for gap in undescribed(each, f"{path}.{name}")]
+
+    schema = crd("queues")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert undescribed(schema, "") == []
+
+
+def test_a_dead_server_blocks_all_it_is_asked_about_but_binds_and_scales() -> None:
+    ignored = [
+        hook["name"]
+        for hook in [*webhooks("Mutating"), *webhooks("Validating")]
+        if hook["failurePolicy"] != "Fail"
+    ]
+    assert ignored == ["scales.sluice.dev", "binds.sluice.dev"]
+
+
+def test_no_pod_of_kube_system_or_of_our_own_namespace_ever_depends_on_us() -> None:
+    spared = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", "sluice-system"],
+    }
+    about_pods = [
+        hook
+        for hook in [*webhooks("Mutating"), *webhooks("Validating")]
+        if any(resource.startswith(("pods", "bindings")) for resource in hook["rules"][0]["resources"])
+    ]
+    assert len(about_pods) == 5
+    assert all(spared in hook["namespaceSelector"]["matchExpressions"] for hook in about_pods)
+
+
+def test_a_bind_waits_two_seconds_for_us_at_most() -> None:
+    [binds] = [hook for hook in webhooks("Validating") if hook["name"] == "binds.sluice.dev"]
+    assert binds["timeoutSeconds"] == 2
+
+
+def test_every_webhook_may_be_dry_run_and_reaches_the_service() -> None:
+    hooks = [*webhooks("Mutating"), *webhooks("Validating")]
+    [service] = of_kind("Service")
+    assert {hook["sideEffects"] for hook in hooks} == {"None"}
+    assert {
+        (hook["clientConfig"]["service"]["name"], hook["clientConfig"]["service"]["namespace"])
+        for hook in hooks
+    } == {(service["metadata"]["name"], service["metadata"]["namespace"])}
+
+
+def test_the_server_has_one_name_everywhere() -> None:
+    [account] = of_kind("ServiceAccount")
+    metadata = account["metadata"]
+    [deployment] = of_kind("Deployment")
+    assert f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}" == SERVER
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == metadata["name"]
+    exempting = [path.name for path in FILES if SERVER in path.read_text()]
+    assert sorted(exempting) == ["namespaces.yaml", "service-account.yaml", "validating.yaml"]
+
+
+def test_no_right_is_a_wildcard() -> None:
+    rules = [rule for kind in ("ClusterRole", "Role") for role in of_kind(kind) for rule in role["rules"]]
+    assert not [rule for rule in rules if "*" in rule["verbs"] + rule["resources"] + rule["apiGroups"]]
+
+
+def test_every_right_of_the_server_has_its_reason_beside_it() -> None:
+    text = (MANIFESTS / "rbac" / "server.yaml").read_text()
+    [rules] = [
+        each["rules"]
+        for each in documents(MANIFESTS / "rbac" / "server.yaml")
+        if each["kind"] == "ClusterRole"
+    ]
+    assert text.count("\n  # ") * 3 >= len(rules)
+
+
+def test_the_server_runs_with_nothing_it_does_not_need() -> None:
+    [deployment] = of_kind("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_probes_and_the_service_meet_the_port_the_server_binds() -> None:
+    [deployment] = of_kind("Deployment")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    [port] = container["ports"]
+    [service] = of_kind("Service")
+    [bind] = [arg for arg in container["args"] if arg.endswith(f":{port['containerPort']}")]
+    assert container["args"].index(bind) == container["args"].index("--bind") + 1
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert {(probe["port"], probe["scheme"]) for probe in probes} == {(port["name"], "HTTPS")}
+    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+
+
+def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
+    [configuration] = of_kind("KubeSchedulerConfiguration")
+    [extender] = configuration["extenders"]
+    assert extender["managedResources"] == [{"name": "sluice.dev/member", "ignoredByScheduler": True}]
+    assert extender["httpTimeout"] == "500ms"
+    assert extender["preemptVerb"]
+    assert not extender["ignorable"]
+
+
+def test_the_files_speak_of_no_machine() -> None:
+    assert not [path for path in FILES if "/work/" in path.read_text() or "/root/" in path.read_text()]

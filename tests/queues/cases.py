@@ -1,0 +1,114 @@
+"""What the tests of the rules share: short ways to write queues, and random trees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from queues.queue import Queue
+from queues.states import Desired, StopPolicy
+from queues.tree import Tree
+from queues.verdict import Verdict, verdict
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+OPEN, SUSPENDED, CLOSED = Desired.OPEN, Desired.SUSPENDED, Desired.CLOSED
+NONE, HOLD, DRAIN = StopPolicy.NONE, StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN
+
+#: Enough to find what there is to find in trees of eight queues, and quick; a busy machine is no failure.
+MODEST = settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+#: Reasons nobody should write, and somebody will.
+HOSTILE = {
+    "control characters": "a\x00b\x07c\x1b[31mred\x1b[0m\x7f\x85",
+    "line ends": "one\ntwo\r\nthree\u2028four\u2029five\x0bsix",
+    "tabs": "a\tb\t\tc",
+    "huge": "x" * 1_000_000,
+    "huge and blank": " \n" * 500_000,
+    "right to left": "\u202egnp.exe\u202c \u2066isolate\u2069 \u05d0\u05d1",
+    "invisible": "zero\u200bwidth\u200d\ufeffjoiner\u00ad",
+    "surrogate": "lone \ud800 half",
+    "private use": "\ue000\U0010ffff",
+    "beyond the first plane": "\U0001f468\u200d\U0001f680 \U00020000",
+    "stacked marks": "Z" + "\u0301" * 500,
+    "quotes": "\"'`$(reboot)\\",
+    "format": "{cause} %s %(x)s {0}",
+}
+
+
+def queue(name: str, parent: str | None = "root", **wishes: object) -> Queue:
+    """A queue; `root` is above it unless told otherwise."""
+    return Queue(name=name, parent=None if name == "root" else parent, uid=f"uid-{name}", **wishes)  # type: ignore[arg-type]
+
+
+def tree(*queues: Queue) -> Tree:
+    return Tree({one.name: one for one in queues})
+
+
+def line(*chain: Queue) -> Tree:
+    """A tree that is one chain, its topmost queue first, hung under `root`."""
+    above = ["root", *(one.name for one in chain)]
+    return tree(*(_under(parent, one) for parent, one in zip(above, chain, strict=False)))
+
+
+def asked(of: Tree, name: str, *, live: bool = False, now: datetime = NOW) -> Verdict:
+    return verdict(name, tree=of, live=live, now=now)
+
+
+def plain(text: str) -> bool:
+    """Whether a text is one line of printable characters: no control, no line end, no half of a pair."""
+    return text.isprintable()
+
+
+def _under(parent: str, one: Queue) -> Queue:
+    return Queue(
+        name=one.name,
+        uid=one.uid,
+        generation=one.generation,
+        parent=parent,
+        desired=one.desired,
+        stop_policy=one.stop_policy,
+        resume_at=one.resume_at,
+        reason=one.reason,
+    )
+
+
+NAMES = ("root", "default", "a", "b", "c", "d", "e", "f")
+#: Parents that a queue may name; "ghost" never exists.
+PARENTS = (*NAMES, "ghost")
+RESUMES = (None, NOW - SECOND, NOW, NOW + SECOND, NOW + 3600 * SECOND)
+
+
+@st.composite
+def random_queues(draw: st.DrawFn, name: str | None = None) -> Queue:
+    """Any queue, sane or not: its own parent, a parent that is not there, `root` under another."""
+    return Queue(
+        name=draw(st.sampled_from(NAMES)) if name is None else name,
+        uid=draw(st.sampled_from(("u1", "u2"))),
+        generation=draw(st.integers(1, 3)),
+        parent=draw(st.sampled_from(PARENTS)),
+        desired=draw(st.sampled_from((OPEN, OPEN, SUSPENDED, CLOSED))),
+        stop_policy=draw(st.sampled_from((NONE, NONE, HOLD, DRAIN))),
+        resume_at=draw(st.sampled_from(RESUMES)),
+        reason=draw(st.sampled_from(("", "upgrade"))),
+    )
+
+
+def random_forests() -> st.SearchStrategy[Mapping[str, Queue]]:
+    """Queues by name, missing parents and cycles included; `root` may be missing too."""
+    return st.lists(random_queues(), max_size=8, unique_by=lambda one: one.name).map(
+        lambda queues: {one.name: one for one in queues}
+    )
+
+
+def random_members() -> st.SearchStrategy[frozenset[str]]:
+    """The queues that have live members of their own."""
+    return st.frozensets(st.sampled_from(NAMES))
+
+
+def random_times() -> st.SearchStrategy[datetime]:
+    return st.sampled_from([at for at in RESUMES if at is not None])

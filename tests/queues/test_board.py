@@ -1,0 +1,268 @@
+"""The board: the verdicts of every queue worked out beforehand, and how long they hold."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.board import Board, Ruling
+from queues.queue import Queue
+from queues.states import Desired, StopPolicy
+from queues.texts import stop_text, waiting_warning
+from queues.tree import Tree
+from tests.queues.cases import (
+    CLOSED,
+    DRAIN,
+    HOLD,
+    MODEST,
+    NONE,
+    NOW,
+    OPEN,
+    SECOND,
+    SUSPENDED,
+    asked,
+    line,
+    queue,
+    random_forests,
+    random_times,
+    tree,
+)
+
+
+def board(*queues: Queue, now: datetime = NOW) -> Board:
+    return Board(tree(*queues), now=now)
+
+
+def rulings(of: Board) -> dict[str, Ruling]:
+    return {name: of.ruling(name) for name in of.tree}
+
+
+@MODEST
+@given(random_forests(), random_times(), st.booleans())
+def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
+    """For every queue, and one that is not there, the board says what the verdict says, members or none."""
+    of = Board(Tree(queues), now=now)
+    for name in (*of.tree, "nobody"):
+        ruling, found = of.ruling(name), asked(of.tree, name, live=live, now=now)
+        assert (
+            ruling.queue,
+            ruling.accepts,
+            ruling.schedules,
+            ruling.drains,
+            ruling.stop,
+            ruling.refusal,
+        ) == (
+            name,
+            found.accepts,
+            found.schedules,
+            found.drains,
+            found.stop,
+            found.refusal,
+        )
+
+
+@MODEST
+@given(random_forests(), random_times(), st.booleans())
+def test_a_boards_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
+    """Asked with members or without, the board gives the verdict of its tree at its time."""
+    of = Board(Tree(queues), now=now)
+    assert all(
+        of.verdict(name, live=live) == asked(of.tree, name, live=live, now=now) for name in (*of.tree, "x")
+    )
+
+
+@MODEST
+@given(random_forests(), random_times())
+def test_a_ruling_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datetime) -> None:
+    """A queue that schedules has no text and no warning; one that does not has those of its cause."""
+    for ruling in rulings(Board(Tree(queues), now=now)).values():
+        expected = (stop_text(ruling.stop), waiting_warning(ruling.stop)) if ruling.stop else ("", "")
+        assert (ruling.text, ruling.warning) == expected
+
+
+@MODEST
+@given(random_forests(), random_times())
+def test_the_stopped_are_those_that_do_not_schedule(queues: dict[str, Queue], now: datetime) -> None:
+    """`stopped` names each of them once, and no other."""
+    of = Board(Tree(queues), now=now)
+    assert sorted(of.stopped()) == sorted(n for n in of.tree if not asked(of.tree, n, now=now).schedules)
+
+
+@MODEST
+@given(random_forests(), random_times())
+def test_two_replicas_make_the_same_board(queues: dict[str, Queue], now: datetime) -> None:
+    """The order in which queues were seen leaves no trace, down to the bytes of the texts and revisions."""
+    one, other = (Board(Tree(dict(order)), now=now) for order in (queues.items(), reversed(queues.items())))
+    assert rulings(one) == rulings(other)
+
+
+def test_a_board_keeps_its_tree_and_time() -> None:
+    """Whoever holds a board can ask what it was made of."""
+    of = tree(queue("q"))
+    assert (Board(of, now=NOW).tree, Board(of, now=NOW).now) == (of, NOW)
+
+
+def test_a_board_says_how_new_its_tree_is() -> None:
+    """What was seen is told as it was given, 0 if nothing was, and changes no ruling."""
+    old, new = Board(tree(queue("q")), now=NOW), Board(tree(queue("q")), now=NOW, seen=7)
+    assert (old.seen, new.seen) == (0, 7)
+    assert rulings(old) == rulings(new)
+
+
+def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
+    """Its members are taken and do not run; there is no revision of what is not."""
+    ruling = board().ruling("new")
+    assert (ruling.accepts, ruling.schedules, ruling.drains, ruling.revision) == (True, False, False, "")
+    assert "new" in ruling.text
+    assert "new" in ruling.warning
+
+
+# How long a board holds
+
+
+@MODEST
+@given(random_forests(), random_times())
+def test_until_its_time_a_board_stays_what_it_is(queues: dict[str, Queue], now: datetime) -> None:
+    """The last moment before `valid_until` gives the same board; where there is none, any moment does."""
+    first = Board(Tree(queues), now=now)
+    end = first.valid_until or datetime.max.replace(tzinfo=now.tzinfo)
+    last = Board(first.tree, now=end - timedelta(microseconds=1))
+    assert rulings(first) == rulings(last)
+    assert all(first.verdict(n, live=v) == last.verdict(n, live=v) for n in first.tree for v in (True, False))
+
+
+@MODEST
+@given(random_forests(), random_times())
+def test_at_its_time_someones_stop_ends(queues: dict[str, Queue], now: datetime) -> None:
+    """A board is not given up for nothing: at `valid_until`, still to come, some queue's stop is over."""
+    end = Board(Tree(queues), now=now).valid_until
+    if end is not None:
+        assert end > now
+        assert any(
+            (one.desired_at(now), one.stop_policy_at(now)) != (one.desired_at(end), one.stop_policy_at(end))
+            for one in queues.values()
+        )
+
+
+@pytest.mark.parametrize(
+    ("desired", "policy"),
+    [(SUSPENDED, NONE), (OPEN, HOLD), (OPEN, DRAIN), (SUSPENDED, DRAIN), (CLOSED, HOLD)],
+)
+def test_a_board_holds_until_the_first_stop_ends(desired: Desired, policy: StopPolicy) -> None:
+    """Of several times to come the nearest counts."""
+    soon, later = NOW + SECOND, NOW + 2 * SECOND
+    queues = [
+        queue("a", desired=desired, stop_policy=policy, resume_at=later),
+        queue("b", desired=desired, stop_policy=policy, resume_at=soon),
+        queue("c", desired=desired, stop_policy=policy),
+    ]
+    assert board(*queues).valid_until == soon
+
+
+@pytest.mark.parametrize("at", [None, NOW - SECOND, NOW])
+def test_a_board_whose_stops_have_no_end_holds_for_ever(at: datetime | None) -> None:
+    """Neither no `resumeAt` nor one that has come gives a board an end."""
+    assert board(queue("q", desired=SUSPENDED, resume_at=at)).valid_until is None
+
+
+def test_a_board_of_nothing_holds_for_ever() -> None:
+    """No queues, no end."""
+    assert Board(Tree({}), now=NOW).valid_until is None
+
+
+@pytest.mark.parametrize("desired", [OPEN, CLOSED])
+def test_a_time_that_undoes_nothing_does_not_end_a_board(desired: Desired) -> None:
+    """`resumeAt` without a stop that it could undo changes nothing, so nothing is made anew for it."""
+    assert board(queue("q", desired=desired, resume_at=NOW + SECOND)).valid_until is None
+
+
+# Revisions
+
+
+def revised(name: str, *queues: Queue) -> str:
+    return board(*queues).ruling(name).revision
+
+
+def at(name: str, parent: str = "root", *, uid: str = "u", generation: int = 1) -> Queue:
+    return Queue(name=name, parent=parent, uid=uid, generation=generation)
+
+
+CHAIN = (at("root"), at("p"), at("q", "p"), at("other"))
+
+
+@pytest.mark.parametrize("edited", ["root", "p", "q"])
+@pytest.mark.parametrize("change", [{"generation": 2}, {"uid": "v"}])
+def test_the_revision_changes_with_any_spec_on_the_chain(edited: str, change: dict[str, object]) -> None:
+    """An edit of the queue or of one above it, or a queue made anew, shows in the revision."""
+    after = [
+        at(one.name, one.parent or "root", **{"uid": "u", "generation": 1, **change})  # type: ignore[arg-type]
+        if one.name == edited
+        else one
+        for one in CHAIN
+    ]
+    assert revised("q", *after) != revised("q", *CHAIN)
+
+
+def test_the_revision_does_not_change_with_a_spec_elsewhere() -> None:
+    """What stands beside the chain is of no interest."""
+    after = [*CHAIN[:-1], at("other", generation=9)]
+    assert revised("q", *after) == revised("q", *CHAIN)
+
+
+def test_the_revision_changes_when_a_missing_parent_comes() -> None:
+    """A chain that was mended is another chain."""
+    assert revised("q", at("q", "p")) != revised("q", at("q", "p"), at("p"))
+
+
+def test_the_revision_tells_who_was_edited() -> None:
+    """Generations of a queue and its parent are not mixed up."""
+    child = (at("p", generation=1), at("q", "p", generation=11))
+    parent = (at("p", generation=11), at("q", "p", generation=1))
+    assert revised("q", *child) != revised("q", *parent)
+
+
+def test_the_revision_is_short_and_plain() -> None:
+    """It goes into annotations and acknowledgements: sixteen hexadecimal digits."""
+    revision = revised("q", *CHAIN)
+    assert len(revision) == 16
+    assert int(revision, 16) >= 0
+
+
+def test_the_passing_of_time_is_no_revision() -> None:
+    """A stop that ended by itself is the same spec."""
+    timed = line(queue("q", desired=SUSPENDED, resume_at=NOW))
+    before, after = (Board(timed, now=now).ruling("q") for now in (NOW - SECOND, NOW))
+    assert (before.schedules, after.schedules) == (False, True)
+    assert before.revision == after.revision
+
+
+@MODEST
+@given(random_forests(), random_forests(), random_times(), random_times())
+def test_a_board_that_follows_another_is_the_one_made_anew(
+    before: dict[str, Queue], after: dict[str, Queue], then: datetime, now: datetime
+) -> None:
+    """Whatever changed, came or went, and however much time went by."""
+    changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+    former = Board(Tree(before), now=min(then, now))
+    following = Board.follow(former, Tree(after), changed=changed, now=max(then, now), seen=7)
+    anew = Board(Tree(after), now=max(then, now), seen=7)
+    assert rulings(following) == rulings(anew)
+    assert (following.valid_until, following.seen, following.now) == (anew.valid_until, anew.seen, anew.now)
+    assert set(following.stopped()) == set(anew.stopped())
+
+
+@MODEST
+@given(random_forests(), random_times(), st.data())
+def test_what_does_not_change_keeps_its_ruling(
+    queues: dict[str, Queue], now: datetime, data: st.DataObject
+) -> None:
+    """A queue apart from the one that changed is not worked out again."""
+    former = Board(Tree(queues), now=now)
+    name = data.draw(st.sampled_from(sorted(former.tree)))
+    following = Board.follow(former, former.tree, changed=[name], now=now)
+    apart = set(former.tree) - former.tree.below(name)
+    if former.valid_until is None or former.valid_until > now:
+        assert all(following.ruling(one) is former.ruling(one) for one in apart)

@@ -1,0 +1,101 @@
+"""The history of a queue: what is told of an edit, and in which words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+import pytest
+
+from queues.changes import KEPT, Change, between
+from tests.queues.cases import CLOSED, DRAIN, HOLD, NOW, OPEN, SECOND, SUSPENDED, queue
+
+BEFORE = queue("q")
+
+#: what was, what is: field, from, to.
+EDITS = [
+    ({}, {"desired": SUSPENDED}, ("state", "Open", "Suspended")),
+    ({"desired": CLOSED}, {"desired": OPEN}, ("state", "Closed", "Open")),
+    ({}, {"stop_policy": DRAIN}, ("stopPolicy", "None", "HoldAndDrain")),
+    ({"stop_policy": HOLD}, {}, ("stopPolicy", "Hold", "None")),
+    ({}, {"resume_at": NOW}, ("resumeAt", "", "2030-01-01T12:00:00Z")),
+    ({"resume_at": NOW}, {}, ("resumeAt", "2030-01-01T12:00:00Z", "")),
+]
+
+
+@pytest.mark.parametrize(("was", "now", "told"), EDITS)
+def test_a_change_tells_the_field_and_both_values(
+    was: dict[str, object], now: dict[str, object], told: tuple[str, str, str]
+) -> None:
+    """One edit of one field is one line, with who, why and when."""
+    field, old, new = told
+    assert between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
+        Change(by="ann", field=field, from_=old, to=new, reason="disks", at="2030-01-01T12:00:00Z")
+    ]
+
+
+def test_a_move_is_a_change() -> None:
+    """The parent is told too; none is an empty word."""
+    moved = between(queue("q", None), queue("q", "lab"), by="ann", reason="", at=NOW)
+    assert [(one.field, one.from_, one.to) for one in moved] == [("parent", "", "lab")]
+    moved = between(queue("q", "lab"), queue("q", None), by="ann", reason="", at=NOW)
+    assert [(one.field, one.from_, one.to) for one in moved] == [("parent", "lab", "")]
+
+
+def test_an_edit_of_everything_is_a_line_for_each_field() -> None:
+    """State, stopPolicy, resumeAt and parent, in this order."""
+    after = queue("q", "lab", desired=SUSPENDED, stop_policy=HOLD, resume_at=NOW)
+    told = between(BEFORE, after, by="ann", reason="", at=NOW)
+    assert [one.field for one in told] == ["state", "stopPolicy", "resumeAt", "parent"]
+
+
+@pytest.mark.parametrize("after", [BEFORE, queue("q", reason="other"), queue("q", generation=9)])
+def test_an_edit_of_something_else_is_no_change(after: object) -> None:
+    """Neither the reason nor the generation has a line of its own."""
+    assert between(BEFORE, after, by="ann", reason="", at=NOW) == []  # type: ignore[arg-type]
+
+
+def test_the_time_of_a_change_is_told_in_utc() -> None:
+    """The Z at the end is true wherever the clock stands."""
+    east = NOW.astimezone(timezone(timedelta(hours=9)))
+    [told] = between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="", at=east)
+    assert told.at == "2030-01-01T12:00:00Z"
+
+
+def test_the_same_moment_in_another_zone_is_no_change() -> None:
+    """A `resumeAt` written in other words is the same wish."""
+    east = NOW.astimezone(timezone(timedelta(hours=9)))
+    before, after = (queue("q", desired=SUSPENDED, resume_at=at) for at in (NOW, east))
+    assert between(before, after, by="ann", reason="", at=NOW + SECOND) == []
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
+def test_no_time_is_too_far_to_be_told(at: str) -> None:
+    """A `resumeAt` that is a date where it was written and none in UTC is still a change that can be told."""
+    far = queue("q", desired=SUSPENDED, resume_at=datetime.fromisoformat(at))
+    told = between(BEFORE, far, by="ann", reason="", at=NOW)
+    assert [one.field for one in told] == ["state", "resumeAt"]
+
+
+def test_a_change_is_written_as_the_design_names_it() -> None:
+    """By, from, to, reason and at, with the field; what is empty is left out."""
+    told = msgspec.to_builtins(between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="r", at=NOW))
+    assert told == [
+        {
+            "by": "ann",
+            "field": "state",
+            "from": "Open",
+            "to": "Closed",
+            "reason": "r",
+            "at": "2030-01-01T12:00:00Z",
+        }
+    ]
+    assert Change(by="ann", field="parent") == Change(
+        by="ann", field="parent", from_="", to="", reason="", at=""
+    )
+    assert msgspec.to_builtins(Change(by="ann", field="parent")) == {"by": "ann", "field": "parent"}
+
+
+def test_twenty_changes_are_kept() -> None:
+    """As many as the design says."""
+    assert KEPT == 20

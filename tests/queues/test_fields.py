@@ -1,0 +1,158 @@
+"""The fields of `spec`, each by itself: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.fields import CHECKS, field_refusal
+from tests.queues.cases import HOSTILE, MODEST, plain
+
+GOOD: dict[str, list[Any]] = {
+    "state": ["Open", "Suspended", "Closed"],
+    "stopPolicy": ["None", "Hold", "HoldAndDrain"],
+    "resumeAt": ["2030-01-31T18:00:00Z", "2030-01-31T18:00:00.5+05:30"],
+    "reason": ["", "disks", "two\nlines", "x" * 1024],
+    "parent": ["", "root", "a.b-c"],
+    "weight": [1, 65535],
+    "priority": [0, 2**31 - 1],
+    "reclaimable": [True, False],
+    "dequeueStrategy": ["fifo", "traverse"],
+    "type": ["", "batch"],
+    "guarantee": [{}, {"resource": {}}, {"resource": {"cpu": "500m"}}],
+    "deserved": [{}, {"cpu": 4, "memory": "8Gi", "nvidia.com/gpu": "0"}],
+    "capability": [{"cpu": 1.5, "hugepages-2Mi": "1Gi"}],
+    "affinity": [{}, {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["big", ""]}}],
+    "extendClusters": [[], [{"name": "b", "weight": 1, "capacity": {"cpu": "1"}}]],
+    "drain": [
+        {},
+        {"rate": 0.5, "inFlight": 1, "barePods": "Keep"},
+        {"keep": {}},
+        {"keep": {"matchLabels": {"example.com/tier": "front"}}},
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", ""]}]}},
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": []}]}},
+        {"deadline": "2030-01-31T18:00:00Z", "afterDeadline": "Delete"},
+    ],
+    "schedulerPolicy": ["", "packed", "A_b-c.conf"],
+    "SchedulerPolicy": ["packed"],
+}
+
+SELECTOR = "drain.keep.matchExpressions[0]"
+BAD: list[tuple[str, Any, str]] = [
+    ("state", "Closing", 'spec.state: "Closing" is not one of Open, Suspended, Closed'),
+    ("stopPolicy", "Drain", "spec.stopPolicy: "),
+    ("resumeAt", "tomorrow", "such as 2030-01-31T18:00:00Z"),
+    ("resumeAt", "2030-01-31T18:00:00", "with its zone"),
+    ("resumeAt", "2030-13-31T18:00:00Z", "spec.resumeAt: "),
+    ("reason", "x" * 1025, "at most 1024 characters"),
+    ("reason", "bell\x07", 'spec.reason: "bell" is not'),
+    ("parent", "Research!", 'spec.parent: "Research!" is not'),
+    ("parent", "x" * 254, "spec.parent: "),
+    ("weight", 0, "spec.weight: 0 is not a whole number from 1 to 65535"),
+    ("weight", 1.5, "spec.weight: 1.5 is not"),
+    ("weight", 10**200, "spec.weight: a number of that many digits is not"),
+    ("priority", -1, "spec.priority: -1 is not"),
+    ("priority", 2**31, "spec.priority: "),
+    ("reclaimable", "yes", 'spec.reclaimable: "yes" is not true or false'),
+    ("dequeueStrategy", "lifo", "one of fifo, traverse"),
+    ("type", "x" * 254, "spec.type: "),
+    ("guarantee", {"resource": {"cpu": "-1"}}, 'spec.guarantee.resource.cpu: "-1" is below 0'),
+    ("deserved", {"memory": "four"}, 'spec.deserved.memory: "four" is not a quantity'),
+    ("deserved", {"cpu": None}, "spec.deserved.cpu: is null"),
+    ("capability", {"cpu": "1e30"}, 'spec.capability.cpu: "1e30" is beyond'),
+    ("capability", {"nvidia.com/gpu": "NaN"}, 'spec.capability["nvidia.com/gpu"]: "NaN"'),
+    ("capability", {"c p u": "1"}, 'spec.capability key: "c p u" is not the name of a resource'),
+    ("capability", ["cpu"], "spec.capability: a list is not"),
+    ("affinity", {"nodeGroupAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": "big"}}, "a list"),
+    ("extendClusters", [{"name": "b"}, {"capacity": {"cpu": ""}}], "spec.extendClusters[1].capacity.cpu: "),
+    ("extendClusters", [None], "spec.extendClusters[0]: is null"),
+    ("drain", {"rate": 0}, "spec.drain.rate: 0 is not a number above 0"),
+    ("drain", {"inFlight": 0}, "spec.drain.inFlight: 0 is not"),
+    ("drain", {"barePods": "Delete"}, "one of Evict, Keep"),
+    ("drain", {"keep": {"matchLabels": {"a": "b c"}}}, 'spec.drain.keep.matchLabels.a: "b c" is not'),
+    ("drain", {"keep": {"matchLabels": {"/": "b"}}}, "spec.drain.keep.matchLabels key: "),
+    ("drain", {"keep": {"matchExpressions": [{"operator": "Exists"}]}}, f"spec.{SELECTOR}.key: is missing"),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
+        f"spec.{SELECTOR}.operator",
+    ),
+    ("drain", {"keep": {"matchExpressions": [{"key": "a", "operator": "In"}]}}, "In takes one or more"),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
+        "Exists takes none",
+    ),
+    ("drain", {"afterDeadline": "Delete"}, "spec.drain.deadline: is missing"),
+    ("schedulerPolicy", "..", 'spec.schedulerPolicy: ".." is not a key'),
+    ("schedulerPolicy", "a/b", "spec.schedulerPolicy: "),
+    ("SchedulerPolicy", "a b", "spec.SchedulerPolicy: "),
+]
+
+
+def test_every_field_is_tried_here() -> None:
+    """A field without a good and a bad value here would pass unnoticed."""
+    assert set(GOOD) == {field for field, _, _ in BAD} == set(CHECKS)
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field in GOOD for value in GOOD[field]])
+def test_what_a_field_is_for_is_taken(field: str, value: Any) -> None:
+    """Also where null stood before, which is the same as nothing."""
+    assert field_refusal({}, {field: value}) is None
+    assert field_refusal({field: None}, {field: value}) is None
+
+
+@pytest.mark.parametrize(("field", "value", "says"), BAD)
+def test_what_a_field_may_not_hold_is_refused_by_name(field: str, value: Any, says: str) -> None:
+    """The refusal names the field first, shows the value and what it should be, on one short line."""
+    refusal = field_refusal({}, {field: value})
+    assert refusal is not None
+    assert says in refusal
+    assert refusal.startswith(f"spec.{field}")
+    assert plain(refusal)
+    assert len(refusal) < 400
+
+
+@pytest.mark.parametrize(("field", "value", "says"), BAD)
+def test_what_is_stored_already_stands_in_no_edits_way(field: str, value: Any, says: str) -> None:
+    """Another field is edited, or the same one is mended or taken away."""
+    assert (
+        field_refusal({field: value}, {field: value, "weight" if field != "weight" else "type": None}) is None
+    )
+    assert field_refusal({field: value}, {field: GOOD[field][0]}) is None
+    assert field_refusal({field: value}, {}) is None
+
+
+def test_an_amount_beside_one_that_is_wrong_may_be_edited() -> None:
+    """Only what changes is judged, down to the resource."""
+    before = {"capability": {"cpu": "-1", "memory": "1Gi"}}
+    assert field_refusal(before, {"capability": {"cpu": "-1", "memory": "2Gi"}}) is None
+    assert "capability.cpu" in str(field_refusal(before, {"capability": {"cpu": "-2", "memory": "1Gi"}}))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@MODEST
+@given(field=st.sampled_from(sorted(CHECKS)), before=JSON, value=JSON)
+def test_whatever_is_written_is_taken_or_refused_on_a_line(field: str, before: Any, value: Any) -> None:
+    """No value of JSON is an error of ours."""
+    refusal = field_refusal({field: before}, {field: value})
+    assert refusal is None or (refusal.startswith(f"spec.{field}") and plain(refusal))
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("field", sorted(set(CHECKS) - {"reason", "type"}))
+def test_hostile_texts_are_refused_where_they_are_no_prose(field: str, text: str) -> None:
+    """And what is shown of them is short and plain."""
+    refusal = field_refusal({}, {field: text})
+    assert refusal is not None
+    assert plain(refusal)
+    assert len(refusal) < 300

@@ -1,0 +1,71 @@
+"""The kinds of workload: the table in the words of the module is the table in its code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from queues import kinds
+from queues.kinds import KINDS, Kind, kind_of
+
+ROWS = [(key, row) for key, row in KINDS.items()]
+#: Those whose Job or template is a new thing each time, and those that are not part of Kubernetes.
+FIXED = {("batch", "Job"), ("batch.volcano.sh", "Job"), ("jobset.x-k8s.io", "JobSet")}
+OPTIONAL = {("batch.volcano.sh", "Job"), ("jobset.x-k8s.io", "JobSet")}
+
+
+def told() -> list[tuple[str, str]]:
+    """Kind and group of each row of the docstring's table."""
+    text = kinds.__doc__ or ""
+    table = re.split(r"^=[= ]+$", text, flags=re.MULTILINE)[2]
+    return [(line.split()[0], line.split()[1]) for line in table.strip().splitlines()]
+
+
+def test_the_docstring_and_the_code_have_the_same_rows() -> None:
+    assert told() == [(row.kind, row.group) for row in KINDS.values()]
+
+
+@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+def test_each_row_is_found_by_its_key_and_by_what_a_review_is_about(key: str, row: Kind) -> None:
+    assert row.key == key
+    assert kind_of(row.group, row.resource) is row
+    assert row.api_version == f"{row.group}/{row.version}"
+    assert row.path == f"/apis/{row.group}/{row.version}/{row.resource}"
+    assert row.resource == row.kind.lower() + "s"
+
+
+@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+def test_what_sets_a_row_apart(key: str, row: Kind) -> None:
+    assert row.fixed is ((row.group, row.kind) in FIXED)
+    assert row.optional is ((row.group, row.kind) in OPTIONAL)
+    assert row.answers_for_children is (row.kind != "CronJob"), "a Job that a CronJob makes is new work"
+
+
+def test_keys_and_paths_are_unique() -> None:
+    assert len({row.path for row in KINDS.values()}) == len(KINDS)
+    assert len({(row.group, row.kind) for row in KINDS.values()}) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("group", "resource"),
+    [
+        ("", "pods"),
+        ("", "jobs"),
+        ("apps", "jobs"),
+        ("batch", "deployments"),
+        ("batch", "Job"),
+        ("batch", "jobs/status"),
+        ("", ""),
+        ("batch.volcano.sh", "jobsets"),
+    ],
+)
+def test_what_is_no_workload_is_none(group: str, resource: str) -> None:
+    assert kind_of(group, resource) is None
+
+
+def test_the_table_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        KINDS["jobs"] = KINDS["cronjobs"]  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        KINDS["jobs"].fixed = False  # type: ignore[misc]

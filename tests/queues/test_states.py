@@ -1,0 +1,219 @@
+"""The two tables of the design's section 3, cell by cell, and edits held to the second."""
+
+from __future__ import annotations
+
+import pytest
+
+from queues.editing import deletion_refusal
+from queues.queue import Queue
+from queues.states import (
+    ABILITIES,
+    ACTION_OF_EDIT,
+    ACTIONS,
+    Action,
+    Desired,
+    State,
+    StopPolicy,
+    edit_allowed,
+    own_state,
+)
+from tests.queues.cases import CLOSED, OPEN, SUSPENDED, asked, queue, tree
+
+#: state: default, may be set, accepts submissions, may be deleted, its pods are scheduled.
+STATES = """
+Open      | yes | yes | yes | no  | yes
+Suspended | no  | yes | yes | no  | no
+Closing   | no  | no  | no  | no  | yes
+Closed    | no  | yes | no  | yes | yes
+Unknown   | no  | no  | no  | no  | no
+"""
+QUESTIONS = ("default", "may_be_set", "accepts", "may_be_deleted", "schedules")
+
+#: action: Open, Suspended, Closing, Closed, Unknown.
+DEEDS = """
+OpenQueue    | nothing   | Open    | Open      | Open    | nothing
+CloseQueue   | Closed    | Closed  | nothing   | nothing | Closed
+SuspendQueue | Suspended | nothing | Suspended | nothing | Suspended
+ResumeQueue  | nothing   | Open    | nothing   | nothing | nothing
+"""
+COLUMNS = ("Open", "Suspended", "Closing", "Closed", "Unknown")
+
+#: spec.state written in an own state: what is refused; all else passes.
+REFUSED_EDITS = {("Closed", "Suspended")}
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    """A table of the design as its first column and the others."""
+    lines = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+    return {first: rest for first, *rest in lines}
+
+
+STATE_CELLS = [
+    (state, question, answer == "yes")
+    for state, answers in rows(STATES).items()
+    for question, answer in zip(QUESTIONS, answers, strict=True)
+]
+DEED_CELLS = [
+    (action, state, result)
+    for action, results in rows(DEEDS).items()
+    for state, result in zip(COLUMNS, results, strict=True)
+]
+
+#: A queue that shows each state, its chain whole (but for Unknown) and its ancestors Open; members live.
+EXAMPLES = {
+    "Open": (queue("q", desired=OPEN), True),
+    "Suspended": (queue("q", desired=SUSPENDED), True),
+    "Closing": (queue("q", desired=CLOSED), True),
+    "Closed": (queue("q", desired=CLOSED), False),
+    "Unknown": (queue("q", "ghost", desired=OPEN), True),
+}
+#: The desired state behind each own state.
+BEHIND = {"Open": OPEN, "Suspended": SUSPENDED, "Closing": CLOSED, "Closed": CLOSED, "Unknown": OPEN}
+
+
+@pytest.mark.parametrize(("state", "question", "answer"), STATE_CELLS)
+def test_the_table_of_states_is_the_designs(state: str, question: str, answer: bool) -> None:
+    """Each cell of what a state allows is the one of the design."""
+    assert getattr(ABILITIES[State(state)], question) is answer
+
+
+@pytest.mark.parametrize(("action", "state", "result"), DEED_CELLS)
+def test_the_table_of_actions_is_the_designs(action: str, state: str, result: str) -> None:
+    """Each cell of what an action makes of a state is the one of the design."""
+    expected = None if result == "nothing" else Desired(result)
+    assert ACTIONS[Action(action)][State(state)] is expected
+
+
+def test_the_tables_know_no_other_states_and_actions() -> None:
+    """States, desired states, actions and stop policies are these, spelt as Volcano and Kueue do."""
+    assert [state.value for state in State] == list(COLUMNS)
+    assert [state.value for state in Desired] == ["Open", "Suspended", "Closed"]
+    assert [action.value for action in Action] == list(rows(DEEDS))
+    assert [policy.value for policy in StopPolicy] == ["None", "Hold", "HoldAndDrain"]
+
+
+def test_the_tables_cannot_be_changed_by_whoever_imports_them() -> None:
+    """A table is a value: writing to it fails."""
+    for table in (ABILITIES, ACTIONS, ACTION_OF_EDIT):
+        with pytest.raises(TypeError):
+            table[next(iter(table))] = None  # type: ignore[index]
+
+
+@pytest.mark.parametrize("state", rows(STATES))
+def test_an_example_of_each_state_shows_it(state: str) -> None:
+    """The examples of this file do show the states they stand for."""
+    example, live = EXAMPLES[state]
+    assert asked(tree(example), "q", live=live).state == state
+
+
+@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "accepts"])
+def test_a_queue_accepts_as_its_row_says(state: str, answer: bool) -> None:
+    """The verdict takes submissions where the row of its state does."""
+    example, live = EXAMPLES[state]
+    assert asked(tree(example), "q", live=live).accepts is answer
+
+
+@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "schedules"])
+def test_a_queue_schedules_as_its_row_says(state: str, answer: bool) -> None:
+    """The verdict schedules where the row of its state does."""
+    example, live = EXAMPLES[state]
+    assert asked(tree(example), "q", live=live).schedules is answer
+
+
+@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "may_be_deleted"])
+def test_a_queue_may_be_deleted_as_its_row_says(state: str, answer: bool) -> None:
+    """A deletion is let through where the row of its state does."""
+    example, live = EXAMPLES[state]
+    assert (deletion_refusal(asked(tree(example), "q", live=live), children=()) is None) is answer
+
+
+@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "may_be_set"])
+def test_what_may_be_set_is_what_can_be_desired(state: str, answer: bool) -> None:
+    """`spec.state` takes the states that may be set and no other."""
+    assert (state in list(Desired)) is answer
+
+
+@pytest.mark.parametrize(("state", "answer"), [(s, a) for s, q, a in STATE_CELLS if q == "default"])
+def test_the_default_is_what_a_queue_desires_unasked(state: str, answer: bool) -> None:
+    """A queue whose spec says nothing desires the default state, and has no stop policy."""
+    unasked = Queue(name="q")
+    assert (unasked.desired == state) is answer
+    assert unasked.stop_policy is StopPolicy.NONE
+
+
+OWN_STATES = [
+    # desired, chain broken, a member is live: the state without its ancestors
+    ("Open", False, False, "Open"),
+    ("Open", False, True, "Open"),
+    ("Open", True, False, "Unknown"),
+    ("Open", True, True, "Unknown"),
+    ("Suspended", False, False, "Suspended"),
+    ("Suspended", False, True, "Suspended"),
+    ("Suspended", True, False, "Suspended"),
+    ("Suspended", True, True, "Suspended"),
+    ("Closed", False, False, "Closed"),
+    ("Closed", False, True, "Closing"),
+    ("Closed", True, False, "Closed"),
+    ("Closed", True, True, "Closing"),
+]
+
+
+@pytest.mark.parametrize(("desired", "broken", "live", "expected"), OWN_STATES)
+def test_the_column_of_an_action_is_the_own_state(
+    desired: str, broken: bool, live: bool, expected: str
+) -> None:
+    """Own desired state; Closing while that is Closed with live members; Unknown where Open and broken."""
+    assert own_state(Desired(desired), broken=broken, live=live) == expected
+
+
+@pytest.mark.parametrize(("desired", "broken", "live", "expected"), OWN_STATES)
+def test_without_ancestors_the_own_state_is_the_state(
+    desired: str, broken: bool, live: bool, expected: str
+) -> None:
+    """For a queue right under `root`, or under nothing at all, both functions say the same."""
+    alone = tree(queue("q", "ghost" if broken else "root", desired=Desired(desired)))
+    assert asked(alone, "q", live=live).state == expected
+
+
+@pytest.mark.parametrize("own", COLUMNS)
+@pytest.mark.parametrize("after", list(Desired))
+def test_edits_of_the_state_are_held_to_the_table(own: str, after: Desired) -> None:
+    """Of all edits one is refused: Closed to Suspended, which must be opened first."""
+    assert edit_allowed(BEHIND[own], after, own=State(own)) is ((own, after.value) not in REFUSED_EDITS)
+
+
+@pytest.mark.parametrize("own", COLUMNS)
+def test_writing_what_is_there_already_is_always_allowed(own: str) -> None:
+    """A manifest applied twice is refused in no state."""
+    assert edit_allowed(BEHIND[own], BEHIND[own], own=State(own))
+
+
+@pytest.mark.parametrize("own", ["Open", "Unknown"])
+def test_a_stop_whose_time_is_over_may_be_written_as_open(own: str) -> None:
+    """Past `resumeAt` a queue is Open or Unknown though Suspended is written: Open may be written.
+
+    The controller itself makes this edit once the time has come.
+    """
+    assert edit_allowed(SUSPENDED, OPEN, own=State(own))
+
+
+@pytest.mark.parametrize("own", ["Open", "Unknown"])
+@pytest.mark.parametrize("after", list(Desired))
+def test_a_stop_whose_time_is_over_may_be_edited_to_anything(own: str, after: Desired) -> None:
+    """Past `resumeAt` a queue may be suspended anew or closed, as any open one."""
+    if after is not OPEN:
+        assert edit_allowed(SUSPENDED, after, own=State(own))
+
+
+def test_the_stricter_policy_has_the_greater_strictness() -> None:
+    """None, Hold and HoldAndDrain are ordered, strictest last."""
+    assert sorted(StopPolicy, key=lambda policy: policy.strictness) == list(StopPolicy)
+    assert len({policy.strictness for policy in StopPolicy}) == 3
+
+
+@pytest.mark.parametrize(
+    ("after", "action"), [("Open", "OpenQueue"), ("Closed", "CloseQueue"), ("Suspended", "SuspendQueue")]
+)
+def test_an_edit_amounts_to_an_action(after: str, action: str) -> None:
+    """Each value of `spec.state` has the action that would have written it."""
+    assert ACTION_OF_EDIT[Desired(after)] == action

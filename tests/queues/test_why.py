@@ -1,0 +1,276 @@
+"""Why an object waits: each fate, who is named for it, and what is told beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from queues import names
+from queues.changes import KEPT, Change
+from queues.explanation import Belonging, Explanation, Fate, Queues, Record, Subject, Thing
+from queues.queue import ROOT, Queue
+from queues.states import Desired, State, StopPolicy
+from queues.stopping import change_behind
+from queues.tree import Tree
+from queues.verdict import Cause, Why
+from queues.why import explain
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+LATER = datetime(2030, 1, 1, 13, tzinfo=UTC)
+MADE = "2030-01-01T11:00:00Z"
+SUSPENDED = Change(
+    by="ann", field="state", from_="Open", to="Suspended", reason="quota", at="2030-01-01T11:30:00Z"
+)
+CLOSED = Change(by="bob", field="state", from_="Open", to="Closed", at="2030-01-01T11:40:00Z")
+
+
+def queue(name: str, **wishes: Any) -> Queue:
+    return Queue(name=name, parent=None if name == ROOT else wishes.pop("parent", ROOT), **wishes)
+
+
+def seen(*held: Queue, **records: Record) -> Queues:
+    known = {each.name: records.get(each.name, Record(created=MADE)) for each in held}
+    return Queues(tree=Tree({each.name: each for each in held}), records=known, now=NOW)
+
+
+def pod(**facts: Any) -> Subject:
+    return Subject(thing=Thing(kind="Pod", name="p", namespace="ns"), **facts)
+
+
+def told(subject: Subject, queues: Queues | None, *, of: str = "b") -> Explanation:
+    return explain(subject, Belonging(queue=of, rule="annotation sluice.dev/queue"), queues=queues)
+
+
+def of_queue(queues: Queues, name: str = "b") -> Explanation:
+    subject = Subject(thing=Thing(kind="Queue", name=name))
+    return explain(subject, Belonging(queue=name), queues=queues)
+
+
+STOPPED_BY_A = seen(
+    queue("a", desired=Desired.SUSPENDED, reason="quota", resume_at=LATER),
+    queue("b", parent="a"),
+    a=Record(changes=(SUSPENDED,), created=MADE),
+)
+
+
+def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> None:
+    """A pod under a suspended ancestor leads to that ancestor, its last change and the command."""
+    found = told(pod(gates=(names.GATE,)), STOPPED_BY_A)
+    assert found.fate is Fate.STOPPED
+    assert found.summary == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" (quota)'
+    (stop,) = found.stops
+    assert (stop.queue, stop.change, stop.way_out) == ("a", SUSPENDED, "kubectl queue resume a")
+    assert stop.resume_at == LATER
+    assert [(each.queue, each.state) for each in found.chain] == [
+        ("b", State.SUSPENDED),
+        ("a", State.SUSPENDED),
+        ("root", State.OPEN),
+    ]
+
+
+def test_every_queue_of_the_chain_that_stops_it_is_told_nearest_suspension_first() -> None:
+    """Undoing the first alone would let nothing go, so the others are told too."""
+    queues = seen(
+        queue("root", stop_policy=StopPolicy.HOLD),
+        queue("a", desired=Desired.SUSPENDED),
+        queue("b", parent="a", stop_policy=StopPolicy.HOLD_AND_DRAIN),
+    )
+    found = told(pod(), queues)
+    assert [(stop.queue, stop.why) for stop in found.stops] == [
+        ("a", Why.SUSPENDED),
+        ("b", Why.STOPPED),
+        ("root", Why.STOPPED),
+    ]
+
+
+def test_a_stop_that_its_time_has_ended_is_none() -> None:
+    """Past `resumeAt` the queue schedules, whoever has yet to write that."""
+    past = datetime(2030, 1, 1, 11, tzinfo=UTC)
+    found = told(pod(), seen(queue("b", desired=Desired.SUSPENDED, resume_at=past)))
+    assert (found.fate, found.stops) == (Fate.WAITS, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "named", "created", "lost"),
+    [
+        ((SUSPENDED,), SUSPENDED, "", False),
+        ((SUSPENDED, CLOSED), None, MADE, False),
+        ((), None, MADE, False),
+        ((CLOSED,) * KEPT, None, "", True),
+    ],
+)
+def test_nobody_is_named_whose_change_did_not_lead_to_what_is_there(
+    changes: tuple[Change, ...], named: Change | None, created: str, *, lost: bool
+) -> None:
+    """The latest change of the field counts; else it was made so, or the history no longer says."""
+    queues = seen(queue("b", desired=Desired.SUSPENDED), b=Record(changes=changes, created=MADE))
+    (stop,) = told(pod(), queues).stops
+    assert (stop.change, stop.created, stop.lost) == (named, created, lost)
+
+
+@pytest.mark.parametrize(
+    ("cause", "field", "to"),
+    [
+        (Why.SUSPENDED, "state", "Suspended"),
+        (Why.CLOSED, "state", "Closed"),
+        (Why.STOPPED, "stopPolicy", "Hold"),
+        (Why.BROKEN, "parent", "gone"),
+    ],
+)
+def test_each_cause_is_looked_up_in_its_field(cause: Why, field: str, to: str) -> None:
+    """A change of another field, later or not, is not what stopped the queue."""
+    wanted = Change(by="ann", field=field, to=to)
+    other = Change(by="eve", field="resumeAt", to="x")
+    held = queue("b", parent="gone")
+    of = Cause(why=cause, queue="b", by="b", policy=StopPolicy.HOLD)
+    assert change_behind(of, queue=held, changes=(wanted, other)) == wanted
+
+
+def test_a_queue_that_is_not_there_stops_its_pods_and_nobody_did_that() -> None:
+    """The way out is to make it."""
+    (stop,) = told(pod(), seen(queue("root"))).stops
+    assert (stop.why, stop.way_out) == (Why.NOT_FOUND, "kubectl queue create b")
+    assert (stop.change, stop.created, stop.lost) == (None, "", False)
+
+
+def test_a_broken_chain_names_the_queue_to_mend() -> None:
+    """A parent that is missing stops the queue, and the chain ends there."""
+    found = told(pod(), seen(queue("b", parent="gone")))
+    assert found.summary.endswith('queue "b" is Unknown: parent "gone" of queue "b" does not exist')
+    assert found.stops[0].way_out == "kubectl edit queue b"
+    assert [each.queue for each in found.chain] == ["b"]
+
+
+def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
+    """Which queue that will be nobody knows yet."""
+    found = explain(pod(), Belonging(queue=None, group="gang"), queues=None)
+    assert found.fate is Fate.STOPPED
+    assert found.summary == 'Pod ns/p waits: PodGroup "gang" does not exist'
+
+
+def test_a_pod_whose_queue_schedules_is_told_what_kube_scheduler_says() -> None:
+    """The queue is not the cause, and is said not to be."""
+    found = told(pod(said="0/3 nodes are available"), seen(queue("b")))
+    assert found.fate is Fate.WAITS
+    assert found.summary == 'Pod ns/p waits, but not for its queue: queue "b" schedules its pods'
+    assert found.notes == ("kube-scheduler says: 0/3 nodes are available",)
+
+
+@pytest.mark.parametrize(
+    ("gates", "note"),
+    [
+        ((), "kube-scheduler has said nothing of it yet"),
+        (("theirs",), "it is held by scheduling gates of others: theirs"),
+        ((names.GATE,), "its gate is still on; the controller takes it off, is it running?"),
+    ],
+)
+def test_what_else_may_hold_a_pod_is_told(gates: tuple[str, ...], note: str) -> None:
+    """Gates of others, and our own where its queue schedules already."""
+    assert told(pod(gates=gates), seen(queue("b"))).notes == (note,)
+
+
+def test_a_pod_of_no_queue_is_said_to_be_of_none() -> None:
+    """What kube-scheduler says of it is told all the same."""
+    found = explain(pod(said="no room"), None, queues=None)
+    assert (found.fate, found.chain) == (Fate.STRANGER, ())
+    assert found.summary == "Pod ns/p is of no queue: none holds it back"
+    assert found.notes == ("kube-scheduler says: no room",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "note"),
+    [
+        (StopPolicy.HOLD, "its queue does not schedule now; what runs goes on"),
+        (
+            StopPolicy.HOLD_AND_DRAIN,
+            "its queue is stopped by stopPolicy HoldAndDrain; what runs is not evicted yet",
+        ),
+    ],
+)
+def test_a_pod_on_a_node_runs_whatever_its_queue_is(policy: StopPolicy, note: str) -> None:
+    """A stop is told all the same, with what it means for what runs."""
+    found = told(pod(node="n1"), seen(queue("b", stop_policy=policy)))
+    assert (found.fate, found.summary, found.notes) == (Fate.RUNS, "Pod ns/p is on node n1", (note,))
+
+
+def test_what_has_finished_waits_for_nothing() -> None:
+    """A finished pod of a stopped queue is not said to be stopped."""
+    found = told(pod(finished=True, phase="Succeeded"), STOPPED_BY_A)
+    assert (found.fate, found.summary) == (Fate.FINISHED, "Pod ns/p has finished (Succeeded)")
+
+
+@pytest.mark.parametrize(
+    ("gates", "by"),
+    [((names.GATE,), "its gate and the bind guard alone stop it"), ((), "the bind guard alone stops it")],
+)
+def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
+    gates: tuple[str, ...], by: str
+) -> None:
+    """One of another scheduler, or older than the installation, is stopped by gate and guard alone."""
+    (note,) = told(pod(asked=False, gates=gates), STOPPED_BY_A).notes
+    assert note.endswith(by)
+    assert names.MARKER in note
+
+
+def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
+    """In the controller's words; and whoever closed it is named."""
+    message = 'queue "b" is Closing and takes no new work; reopen it; kept from Closed by pod ns/p of queue b'
+    queues = seen(queue("b", desired=Desired.CLOSED), b=Record(changes=(CLOSED,), accepting=message))
+    found = of_queue(queues)
+    assert (found.fate, found.summary) == (Fate.REFUSES, 'queue "b" is Closing and takes no new work')
+    assert found.closing == "kept from Closed by pod ns/p of queue b"
+    assert found.refusal is not None
+    assert (found.refusal.change, found.refusal.way_out) == (CLOSED, "kubectl queue open b")
+
+
+def test_a_closed_queue_has_nothing_that_keeps_it() -> None:
+    """A message that is of the time before is not repeated."""
+    record = Record(live=False, accepting="x; kept from Closed by pod ns/p of queue b")
+    assert of_queue(seen(queue("b", desired=Desired.CLOSED), b=record)).closing == ""
+
+
+def test_a_waiting_pod_of_a_closing_queue_may_still_be_scheduled() -> None:
+    """Closing schedules what it had taken."""
+    found = told(pod(said="no room"), seen(queue("b", desired=Desired.CLOSED)))
+    assert found.fate is Fate.WAITS
+    assert found.notes[-1] == "its queue takes nothing new; what it had taken before is still scheduled"
+
+
+def test_an_open_queue_is_free() -> None:
+    """There is nothing to explain, and that is the answer."""
+    found = of_queue(seen(queue("b")))
+    assert (found.fate, found.summary) == (Fate.FREE, 'queue "b" schedules its pods and takes new work')
+
+
+def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
+    """What makes no pods by its own wish is told to."""
+    job = Subject(thing=Thing(kind="Job", name="j", namespace="ns"), idle="spec.suspend is true")
+    found = told(job, seen(queue("b")))
+    assert found.fate is Fate.FREE
+    assert found.notes[0] == "spec.suspend is true"
+    assert "kubectl queue why pod/NAME" in found.notes[1]
+
+
+def test_a_queue_that_may_not_be_read_is_said_to_be_unread() -> None:
+    """What the pod says itself is told: it names the queue and the way out."""
+    found = told(pod(said="queue b is Suspended", gates=(names.GATE,)), None)
+    assert (found.fate, found.chain, found.stops) == (Fate.UNREAD, (), ())
+    assert found.notes == ("it says: queue b is Suspended",)
+
+
+def test_a_status_that_lags_is_told() -> None:
+    """What the rules say of the queue is not acknowledged yet."""
+    queues = seen(queue("b", desired=Desired.SUSPENDED), b=Record(observed=False))
+    assert of_queue(queues).notes == (
+        "the controller has not acknowledged its queue as it is now; is it running?",
+    )
+
+
+def test_what_others_wrote_stays_on_one_line() -> None:
+    """No reason, name or message steers the terminal or breaks the layout."""
+    queues = seen(queue("b", desired=Desired.SUSPENDED, reason="x\n\x1b[2Jy"))
+    subject = pod(said="a\nb\x07", gates=("g\n",))
+    assert told(subject, queues).summary.endswith("(x [2Jy)")
+    assert all(note.isprintable() for note in told(subject, seen(queue("b"))).notes)

@@ -1,0 +1,253 @@
+"""Whose queue a workload is in: its templates' names, its own, and what follows where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.membership import (
+    Disagreement,
+    Membership,
+    Names,
+    Rules,
+    Source,
+    WorkloadFacts,
+    names_itself,
+    of_workload,
+    own_words,
+)
+from tests.queues.cases import MODEST
+
+GROUP, NAMED = "scheduling.k8s.io/group-name", "scheduling.volcano.sh/queue-name"
+VOLCANO, KUEUE = "volcano.sh/queue-name", "kueue.x-k8s.io/queue-name"
+QUEUE, FROM = "sluice.dev/queue", "sluice.dev/queue-from"
+GROUPS = {("team", "gang"): "labs", ("far", "gang"): "elsewhere"}
+KUEUE_ON = Rules(kueue=True)
+
+#: Rules 2 to 5: where the key stands, the key, what it says, and the answer.
+WORDS: dict[str, tuple[str, str, str, Membership]] = {
+    "group": ("annotations", GROUP, "gang", Membership("labs", Source.PODGROUP, "gang")),
+    "annotation": ("annotations", NAMED, "q", Membership("q", Source.ANNOTATION)),
+    "label": ("labels", VOLCANO, "q", Membership("q", Source.VOLCANO)),
+    "short annotation": ("annotations", VOLCANO, "q", Membership("q", Source.VOLCANO)),
+    "kueue": ("labels", KUEUE, "q", Membership("q", Source.KUEUE)),
+}
+EACH = pytest.mark.parametrize("word", WORDS)
+
+
+def names(*words: str, says: str = "", **annotations: str) -> Names:
+    """A place with these words; `says` in place of their queues."""
+    maps: dict[str, dict[str, str]] = {"labels": {}, "annotations": dict(annotations)}
+    for word in words:
+        where, key, value, _ = WORDS[word]
+        maps[where][key] = says or value
+    return Names(maps["labels"], maps["annotations"])
+
+
+def work(*templates: Names, own: Names | None = None, **more: Any) -> WorkloadFacts:
+    return WorkloadFacts(
+        namespace=more.pop("namespace", "team"),
+        templates=templates,
+        own=own or names(),
+        schedulers=more.pop("schedulers", ("default-scheduler",)),
+        **more,
+    )
+
+
+def judged(of: WorkloadFacts, rules: Rules = KUEUE_ON) -> Membership | Disagreement | None:
+    return of_workload(of, rules=rules, group=lambda *key: GROUPS.get(key))
+
+
+# One name
+
+
+@EACH
+def test_each_word_of_a_template_names_it(word: str) -> None:
+    assert judged(work(names(word))) == WORDS[word][3]
+
+
+@EACH
+def test_each_word_of_its_own_names_it(word: str) -> None:
+    assert judged(work(names(), own=names(word))) == WORDS[word][3]
+
+
+@EACH
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_any_of_its_templates_names_it(word: str, at: int) -> None:
+    templates = [names(word) if number == at else names() for number in range(3)]
+    assert judged(work(*templates)) == WORDS[word][3]
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(WORDS, 2)))
+def test_in_one_place_the_first_of_two_words_counts(first: str, second: str) -> None:
+    """They are one place's own affair, and no disagreement."""
+    one = names(first)
+    where, key, _, _ = WORDS[second]
+    maps = {"labels": dict(one.labels), "annotations": dict(one.annotations)}
+    maps[where][key] = "other"
+    both = Names(maps["labels"], maps["annotations"])
+    assert judged(work(both)) == WORDS[first][3]
+    assert judged(work(names(), own=both)) == WORDS[first][3]
+
+
+def test_its_spec_names_it() -> None:
+    assert judged(work(names(), spec_queue="q")) == Membership("q", Source.SPEC)
+
+
+def test_a_template_without_containers_of_names_is_nobodys() -> None:
+    assert judged(work()) is None
+    assert judged(work(names(), own=names())) is None
+
+
+@EACH
+def test_an_empty_word_is_no_word(word: str) -> None:
+    where, key, _, _ = WORDS[word]
+    empty = Names({key: ""}, {}) if where == "labels" else Names({}, {key: ""})
+    assert judged(work(empty, own=empty)) is None
+    assert judged(work(empty, spec_queue="q")) == Membership("q", Source.SPEC)
+
+
+def test_kueues_label_counts_only_where_it_is_switched_on() -> None:
+    assert judged(work(names("kueue"), own=names("kueue")), Rules()) is None
+
+
+def test_a_group_of_another_namespace_is_not_its_group() -> None:
+    assert judged(work(names("group"), namespace="far")) == Membership("elsewhere", Source.PODGROUP, "gang")
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "sluice-system"])
+def test_an_exempt_namespace_holds_none(namespace: str) -> None:
+    loud = names("annotation")
+    assert judged(work(loud, own=loud, spec_queue="q", namespace_queue="q", namespace=namespace)) is None
+
+
+# What follows where there is no name
+
+
+def test_its_namespace_then_its_scheduler() -> None:
+    owned = ("default-scheduler", "volcano")
+    assert judged(work(names(), namespace_queue="n", schedulers=owned)) == Membership("n", Source.NAMESPACE)
+    assert judged(work(names(), schedulers=owned)) == Membership("default", Source.SCHEDULER)
+    assert judged(work(names(), schedulers=("mine",)), Rules(owned_schedulers=frozenset({"mine"}))) == (
+        Membership("default", Source.SCHEDULER)
+    )
+    assert judged(work(names(), schedulers=())) is None
+
+
+@EACH
+def test_any_name_beats_its_namespace_and_its_scheduler(word: str) -> None:
+    for of in (work(names(word), namespace_queue="n"), work(names(), own=names(word), namespace_queue="n")):
+        assert judged(of) == WORDS[word][3]
+
+
+# Two names
+
+
+PLACES = ("first template", "second template", "own", "spec")
+
+
+def placed(said: Mapping[str, str]) -> WorkloadFacts:
+    """A workload whose places say these queues."""
+    first, second, own = (
+        names("annotation", says=said[one]) if one in said else names() for one in PLACES[:3]
+    )
+    return work(first, second, own=own, spec_queue=said.get("spec", ""))
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
+def test_two_places_that_say_the_same_agree(first: str, second: str) -> None:
+    found = judged(placed({first: "q", second: "q"}))
+    assert isinstance(found, Membership)
+    assert found.queue == "q"
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
+def test_two_places_that_differ_are_both_told(first: str, second: str) -> None:
+    found = judged(placed({first: "one", second: "two"}))
+    assert isinstance(found, Disagreement)
+    assert (found.first.queue, found.second.queue) == ("one", "two")
+
+
+@MODEST
+@given(said=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(["a", "b", "c"])))
+def test_it_is_in_a_queue_only_where_all_that_is_said_is_that_queue(said: dict[str, str]) -> None:
+    found = judged(placed(said))
+    queues = set(said.values())
+    if len(queues) > 1:
+        assert isinstance(found, Disagreement)
+        assert {found.first.queue, found.second.queue} <= queues
+        assert found.first.queue != found.second.queue
+    else:
+        assert not isinstance(found, Disagreement)
+        assert {found.queue} == queues if found else not queues
+
+
+def test_a_group_and_a_name_of_its_queue_agree() -> None:
+    own = names("annotation", says="labs")
+    assert judged(work(names("group"), own=own)) == WORDS["group"][3]
+    assert isinstance(judged(work(names("group"), own=names("annotation"))), Disagreement)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_while_a_group_is_not_there_nobody_knows_whether_they_differ(first: bool) -> None:
+    waiting, named = names("group", says="later"), names("annotation")
+    templates = (waiting, named) if first else (named, waiting)
+    unknown = Membership(None, Source.PODGROUP, "later")
+    assert judged(work(*templates)) == unknown
+    assert judged(work(waiting, own=named)) == unknown
+    assert isinstance(judged(work(*templates, spec_queue="other")), Disagreement)
+
+
+# What the webhook wrote
+
+
+@EACH
+def test_what_was_written_for_a_name_elsewhere_is_not_the_templates_word(word: str) -> None:
+    template = names(**{FROM: "workload", NAMED: "old", QUEUE: "old"})
+    assert judged(work(template, own=names(word))) == WORDS[word][3]
+    assert judged(work(template)) is None
+    assert judged(work(template, namespace_queue="n")) == Membership("n", Source.NAMESPACE)
+
+
+@EACH
+def test_a_template_that_names_itself_beside_it_does(word: str) -> None:
+    one = names(word, **{FROM: "workload"})
+    expected = None if word == "annotation" else WORDS[word][3]
+    assert judged(work(one)) == expected
+
+
+def test_in_what_another_workload_made_it_is_the_word() -> None:
+    template = names(**{FROM: "namespace", NAMED: "q", QUEUE: "q"})
+    found = judged(work(template, own=names("label", says="other"), namespace_queue="n", owned=True))
+    assert found == Membership("q", Source.ANNOTATION), (
+        "and what its maker's own words became does not matter"
+    )
+    assert judged(work(names(), own=names("label"), owned=True)) == WORDS["label"][3]
+    assert judged(work(names(), namespace_queue="n", owned=True)) == Membership("n", Source.NAMESPACE)
+
+
+def test_what_was_written_down_is_no_name_of_a_queue() -> None:
+    """`sluice.dev/queue` is the answer once it is stored, and not what a user may say."""
+    forged = names(**{QUEUE: "q"})
+    assert judged(work(forged, own=forged)) is None
+
+
+@pytest.mark.parametrize(("word", "mark"), list(product(WORDS, [True, False])))
+def test_own_words_leave_out_what_the_webhook_wrote_and_nothing_else(word: str, mark: bool) -> None:
+    given = names(word, a="b", **({FROM: "workload"} if mark else {}))
+    kept = own_words(given)
+    assert kept.labels == given.labels
+    gone = {NAMED} if mark else set()
+    assert kept.annotations == {key: value for key, value in given.annotations.items() if key not in gone}
+
+
+@EACH
+def test_a_template_names_itself_by_any_word_but_kueues(word: str) -> None:
+    """Of Kueue's label the webhook of pods need not know."""
+    assert names_itself(names(word)) is (word != "kueue")
+    assert not names_itself(names())

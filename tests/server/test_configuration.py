@@ -1,0 +1,250 @@
+"""The settings: flags over the environment over a file over defaults; a refusal names the setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from server.configuration import Settings, SettingsError, read
+
+
+@pytest.fixture
+def kubeconfigs(tmp_path: Path) -> list[str]:
+    """Four files that are there."""
+    paths = [tmp_path / f"kubeconfig-{number}" for number in range(4)]
+    for path in paths:
+        path.write_text("")
+    return [str(path) for path in paths]
+
+
+#: For each setting three values that differ from its default, as text and as they are read.
+VALUES: dict[str, list[tuple[str, Any]]] = {
+    "bind": [("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:2", "[::1]:2"), ("host:65535", "host:65535")],
+    "certs_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
+    "ca_secret": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
+    "hosts": [("a,10.0.0.1", ("a", "10.0.0.1")), ("fd00::1", ("fd00::1",)), ("::1", ("::1",))],
+    "namespace": [("a", "a"), ("b-1", "b-1"), ("x" * 63, "x" * 63)],
+    "service": [("a", "a"), ("b-1", "b-1"), ("c", "c")],
+    "webhook_url": [
+        ("https://a:1", "https://a:1"),
+        ("https://b/", "https://b/"),
+        ("https://[::1]:2", "https://[::1]:2"),
+    ],
+    "schedulers": [("a,b", ("a", "b")), (" c , d ,", ("c", "d")), ("", ())],
+    "owned_schedulers": [("a,b", ("a", "b")), ("c", ("c",)), ("", ())],
+    "controller_users": [("a*,b", ("a*", "b")), ("system:c", ("system:c",)), ("", ())],
+    "scheduler_users": [("a,b", ("a", "b")), ("system:c", ("system:c",)), ("", ())],
+    "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
+    "depth_limit": [("1", 1), ("100", 100), ("7", 7)],
+    "writers": [("1", 1), ("64", 64), ("7", 7)],
+    "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
+}
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def file(tmp_path: Path, content: object) -> str:
+    path = tmp_path / "sluice.yaml"
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return str(path)
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert VALUES.keys() | {"kubeconfig"} == set(Settings.__struct_fields__)
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    assert read([], env={}) == Settings()
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_flag_beats_the_environment_that_beats_the_file_that_beats_the_default(
+    name: str, tmp_path: Path
+) -> None:
+    (in_flag, flagged), (in_env, from_env), (_, from_file) = VALUES[name]
+    config = file(tmp_path, {name: list(from_file) if isinstance(from_file, tuple) else from_file})
+    env = {f"SLUICE_{name.upper()}": in_env}
+    assert getattr(read(["--config", config, flag(name), in_flag], env=env), name) == flagged
+    assert getattr(read(["--config", config], env=env), name) == from_env
+    assert getattr(read(["--config", config], env={}), name) == from_file
+    assert from_file != getattr(Settings(), name)
+
+
+def test_so_does_the_kubeconfig(kubeconfigs: list[str], tmp_path: Path) -> None:
+    config = file(tmp_path, {"kubeconfig": kubeconfigs[2]})
+    env = {"SLUICE_KUBECONFIG": kubeconfigs[1]}
+    assert read(["--config", config, "--kubeconfig", kubeconfigs[0]], env=env).kubeconfig == kubeconfigs[0]
+    assert read(["--config", config], env=env).kubeconfig == kubeconfigs[1]
+    assert read(["--config", config], env={}).kubeconfig == kubeconfigs[2]
+
+
+def test_settings_of_several_places_meet(tmp_path: Path) -> None:
+    config = file(tmp_path, {"writers": 2, "namespace": "a"})
+    read_ = read(["--writers", "3"], env={"SLUICE_CONFIG": config, "SLUICE_SERVICE": "s", "OTHER": "x"})
+    assert (read_.writers, read_.namespace, read_.service) == (3, "a", "s")
+
+
+def test_the_file_may_spell_settings_as_the_flags_do(tmp_path: Path) -> None:
+    assert read(["--config", file(tmp_path, {"log-level": "debug"})], env={}).log_level == "debug"
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    assert read(["--config", file(tmp_path, "")], env={}) == Settings()
+
+
+def test_a_list_in_the_file_is_a_list(tmp_path: Path) -> None:
+    assert read(["--config", file(tmp_path, {"schedulers": ["a", "b"]})], env={}).schedulers == ("a", "b")
+
+
+# Refusals
+
+
+BAD: dict[str, list[str]] = {
+    "bind": ["", "host", ":1", "host:", "host:0", "host:65536", "host:http", "host:-1", "host:\u00b2"],
+    "certs_dir": [""],
+    "kubeconfig": ["/nowhere/kubeconfig", "/"],
+    "ca_secret": ["A", "a_b", "../a", "x" * 254],
+    "hosts": ["a_b", "a b", "-a", "https://a", "b\u00fccher", "a/b", "10.0.0.1:80", "x" * 254],
+    "namespace": ["", "A", "a_b", "a.b", "-a", "a-", "x" * 64, "a\n"],
+    "service": ["", "A", "a/b", "x" * 64],
+    "webhook_url": [
+        "http://a",
+        "a:1",
+        "https://",
+        "https://a/path",
+        "https://[",
+        "https://a:99999",
+        "https://a:x",
+        "//a",
+        "https://b\u00fccher",
+    ],
+    "kueue_label": ["", "yes", "1", "truee"],
+    "depth_limit": ["", "0", "101", "-1", "1.5", "x", "\u00b2", "9" * 5000],
+    "writers": ["", "0", "65", "-1", "four", "\u00b2", "9" * 5000],
+    "log_level": ["", "INFO", "trace", "warn"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD.items() for value in values],
+    ids=lambda text: text[:20].encode("unicode_escape").decode(),
+)
+@pytest.mark.parametrize("by", ["flag", "environment"])
+def test_a_refusal_names_the_setting(name: str, value: str, by: str) -> None:
+    arguments = [f"{flag(name)}={value}"] if by == "flag" else []
+    env = {} if by == "flag" else {f"SLUICE_{name.upper()}": value}
+    with pytest.raises(SettingsError, match=name):
+        read(arguments, env=env)
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ({"bind": None}, "bind"),
+        ({"bind": 8443}, "bind"),
+        ({"writers": "4"}, "writers"),
+        ({"writers": True}, "writers"),
+        ({"writers": 0}, "writers"),
+        ({"kueue_label": "true"}, "kueue_label"),
+        ({"schedulers": "a"}, "schedulers"),
+        ({"schedulers": [1]}, "schedulers"),
+        ({"owned_schedulers": {"a": 1}}, "owned_schedulers"),
+        ({"log_level": ["info"]}, "log_level"),
+        ({"depht_limit": 3}, "depht_limit"),
+        ({1: 2}, "1"),
+    ],
+    ids=str,
+)
+def test_a_refusal_of_the_file_names_the_setting(content: object, names: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=names):
+        read(["--config", file(tmp_path, content)], env={})
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "word", "a: b: c", "{", "a: &x\n\tb", "\x00"], ids=repr)
+def test_a_file_that_is_no_map_of_settings_is_refused_by_its_name(content: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"config: .*sluice\.yaml"):
+        read(["--config", file(tmp_path, content)], env={})
+
+
+def test_a_file_that_is_no_text_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "sluice.yaml"
+    path.write_bytes(b"bind: \xff\xfe\n")
+    with pytest.raises(SettingsError, match=r"config: .*sluice\.yaml"):
+        read(["--config", str(path)], env={})
+
+
+@pytest.mark.parametrize("where", ["flag", "environment"])
+def test_a_file_that_is_not_there_is_refused_by_its_name(where: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.yaml")
+    flags, env = (["--config", missing], {}) if where == "flag" else ([], {"SLUICE_CONFIG": missing})
+    with pytest.raises(SettingsError, match=r"config: .*missing.yaml cannot be read"):
+        read(flags, env=env)
+
+
+def test_a_value_in_the_file_that_a_flag_overrides_is_still_read(tmp_path: Path) -> None:
+    """A file with a mistake is refused even where the mistake would not matter today."""
+    with pytest.raises(SettingsError, match="unheard_of"):
+        read(["--config", file(tmp_path, {"unheard_of": 1}), "--writers", "2"], env={})
+
+
+@pytest.mark.parametrize("arguments", [["--unheard-of", "1"], ["extra"], ["--bind"]])
+def test_flags_that_are_none_end_with_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read(arguments, env={})
+    assert ended.value.code == 2
+    assert "usage: sluice serve" in capsys.readouterr().err
+
+
+def test_help_names_each_setting_and_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read(["--help"], env={})
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert all(flag(name) in told for name in Settings.__struct_fields__)
+
+
+# What follows from the settings
+
+
+def test_the_certificate_serves_at_every_name_that_we_are_reached_by() -> None:
+    settings = Settings(
+        bind="10.1.2.3:8443", namespace="ns", service="svc", webhook_url="https://hook:1", hosts=("more",)
+    )
+    assert set(settings.served_hosts) == {
+        "more",
+        "svc.ns.svc",
+        "svc.ns.svc.cluster.local",
+        "10.1.2.3",
+        "hook",
+        "localhost",
+        "127.0.0.1",
+    }
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0:8443", "[::]:8443"])
+def test_any_address_is_no_name(bind: str) -> None:
+    assert not {bind.rpartition(":")[0], "::"} & set(Settings(bind=bind).served_hosts)
+
+
+def test_an_ipv6_address_is_served_as_an_address() -> None:
+    served = Settings(bind="[::1]:8443").served_hosts
+    assert "::1" in served
+    assert "[::1]" not in served
+
+
+def test_in_a_pod_the_services_address_is_served_beside_the_hosts_that_are_set(tmp_path: Path) -> None:
+    """kubelet sets `SLUICE_SERVICE_HOST` for a Service named sluice."""
+    env = {"SLUICE_SERVICE_HOST": "10.96.0.7"}
+    assert "10.96.0.7" in read([], env=env).served_hosts
+    both = read(["--config", file(tmp_path, {"hosts": ["more"]})], env=env).served_hosts
+    assert {"10.96.0.7", "more"} <= set(both)
+
+
+def test_our_own_user_is_that_of_our_namespace() -> None:
+    assert Settings(namespace="ns").own_user == "system:serviceaccount:ns:sluice"

@@ -1,0 +1,92 @@
+"""`/healthz`, `/readyz` and `/metrics`."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster.counting import Counting
+from server.app import create_app
+from tests.server.asking import Server
+from tests.server.wire_objects import pod, review
+
+
+def test_it_is_ready_once_the_cluster_has_been_read() -> None:
+    server = Server()
+    server.synced = False
+    reply = server.http.get("/readyz")
+    assert reply.status_code == 503
+    assert reply.get_json() == {"ok": False, "missing": ["the cluster has not been read yet"]}
+    server.synced = True
+    reply = server.http.get("/readyz")
+    assert (reply.status_code, reply.get_json()) == (200, {"ok": True, "missing": []})
+
+
+def test_it_is_healthy_before_that() -> None:
+    server = Server()
+    server.synced = False
+    assert server.http.get("/healthz").status_code == 200
+
+
+def test_without_a_store_it_is_never_ready() -> None:
+    assert create_app().test_client().get("/readyz").status_code == 503
+
+
+def test_a_dead_thread_makes_it_neither_healthy_nor_ready_and_is_named() -> None:
+    dead: list[str] = []
+    http = create_app(alive=lambda: dead, ready=list).test_client()
+    assert [http.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+    dead.append("queue-controller")
+    for path in ("/healthz", "/readyz"):
+        reply = http.get(path)
+        assert reply.status_code == 503
+        assert reply.get_json()["missing"] == ["queue-controller"]
+
+
+def test_what_is_missing_is_said_after_what_is_dead() -> None:
+    http = create_app(alive=lambda: ["a"], ready=lambda: ["b"]).test_client()
+    assert http.get("/readyz").get_json()["missing"] == ["a", "b"]
+    assert http.get("/healthz").get_json()["missing"] == ["a"]
+
+
+def test_probes_may_ask_by_head() -> None:
+    reply = create_app(ready=list).test_client().head("/readyz")
+    assert (reply.status_code, reply.data) == (200, b"")
+
+
+def requests_counted(counting: Counting) -> dict[tuple[str, str], float]:
+    text = create_app(counting=counting).test_client().get("/metrics").text
+    return {
+        (sample.labels["path"], sample.labels["code"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "sluice_requests_total"
+    }
+
+
+def test_the_metrics_count_requests_by_route_and_never_by_what_was_asked() -> None:
+    counting = Counting()
+    http = create_app(counting=counting).test_client()
+    http.post("/mutate/pods", json=review(pod()))
+    http.post("/mutate/pods", data=b"nonsense", content_type="application/json")
+    for number in range(3):
+        http.get(f"/unknown/{number}")
+    http.get("/mutate/pods")
+    counted = requests_counted(counting)
+    assert counted["/mutate/pods", "503"] == 1
+    assert counted["/mutate/pods", "400"] == 1
+    assert counted["unknown", "404"] == 3
+    assert counted["unknown", "405"] == 1
+
+
+def test_the_metrics_are_in_prometheus_format() -> None:
+    reply = create_app().test_client().get("/metrics")
+    assert reply.status_code == 200
+    assert reply.content_type.startswith("text/plain")
+    names = {family.name for family in text_string_to_metric_families(reply.text)}
+    assert {"sluice_requests", "sluice_request_seconds", "sluice_members", "sluice_queues"} <= names
+
+
+def test_two_servers_in_one_process_do_not_mix() -> None:
+    one, two = Counting(), Counting()
+    create_app(counting=one).test_client().get("/healthz")
+    assert ("/healthz", "200") not in requests_counted(two)

@@ -1,0 +1,177 @@
+"""A crowd that holds connections keeps nobody else from being answered."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hostile_crowd import unfinished
+from served_worker import HERE, Served, end, request, served, write_certificate
+
+BODY = b"x" * 5000
+ROUNDS, ASKED, DIALLED = 7, 1000, 100
+ALLOWED = 10
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@contextmanager
+def crowd(port: int, *, idle: int = 0, unfinished: int = 0, slow: int = 0) -> Iterator[Callable[[], int]]:
+    """The crowd, all of it standing; gives a function that counts who still stands."""
+    numbers = [str(number) for number in (port, idle, unfinished, slow)]
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "hostile_crowd.py"), *numbers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def count() -> int:
+        os.write(stdin.fileno(), b"?")
+        return int(stdout.readline())
+
+    try:
+        assert stdout.readline() == "standing\n"
+        yield count
+    finally:
+        end(process)
+        stdin.close()
+        stdout.close()
+
+
+def p99(times: list[float]) -> float:
+    return sorted(times)[int(0.99 * (len(times) - 1))]
+
+
+def asking(server: Served) -> list[float]:
+    """How long each request of one connection takes, as from kube-scheduler."""
+    with server.caller() as caller:
+        return [timed(lambda: caller.ask(body=BODY)) for _ in range(ASKED)]
+
+
+def dialling(server: Served) -> list[float]:
+    """How long each request takes on a connection of its own, handshake included, as from the API server."""
+
+    def once() -> None:
+        with server.caller() as caller:
+            caller.ask(body=BODY)
+
+    return [timed(once) for _ in range(DIALLED)]
+
+
+def timed(act: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def disturbance(server: Served, hostile: dict[str, int]) -> tuple[float, float]:
+    """How many times longer each way takes at p99 with the crowd than just before it."""
+    asking(server)  # those of the last round have left by its end
+    calm = p99(asking(server)), p99(dialling(server))
+    with crowd(server.port, **hostile) as standing:
+        assert standing() == sum(hostile.values())
+        besieged = p99(asking(server)), p99(dialling(server))
+        assert standing() >= 0.9 * sum(hostile.values())  # the server's time-outs cut some, who come back
+    return besieged[0] / calm[0], besieged[1] / calm[1]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [{"idle": 500}, {"unfinished": 500}, {"slow": 500}, {"idle": 500, "unfinished": 500, "slow": 500}],
+    ids="+".join,
+)
+def test_others_are_answered_while_a_crowd_holds_connections(
+    certificate: tuple[Path, Path], hostile: dict[str, int]
+) -> None:
+    """p99 at most ten times that of the same server undisturbed, on kept connections and on new ones."""
+    with served(certificate) as server:
+        rounds = [disturbance(server, hostile) for _ in range(ROUNDS)]
+    assert median(asked for asked, _ in rounds) <= ALLOWED
+    assert median(dialled for _, dialled in rounds) <= ALLOWED
+
+
+def test_a_crowd_larger_than_the_room_pushes_out_itself(certificate: tuple[Path, Path]) -> None:
+    """With 100 places and 300 hostile callers who come back over and over, real callers get in and stay."""
+    with served(certificate, connections=100) as server, server.caller() as kept:
+        assert kept.ask()[0] == 200
+        with crowd(server.port, idle=150, unfinished=75, slow=75):
+            for _ in range(200):
+                assert kept.ask(body=BODY)[0] == 200
+                with server.caller() as newcomer:
+                    assert newcomer.ask()[0] == 200
+
+
+def test_a_request_a_byte_at_a_time_is_cut_off_and_told_why(certificate: tuple[Path, Path]) -> None:
+    """From its first byte to its last a request has so long, however steadily bytes come."""
+    with served(certificate, request=1.0, parting=0.2) as server, server.caller() as slow:
+        slow.line.settimeout(0.01)
+        sent = trickle(slow.line.send, request(body=b"x" * 5000), until_said=slow.line.recv)
+        assert b" 408 Request Timeout\r\n" in sent
+
+
+def trickle(send: Callable[[bytes], int], data: bytes, *, until_said: Callable[[int], bytes]) -> bytes:
+    """Send a byte, listen for a hundredth of a second, and so on; gives what was heard first."""
+    for position in range(len(data)):
+        send(data[position : position + 1])
+        try:
+            return until_said(4096)
+        except TimeoutError:
+            continue
+    return b"the request was never cut"
+
+
+def test_an_unfinished_handshake_is_cut_off(certificate: tuple[Path, Path]) -> None:
+    """Who says half a ClientHello and no more is closed after the time-out."""
+    with served(certificate, handshake=0.5) as server, unfinished(server.port) as half:
+        half.settimeout(20)
+        with suppress(ConnectionResetError):
+            assert half.recv(1) == b""
+
+
+def test_a_connection_with_nothing_to_say_is_closed_in_the_end(certificate: tuple[Path, Path]) -> None:
+    """Both before its first request and after one; empty lines are nothing."""
+    with served(certificate, idle=0.5) as server, server.caller() as fresh, server.caller() as kept:
+        kept.ask()
+        kept.send(b"\r\n")
+        assert fresh.at_end()
+        assert kept.at_end()
+
+
+def test_who_does_not_take_its_reply_is_cut_off(certificate: tuple[Path, Path]) -> None:
+    """A caller that asks for much and reads nothing does not hold the reply for long; others are answered."""
+    with served(certificate, reply=0.5) as server, server.caller() as greedy, server.caller() as other:
+        greedy.send(request("/huge") * 10)
+        assert other.ask()[0] == 200
+        until = time.monotonic() + 20
+        with pytest.raises(OSError):  # reset or broken pipe, as the kernel likes
+            while time.monotonic() < until:
+                greedy.send(b"\r\n" * 1000)
+
+
+def test_unfinished_requests_are_held_up_to_a_bound(certificate: tuple[Path, Path]) -> None:
+    """Beyond it the slowest sender goes, and who comes later is served."""
+    with served(certificate, held_bytes=1_000_000) as server, server.caller() as other:
+        hoarders = [server.caller() for _ in range(3)]
+        try:
+            for hoarder in hoarders:
+                hoarder.send(request(body=b"x" * 600_000)[:-1])
+                assert other.ask()[0] == 200  # so the server has begun to read what was sent before
+            assert hoarders[0].at_end()
+            hoarders[2].send(b"x")
+            assert hoarders[2].reply()[0] == 200
+        finally:
+            for hoarder in hoarders:
+                hoarder.__exit__()

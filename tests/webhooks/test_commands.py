@@ -1,0 +1,76 @@
+"""`/mutate/commands`: known actions only, and the author stamped over what was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import Wire, command, queue
+from tests.webhooks.json_patch import applied
+
+AUTHOR = "sluice.dev/author"
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server().has(queue("research"))
+
+
+def stamped(server: Server, of: Wire, **request: Any) -> tuple[Wire, Said]:
+    answer = server.ask("/mutate/commands", of, **request)
+    assert answer.allowed, answer.message
+    assert all(len(warning) < 120 for warning in answer.warnings)
+    return applied(answer.patch, of), answer
+
+
+@pytest.mark.parametrize("action", ["OpenQueue", "CloseQueue", "SuspendQueue", "ResumeQueue"])
+def test_each_action_is_stamped_with_who_sent_it(server: Server, action: str) -> None:
+    after, answer = stamped(server, command(action=action), user="alice")
+    assert after["metadata"]["annotations"] == {AUTHOR: "alice"}
+    assert answer.warnings == []
+
+
+@pytest.mark.parametrize("held", [{AUTHOR: "root"}, {AUTHOR: "", "a": "b"}, {}, None])
+def test_the_author_is_the_requests_whatever_was_written(server: Server, held: dict[str, str] | None) -> None:
+    after, _ = stamped(server, command(annotations=held), user="mallory")
+    assert after["metadata"]["annotations"] == {**(held or {}), AUTHOR: "mallory"}
+
+
+@pytest.mark.parametrize("action", ["", "openqueue", "OpenQueue ", "AbortJob", "Nonsense\n\x00"])
+def test_an_unknown_action_is_refused_by_name_with_those_that_there_are(server: Server, action: str) -> None:
+    answer = server.ask("/mutate/commands", command(action=action))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("action: ")
+    assert answer.message.endswith("use one of OpenQueue, CloseQueue, SuspendQueue, ResumeQueue")
+    assert answer.message.isprintable()
+
+
+@pytest.mark.parametrize("target", ["", "Research", "a/b", "x" * 300])
+def test_a_target_that_is_no_queues_name_is_refused(server: Server, target: str) -> None:
+    answer = server.ask("/mutate/commands", command(target=target))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("target.name: ")
+
+
+def test_root_cannot_be_closed_and_the_refusal_says_what_can_be_done(server: Server) -> None:
+    answer = server.ask("/mutate/commands", command(action="CloseQueue", target="root"))
+    assert not answer.allowed
+    assert answer.message.endswith("kubectl queue suspend root")
+    assert server.ask("/mutate/commands", command(action="SuspendQueue", target="root")).allowed
+
+
+@pytest.mark.parametrize(
+    "target", [None, {"kind": "Job", "name": "train"}, {"kind": "PodGroup"}], ids=["none", "job", "group"]
+)
+def test_commands_for_anything_but_a_queue_are_left_alone(server: Server, target: Wire | None) -> None:
+    other = {**command(action="AbortJob"), "target": target}
+    assert server.ask("/mutate/commands", other).patch == []
+
+
+@pytest.mark.parametrize("name", ["absent", ".".join(["q" * 60] * 4)], ids=["short", "long"])
+def test_a_queue_that_is_not_there_gets_a_warning_that_clients_show_whole(server: Server, name: str) -> None:
+    _, answer = stamped(server, command(target=name))
+    [warning] = answer.warnings
+    assert warning.startswith(f'queue "{name}"'[:60])

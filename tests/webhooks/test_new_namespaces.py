@@ -1,0 +1,77 @@
+"""A namespace that is new: what goes into it may come before our watch has told us of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.coming import REMEMBERED, SECONDS, ComingNamespaces
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import NAMED, namespace, pod, queue, workload
+from tests.webhooks.json_patch import applied
+
+QUEUE = "sluice.dev/queue"
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server().has(queue("research"))
+
+
+def created(server: Server, name: str, *, names: str = "research", **request: object) -> Said:
+    return server.ask("/mutate/namespaces", namespace(name, queue=names), namespace="", **request)
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "resource"),
+    [
+        ("/mutate/pods", pod(namespace="new"), "pods"),
+        ("/mutate/workloads", workload("jobs.batch"), "jobs.batch"),
+    ],
+    ids=["pod", "job"],
+)
+def test_what_names_no_queue_in_an_unknown_namespace_is_asked_for_again(
+    server: Server, path: str, obj: dict[str, object], resource: str
+) -> None:
+    """Its namespace may name one; to let it pass would be to lose it."""
+    answer = server.ask(path, obj, namespace="new", resource=resource)
+    assert (answer.allowed, answer.code) == (False, 503)
+    assert answer.message == 'namespace "new" is new and not known to sluice yet; try again'
+
+
+def test_what_names_its_queue_itself_needs_no_namespace(server: Server) -> None:
+    assert server.ask("/mutate/pods", pod(annotations={NAMED: "research"}), namespace="new").allowed
+
+
+def test_what_we_admitted_ourselves_is_known_at_once(server: Server) -> None:
+    """One file may hold a namespace and what goes into it."""
+    assert created(server, "new").allowed
+    made = pod(namespace="new")
+    answer = server.ask("/mutate/pods", made, namespace="new")
+    assert applied(answer.patch, made)["metadata"]["annotations"][QUEUE] == "research"
+
+
+def test_a_dry_run_brings_no_namespace(server: Server) -> None:
+    assert created(server, "new", dry_run=True).allowed
+    assert not server.ask("/mutate/pods", pod(), namespace="new").allowed
+
+
+def test_what_the_watch_tells_goes_before(server: Server) -> None:
+    """It names another queue by now, or none."""
+    created(server, "new")
+    server.has(namespace("new"))
+    answer = server.ask("/mutate/pods", pod(), namespace="new")
+    assert (answer.allowed, answer.patch) == (True, [])
+
+
+def test_one_that_never_comes_is_forgotten(server: Server) -> None:
+    created(server, "new")
+    server.clock.seconds += SECONDS
+    assert not server.ask("/mutate/pods", pod(), namespace="new").allowed
+
+
+def test_no_more_are_remembered_than_a_bound() -> None:
+    coming = ComingNamespaces(clock=lambda: 0.0)
+    for number in range(REMEMBERED + 5):
+        coming.note(f"n{number}", "research")
+    assert coming.queue_of("n4") == ""
+    assert coming.queue_of("n5") == coming.queue_of(f"n{REMEMBERED + 4}") == "research"

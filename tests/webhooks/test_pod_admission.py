@@ -1,0 +1,404 @@
+"""`/mutate/pods`: the queue is written down, the marker and the gate are put on, or the pod is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queues.membership import Rules
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import (
+    GROUP,
+    NAMED,
+    Wire,
+    job,
+    member,
+    namespace,
+    owner,
+    pod,
+    podgroup,
+    queue,
+)
+from tests.webhooks.json_patch import applied
+from webhooks.terms import Terms
+
+QUEUE = "sluice.dev/queue"
+#: Who makes the pods of Jobs.
+JOBS = "system:serviceaccount:kube-system:job-controller"
+MARKER = {"sluice.dev/member": "1"}
+REFUSING = {
+    "conditions": [
+        {"type": "Accepting", "status": "False", "lastTransitionTime": "2030-01-01T10:00:00Z"},
+    ]
+}
+BEFORE, SAME, AFTER = "2030-01-01T09:59:59Z", "2030-01-01T10:00:00Z", "2030-01-01T10:00:01Z"
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server().has(
+        queue("research"),
+        queue("stopped", state="Suspended", reason="disks"),
+        queue("held", stopPolicy="Hold"),
+        queue("closed", state="Closed", status=REFUSING),
+        queue("lost", parent="nobody"),
+        queue("below", parent="closed"),
+        queue("both", parent="stopped", state="Closed", status=REFUSING),
+    )
+
+
+def submitted(name: str, **more: Any) -> Wire:
+    return pod(annotations={NAMED: name, **more.pop("annotations", {})}, **more)
+
+
+def admitted(server: Server, of: Wire, **request: Any) -> tuple[Wire, Said]:
+    """The pod as the API server will store it, and what was said."""
+    answer = server.ask("/mutate/pods", of, **request)
+    assert answer.allowed, answer.message
+    assert all(len(warning) < 120 for warning in answer.warnings)
+    return applied(answer.patch, of), answer
+
+
+def refused(server: Server, of: Wire, **request: Any) -> Said:
+    answer = server.ask("/mutate/pods", of, **request)
+    assert not answer.allowed
+    assert answer.patch == []
+    return answer
+
+
+def gates(of: Wire) -> list[str]:
+    return [gate["name"] for gate in of["spec"].get("schedulingGates") or []]
+
+
+def is_written(of: Wire, name: str) -> bool:
+    meta = of["metadata"]
+    return bool(meta["annotations"][QUEUE] == name and meta["labels"][QUEUE] == name)
+
+
+def is_marked(of: Wire) -> bool:
+    needs = of["spec"]["containers"][0]["resources"]
+    return bool(needs["requests"].items() >= MARKER.items() <= needs["limits"].items())
+
+
+# The table of the module
+
+
+def test_of_a_queue_that_schedules_it_is_written_and_marked(server: Server) -> None:
+    after, answer = admitted(server, submitted("research"))
+    assert is_written(after, "research")
+    assert is_marked(after)
+    assert gates(after) == []
+    assert answer.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("stopped", 'queue "stopped" is Suspended: this waits until: kubectl queue resume stopped'),
+        ("held", 'queue "held" is stopped by stopPolicy Hold: this waits until: kubectl queue resume held'),
+        ("absent", 'queue "absent" does not exist: this waits until: kubectl queue create absent'),
+    ],
+)
+def test_of_a_queue_that_does_not_schedule_it_is_gated_too_with_a_warning(
+    server: Server, name: str, warning: str
+) -> None:
+    after, answer = admitted(server, submitted(name))
+    assert is_written(after, name)
+    assert is_marked(after)
+    assert gates(after) == [QUEUE]
+    assert answer.warnings == [warning]
+
+
+@pytest.mark.parametrize("name", ["stopped", "held", "absent"])
+def test_with_a_node_name_it_is_refused_where_it_would_have_to_wait(server: Server, name: str) -> None:
+    answer = refused(server, submitted(name, nodeName="node-1"))
+    assert answer.code == 403
+    assert answer.message.startswith(f'a pod with spec.nodeName would run at once: queue "{name}" ')
+    assert "kubectl queue " in answer.message
+
+
+def test_with_a_node_name_it_is_taken_by_a_queue_that_schedules(server: Server) -> None:
+    after, _ = admitted(server, submitted("research", nodeName="node-1"))
+    assert is_written(after, "research")
+    assert gates(after) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "closed",
+            'queue "closed" is Closed and takes no new pods; reopen it with: kubectl queue open closed',
+        ),
+        (
+            "below",
+            'queue "below" is Closed, its ancestor "closed" is to be Closed, and takes no new pods; '
+            "reopen it with: kubectl queue open closed",
+        ),
+        (
+            "lost",
+            'queue "lost" is Unknown: parent "nobody" of queue "lost" does not exist and takes no new pods; '
+            "mend it with: kubectl edit queue lost",
+        ),
+    ],
+)
+def test_a_queue_that_does_not_accept_refuses_it_with_the_way_out(
+    server: Server, name: str, text: str
+) -> None:
+    answer = refused(server, submitted(name))
+    assert answer.code == 403
+    assert answer.message == text
+
+
+def test_a_refusal_says_closing_while_a_member_is_live(server: Server) -> None:
+    server.has(member("old", queue="closed", nodeName="node-1"))
+    assert refused(server, submitted("closed")).message.startswith('queue "closed" is Closing and takes')
+
+
+def test_a_podgroup_that_is_not_there_gates_it_unanswered(server: Server) -> None:
+    after, answer = admitted(server, pod(annotations={GROUP: "gang"}))
+    assert QUEUE not in after["metadata"]["annotations"]
+    assert gates(after) == [QUEUE]
+    assert is_marked(after)
+    assert answer.warnings == [
+        'PodGroup "gang" does not exist: this waits until: kubectl create -f PODGROUP',
+    ]
+
+
+def test_a_podgroup_that_is_not_there_refuses_a_node_name(server: Server) -> None:
+    answer = refused(server, pod(annotations={GROUP: "gang"}, nodeName="node-1"))
+    assert 'PodGroup "gang" does not exist' in answer.message
+    assert answer.code == 403
+
+
+def test_a_podgroups_queue_is_the_pods(server: Server) -> None:
+    server.has(podgroup("gang", queue="held"), podgroup("plain"))
+    after, _ = admitted(server, pod(annotations={GROUP: "gang", NAMED: "research"}))
+    assert is_written(after, "held")
+    after, _ = admitted(server, pod(annotations={GROUP: "plain"}))
+    assert is_written(after, "default"), "a PodGroup that names no queue is in default"
+
+
+# Whose queue
+
+
+def test_what_a_user_writes_in_our_place_is_overwritten(server: Server) -> None:
+    forged = submitted("held", annotations={QUEUE: "research"}, labels={QUEUE: "research", "app": "x"})
+    after, _ = admitted(server, forged)
+    assert is_written(after, "held")
+    assert after["metadata"]["labels"]["app"] == "x"
+
+
+def test_on_a_pod_of_no_queue_our_keys_are_taken_off_and_nothing_else(server: Server) -> None:
+    forged = pod(annotations={QUEUE: "research", "a": "b"}, labels={QUEUE: "research", "c": "d"})
+    after, _ = admitted(server, forged)
+    assert after == pod(annotations={"a": "b"}, labels={"c": "d"})
+    assert server.ask("/mutate/pods", pod()).patch == []
+
+
+def test_on_a_pod_that_waits_for_its_group_our_keys_are_taken_off(server: Server) -> None:
+    forged = pod(annotations={GROUP: "gang", QUEUE: "research"}, labels={QUEUE: "research"})
+    after, _ = admitted(server, forged)
+    assert after["metadata"]["annotations"] == {GROUP: "gang"}
+    assert after["metadata"]["labels"] == {}
+
+
+def test_our_gate_on_a_pod_of_no_queue_is_refused_since_nobody_would_lift_it(server: Server) -> None:
+    answer = refused(server, pod(gates=["other.dev/gate", QUEUE]))
+    assert answer.code == 422
+    assert answer.message.startswith("spec.schedulingGates: ")
+    assert "remove it" in answer.message
+
+
+@pytest.mark.parametrize("exempt", ["kube-system", "sluice-system"])
+def test_namespaces_that_never_hold_members(server: Server, exempt: str) -> None:
+    assert server.ask("/mutate/pods", submitted("closed", namespace=exempt), namespace=exempt).allowed
+
+
+def test_a_mirror_pod_is_never_a_member(server: Server) -> None:
+    mirror = submitted("closed", nodeName="node-1", annotations={"kubernetes.io/config.mirror": "x"})
+    assert server.ask("/mutate/pods", mirror).allowed
+
+
+def test_a_new_pod_whose_metadata_has_no_namespace_yet_is_in_the_reviews(server: Server) -> None:
+    server.has(namespace("team", queue="held"))
+    bare = pod()
+    del bare["metadata"]["namespace"]
+    after, _ = admitted(server, bare, namespace="team")
+    assert is_written(after, "held")
+
+
+def test_an_owned_scheduler_makes_a_member_of_default() -> None:
+    server = Server(rules=Rules(owned_schedulers=frozenset({"mine"})), terms=Terms())
+    after, _ = admitted(server.has(queue("default")), pod(schedulerName="mine"))
+    assert is_written(after, "default")
+
+
+@pytest.mark.parametrize(
+    "name", ["Research", "a b", "../root", "x" * 254, "-a", "a\u202eb", "a_b"], ids=lambda name: name[:9]
+)
+def test_a_name_that_no_queue_can_bear_is_refused(server: Server, name: str) -> None:
+    answer = refused(server, submitted(name))
+    assert answer.code == 422
+    assert "is not a queue name" in answer.message
+    assert "lower case letters" in answer.message
+    assert "\u202e" not in answer.message
+
+
+def test_a_name_too_long_for_a_label_is_cut_there_and_whole_in_the_annotation(server: Server) -> None:
+    name = ".".join(["q" * 60] * 4)
+    after, answer = admitted(server, submitted(name))
+    assert after["metadata"]["annotations"][QUEUE] == name
+    assert len(after["metadata"]["labels"][QUEUE]) <= 63
+    assert [len(warning) for warning in answer.warnings] == [119]
+
+
+# Marker and gate, on pods of every shape
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        None,
+        {},
+        {"requests": None, "limits": None},
+        {"requests": {"cpu": "1"}},
+        {"limits": {"cpu": "1"}},
+        {"requests": {"cpu": 1}, "limits": {"memory": 0.5}},
+        {"claims": [{"name": "gpu"}]},
+    ],
+    ids=str,
+)
+def test_the_marker_is_put_beside_whatever_is_asked_for(server: Server, resources: Any) -> None:
+    before = submitted("research", resources=resources)
+    after, _ = admitted(server, before)
+    assert is_marked(after)
+    needs = after["spec"]["containers"][0]["resources"]
+    for kind, asked in (resources or {}).items():
+        assert needs[kind] == ({**(asked or {}), **MARKER} if kind in {"requests", "limits"} else asked)
+
+
+def test_resources_that_are_null_are_like_none(server: Server) -> None:
+    before = submitted("research")
+    before["spec"]["containers"][0]["resources"] = None
+    assert is_marked(admitted(server, before)[0])
+
+
+def test_a_marker_that_is_there_is_left_alone_wherever_it_is(server: Server) -> None:
+    before = submitted("research")
+    before["spec"]["containers"].append({"name": "b", "resources": {"requests": MARKER, "limits": MARKER}})
+    after, _ = admitted(server, before)
+    assert after["spec"] == before["spec"]
+
+
+def test_only_pods_of_schedulers_that_call_us_are_marked() -> None:
+    server = Server(terms=Terms(marked_schedulers=frozenset({"mine"}))).has(queue("held", stopPolicy="Hold"))
+    other, _ = admitted(server, submitted("held"))
+    assert "resources" not in other["spec"]["containers"][0]
+    assert gates(other) == [QUEUE], "a scheduler that does not ask us is held by the gate"
+    assert is_marked(admitted(server, submitted("held", schedulerName="mine"))[0])
+
+
+@pytest.mark.parametrize("containers", [[], None], ids=["none", "null"])
+def test_a_pod_without_containers_is_left_to_the_api_server(server: Server, containers: Any) -> None:
+    after, _ = admitted(server, submitted("research", containers=containers))
+    assert after["spec"]["containers"] == containers
+    assert is_written(after, "research")
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        (None, [QUEUE]),
+        ([], [QUEUE]),
+        (["other.dev/gate"], ["other.dev/gate", QUEUE]),
+        ([QUEUE], [QUEUE]),
+    ],
+)
+def test_the_gate_is_put_beside_those_of_others_once(
+    server: Server, held: list[str] | None, expected: list[str]
+) -> None:
+    assert gates(admitted(server, submitted("held", gates=held))[0]) == expected
+
+
+def test_gates_that_are_null_are_like_none(server: Server) -> None:
+    before = submitted("held")
+    before["spec"]["schedulingGates"] = None
+    assert gates(admitted(server, before)[0]) == [QUEUE]
+
+
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+@pytest.mark.parametrize("value", [None, {}, {"a": "b"}], ids=["null", "empty", "one"])
+def test_the_answer_is_written_whatever_maps_are_there(server: Server, place: str, value: Any) -> None:
+    server.has(namespace("team", queue="research"))
+    before = pod()
+    before["metadata"][place] = value
+    after, _ = admitted(server, before)
+    assert is_written(after, "research")
+    assert after["metadata"][place].items() >= (value or {}).items()
+
+
+def test_a_second_pass_through_the_webhook_changes_nothing(server: Server) -> None:
+    """The API server may ask again after another webhook changed the pod."""
+    once, _ = admitted(server, submitted("held"))
+    assert admitted(server, once)[0] == once
+
+
+# Work that a queue had accepted
+
+
+@pytest.mark.parametrize(("created", "taken"), [(BEFORE, True), (SAME, True), (AFTER, False)])
+def test_a_job_from_before_the_close_still_gets_its_pods(server: Server, created: str, taken: bool) -> None:
+    work = job("train", queue="closed", created=created)
+    server.has(work)
+    answer = server.ask("/mutate/pods", submitted("closed", owner=owner(work)), user=JOBS)
+    assert answer.allowed is taken
+
+
+@pytest.mark.parametrize(("created", "taken"), [(BEFORE, True), (SAME, True), (AFTER, False)])
+def test_a_podgroup_from_before_the_close_still_gets_its_pods(
+    server: Server, created: str, taken: bool
+) -> None:
+    server.has(podgroup("gang", queue="closed", created=created))
+    answer = server.ask("/mutate/pods", pod(annotations={GROUP: "gang"}))
+    assert answer.allowed is taken
+
+
+@pytest.mark.parametrize("controller", [False, None])
+def test_an_owner_that_does_not_control_does_not_count(server: Server, controller: bool | None) -> None:
+    work = job("train", queue="closed", created=BEFORE)
+    server.has(work)
+    refused(server, submitted("closed", owner=owner(work, controller=controller)), user=JOBS)
+
+
+def test_an_owner_counts_by_its_uid_alone(server: Server) -> None:
+    work = job("train", queue="closed", created=BEFORE)
+    server.has(work)
+    refused(server, submitted("closed", owner={**owner(work), "uid": "another"}))
+
+
+def test_an_owner_of_another_queue_does_not_count(server: Server) -> None:
+    work = job("train", queue="research", created=BEFORE)
+    server.has(work)
+    refused(server, submitted("closed", owner=owner(work)))
+
+
+def test_an_owner_in_another_namespace_does_not_count(server: Server) -> None:
+    work = job("train", queue="closed", created=BEFORE, namespace="elsewhere")
+    server.has(work)
+    refused(server, submitted("closed", owner=owner(work)))
+
+
+def test_before_the_condition_is_written_whatever_owner_is_there_came_before(server: Server) -> None:
+    work = job("train", queue="fresh", created=AFTER)
+    server.has(queue("fresh", state="Closed"), work)
+    admitted(server, submitted("fresh", owner=owner(work)), user=JOBS)
+
+
+def test_accepted_work_of_a_queue_that_is_stopped_too_waits_like_any(server: Server) -> None:
+    work = job("train", queue="both", created=BEFORE)
+    server.has(work)
+    after, answer = admitted(server, submitted("both", owner=owner(work)), user=JOBS)
+    assert gates(after) == [QUEUE]
+    assert len(answer.warnings) == 1

@@ -1,0 +1,99 @@
+"""`/validate/pods`: a pod's queue is not changed under it, and our gate stays while it has to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.asking import OWN, Said, Server
+from tests.server.wire_objects import GROUP, NAMED, Wire, member, pod, queue
+
+QUEUE = "sluice.dev/queue"
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server().has(queue("research"), queue("held", stopPolicy="Hold"))
+
+
+def update(server: Server, before: Wire, after: Wire, **request: Any) -> Said:
+    return server.ask("/validate/pods", after, old=before, operation="UPDATE", **request)
+
+
+def changed(of: Wire, place: str, value: dict[str, str]) -> Wire:
+    return {**of, "metadata": {**of["metadata"], place: value}}
+
+
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+@pytest.mark.parametrize("value", [{QUEUE: "held"}, {QUEUE: ""}, {}], ids=["another", "empty", "none"])
+def test_the_queue_written_down_stays(server: Server, place: str, value: dict[str, str]) -> None:
+    before = member(queue="research")
+    answer = update(server, before, changed(before, place, value))
+    assert (answer.allowed, answer.code) == (False, 403)
+    assert answer.message.startswith(f"metadata.{place}[sluice.dev/queue]: ")
+    assert "delete the pod and create it in the other queue" in answer.message
+
+
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+def test_a_pod_of_no_queue_is_not_put_into_one(server: Server, place: str) -> None:
+    assert not update(server, pod(), changed(pod(), place, {QUEUE: "research"})).allowed
+
+
+def test_a_pod_older_than_the_installation_is_not_moved_by_the_key_that_names_its_queue(
+    server: Server,
+) -> None:
+    """Nothing was written down on it, so what its user wrote is the answer."""
+    before = pod(annotations={NAMED: "held"})
+    assert not update(server, before, pod(annotations={NAMED: "research"})).allowed
+
+
+def test_anything_else_may_change(server: Server) -> None:
+    before = member(queue="held", gates=[QUEUE])
+    after = changed(before, "annotations", {**before["metadata"]["annotations"], "a": "b"})
+    assert update(server, before, {**after, "status": {"phase": "Failed"}}).allowed
+
+
+def test_our_gate_stays_while_its_queue_does_not_schedule(server: Server) -> None:
+    answer = update(server, member(queue="held", gates=[QUEUE, "x"]), member(queue="held", gates=["x"]))
+    assert (answer.allowed, answer.code) == (False, 403)
+    assert answer.message == (
+        'spec.schedulingGates: "sluice.dev/queue" cannot be removed: queue "held" is stopped by '
+        "stopPolicy Hold; resume it with: kubectl queue resume held"
+    )
+
+
+def test_our_gate_may_go_once_its_queue_schedules(server: Server) -> None:
+    assert update(server, member(queue="research", gates=[QUEUE]), member(queue="research", gates=[])).allowed
+
+
+def test_our_gate_stays_while_the_podgroup_is_not_there(server: Server) -> None:
+    before, after = (pod(annotations={GROUP: "gang"}, gates=gates) for gates in ([QUEUE], None))
+    answer = update(server, before, after)
+    assert not answer.allowed
+    assert 'PodGroup "gang" does not exist' in answer.message
+
+
+def test_our_gate_may_go_from_a_pod_that_is_no_member_any_more(server: Server) -> None:
+    assert update(server, pod(gates=[QUEUE]), pod()).allowed
+
+
+def test_gates_of_others_are_none_of_our_business(server: Server) -> None:
+    before, after = (member(queue="held", gates=gates) for gates in (["x", QUEUE], [QUEUE]))
+    assert update(server, before, after).allowed
+
+
+def test_what_the_controller_writes_is_always_taken(server: Server) -> None:
+    assert update(server, member(queue="held", gates=[QUEUE]), pod(), user=OWN).allowed
+
+
+def test_a_service_account_of_another_namespace_is_not_the_controller(server: Server) -> None:
+    imposter = "system:serviceaccount:team:sluice"
+    assert not update(
+        server, member(queue="held", gates=[QUEUE]), member(queue="held"), user=imposter
+    ).allowed
+
+
+def test_a_pod_of_no_queue_does_not_name_one_later(server: Server) -> None:
+    """It would be a member that was never asked about: of a queue that is stopped, or takes nothing new."""
+    assert not update(server, pod(), pod(annotations={NAMED: "research"})).allowed

@@ -1,0 +1,359 @@
+"""`/mutate/queues`: defaults, spellings, the stop that `resumeAt` and `reason` belong to, and the history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.queues.cases import HOSTILE, MODEST
+from tests.server.asking import OWN, Said, Server
+from tests.server.wire_objects import Wire, queue
+from tests.webhooks.json_patch import applied
+
+CHANGES = "sluice.dev/changes"
+BEHALF = "sluice.dev/on-behalf-of"
+LATER = "2030-06-01T00:00:00Z"
+NOW = "2030-01-01T12:00:00Z"
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def created(server: Server, obj: Wire) -> Wire:
+    return mutated(server, obj, operation="CREATE")
+
+
+def edited(server: Server, before: Wire, after: Wire, **request: Any) -> Wire:
+    return mutated(server, after, old=before, operation="UPDATE", **request)
+
+
+def mutated(server: Server, obj: Wire, **request: Any) -> Wire:
+    answer = server.ask("/mutate/queues", obj, **request)
+    assert answer.allowed, answer.message
+    result: Wire = applied(answer.patch, obj)
+    return result
+
+
+def with_spec(of: Wire, **spec: object) -> Wire:
+    """Fields that are `...` are left out."""
+    kept = {key: value for key, value in {**of["spec"], **spec}.items() if value is not ...}
+    return {**of, "spec": kept}
+
+
+def history(of: Wire) -> list[dict[str, str]]:
+    text = (of["metadata"].get("annotations") or {}).get(CHANGES, "[]")
+    read: list[dict[str, str]] = json.loads(text)
+    return read
+
+
+# A new queue
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, "Open"),
+        ({"state": "Open"}, "Open"),
+        ({"state": "Closed"}, "Closed"),
+        ({"state": "Closing"}, "Closed"),
+        ({"state": "Suspended"}, "Suspended"),
+        ({"state": "Unknown"}, "Open"),
+        ({"state": 5}, "Open"),
+        ({"state": None}, "Open"),
+        (None, "Open"),
+    ],
+    ids=str,
+)
+def test_the_state_that_vcctl_writes_becomes_what_is_desired(
+    server: Server, status: Wire | None, state: str
+) -> None:
+    before = {**with_spec(queue("research"), state=...), "status": status}
+    assert created(server, before)["spec"]["state"] == state
+
+
+@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+def test_a_state_that_is_said_in_spec_stands(server: Server, state: str) -> None:
+    before = {**queue("research", state=state), "status": {"state": "Closed"}}
+    assert created(server, before)["spec"]["state"] == state
+
+
+@pytest.mark.parametrize("spec", [None, {}, ...], ids=["null", "empty", "absent"])
+def test_a_queue_that_says_nothing_is_open_under_root(server: Server, spec: Any) -> None:
+    before = {key: value for key, value in {**queue("research"), "spec": spec}.items() if value is not ...}
+    assert created(server, before)["spec"] == {"state": "Open", "parent": "root"}
+
+
+def test_root_gets_no_parent(server: Server) -> None:
+    assert "parent" not in created(server, with_spec(queue("root"), parent=...))["spec"]
+
+
+def test_what_else_is_in_spec_is_left_as_it_is(server: Server) -> None:
+    before = with_spec(queue("research"), state=..., parent=..., weight=3, capability={"cpu": "1"}, extra=[1])
+    after = created(server, before)["spec"]
+    assert after == {"weight": 3, "capability": {"cpu": "1"}, "extra": [1], "state": "Open", "parent": "root"}
+
+
+def test_the_seeds_spelling_of_the_policy_means_the_same(server: Server) -> None:
+    assert created(server, queue("research", SchedulerPolicy="batch"))["spec"]["schedulerPolicy"] == "batch"
+
+
+def test_the_seeds_spelling_means_the_same_in_an_edit_too(server: Server) -> None:
+    """Whoever applies the seed's spelling again, changed, means the new one."""
+    before = created(server, queue("research", SchedulerPolicy="batch"))
+    after = edited(server, before, with_spec(before, SchedulerPolicy="batch-2"))
+    assert after["spec"]["schedulerPolicy"] == "batch-2"
+
+
+def test_an_edit_of_our_spelling_takes_the_other_one_along(server: Server) -> None:
+    """Else the two would differ, which the definition refuses, and the field could not be edited."""
+    before = created(server, queue("research", SchedulerPolicy="batch"))
+    after = edited(server, before, with_spec(before, schedulerPolicy="batch-2"))
+    assert (after["spec"]["schedulerPolicy"], after["spec"]["SchedulerPolicy"]) == ("batch-2", "batch-2")
+
+
+def test_the_policy_that_is_spelt_our_way_stands(server: Server) -> None:
+    after = created(server, queue("research", SchedulerPolicy="other", schedulerPolicy="batch"))
+    assert after["spec"]["schedulerPolicy"] == "batch"
+
+
+@pytest.mark.parametrize("held", [{CHANGES: "[]", BEHALF: "x", "a": "b"}, {BEHALF: "x"}])
+def test_a_new_queue_has_no_history_whatever_is_written_on_it(server: Server, held: dict[str, str]) -> None:
+    after = created(server, queue("research", annotations=held))
+    assert after["metadata"]["annotations"].items() == {"a": "b"}.items() & held.items()
+
+
+def test_a_second_pass_through_the_webhook_changes_nothing(server: Server) -> None:
+    once = created(server, {"kind": "Queue", "metadata": {"name": "q"}, "status": {"state": "Closed"}})
+    assert server.ask("/mutate/queues", once).patch == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ({"state": "Closing"}, 'spec.state: "Closing" is not known; use one of Open, Suspended, Closed'),
+        (
+            {"stopPolicy": "Drain"},
+            'spec.stopPolicy: "Drain" is not known; use one of None, Hold, HoldAndDrain',
+        ),
+        ({"state": 5}, "spec.state"),
+        ({"stopPolicy": []}, "spec.stopPolicy"),
+        ({"parent": ["root"]}, "spec.parent"),
+        ({"resumeAt": "tomorrow"}, "spec.resumeAt"),
+        ({"reason": {}}, "spec.reason"),
+    ],
+    ids=str,
+)
+def test_what_no_field_may_be_is_refused_by_its_name(server: Server, spec: Wire, place: str) -> None:
+    answer = server.ask("/mutate/queues", with_spec(queue("research"), **spec))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert place in answer.message
+
+
+@pytest.mark.parametrize("field", ["state", "stopPolicy"])
+def test_an_unknown_word_is_shown_on_one_line_and_not_at_length(server: Server, field: str) -> None:
+    answer = server.ask("/mutate/queues", with_spec(queue("research"), **{field: "x\n\u202e" * 100_000}))
+    assert not answer.allowed
+    assert len(answer.message) < 500
+    assert answer.message.isprintable()
+
+
+def test_a_queue_stored_with_a_word_that_nobody_knows_can_be_mended(server: Server) -> None:
+    """An older CRD may have let it in; only an edit gets it out."""
+    before = queue("research", state="Halted")
+    assert edited(server, before, with_spec(before, state="Open"))["spec"]["state"] == "Open"
+
+
+@pytest.mark.parametrize("field", ["parent", "schedulerPolicy"])
+@pytest.mark.parametrize("wrong", [[], {}, False, 0], ids=str)
+def test_a_wrong_type_is_not_taken_for_nothing(server: Server, field: str, wrong: object) -> None:
+    """It is left as it is, for the API server to refuse."""
+    obj = queue("research", SchedulerPolicy="batch")
+    answer = server.ask("/mutate/queues", {**obj, "spec": {**obj["spec"], field: wrong}}, operation="CREATE")
+    assert not answer.allowed or f"/spec/{field}" not in [step["path"] for step in answer.patch]
+
+
+# resumeAt and reason belong to the stop they were set with
+
+
+STOP = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": "Open"}, {"state": "Closed"}, {"stopPolicy": "Hold"}, {"state": "Open", "stopPolicy": "Hold"}],
+    ids=str,
+)
+def test_a_change_of_the_stop_clears_what_belonged_to_the_one_before(server: Server, change: Wire) -> None:
+    before = queue("research", **STOP)
+    after = edited(server, before, with_spec(before, **change))
+    assert "resumeAt" not in after["spec"]
+    assert "reason" not in after["spec"]
+
+
+@pytest.mark.parametrize("field", ["resumeAt", "reason"])
+def test_a_change_that_sets_them_keeps_what_it_sets(server: Server, field: str) -> None:
+    before = queue("research", **STOP)
+    new = {"resumeAt": "2031-01-01T00:00:00Z", "reason": "network"}[field]
+    after = edited(server, before, with_spec(before, stopPolicy="Hold", **{field: new}))
+    other = ({"resumeAt", "reason"} - {field}).pop()
+    assert after["spec"][field] == new
+    assert other not in after["spec"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"parent": "other"}, {"weight": 5}, {"state": "Suspended"}, {"stopPolicy": "None"}, {"resumeAt": LATER}],
+    ids=str,
+)
+def test_any_other_edit_leaves_them(server: Server, change: Wire) -> None:
+    before = queue("research", **STOP)
+    after = edited(server, before, with_spec(before, **change))
+    assert {key: after["spec"][key] for key in STOP} == STOP
+
+
+def test_setting_one_at_last_is_kept(server: Server) -> None:
+    before = queue("research")
+    assert edited(server, before, queue("research", **STOP))["spec"].items() >= STOP.items()
+
+
+@pytest.mark.parametrize("absent", [None, ..., ""], ids=["null", "absent", "empty"])
+def test_removing_them_by_hand_is_no_fault(server: Server, absent: Any) -> None:
+    before = queue("research", **STOP)
+    after = edited(server, before, with_spec(before, state="Open", resumeAt=..., reason=absent))
+    assert not after["spec"].get("reason")
+
+
+# The history
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"state": "Suspended"}, {"field": "state", "from": "Open", "to": "Suspended"}),
+        ({"stopPolicy": "Hold"}, {"field": "stopPolicy", "from": "None", "to": "Hold"}),
+        ({"parent": "labs"}, {"field": "parent", "from": "root", "to": "labs"}),
+        ({"resumeAt": LATER}, {"field": "resumeAt", "to": LATER}),
+    ],
+    ids=["state", "stopPolicy", "parent", "resumeAt"],
+)
+def test_each_change_is_a_line(server: Server, change: Wire, line: dict[str, str]) -> None:
+    before = queue("research")
+    after = edited(server, before, with_spec(before, reason="disks", **change), user="alice")
+    assert history(after) == [{"by": "alice", **line, "reason": "disks", "at": NOW}]
+
+
+@pytest.mark.parametrize("change", [{"weight": 9}, {"reason": "words"}, {"state": "Open"}], ids=str)
+def test_nothing_else_is(server: Server, change: Wire) -> None:
+    before = queue("research")
+    assert history(edited(server, before, with_spec(before, **change))) == []
+
+
+def test_several_changes_at_once_are_as_many_lines(server: Server) -> None:
+    before = queue("research")
+    after = edited(server, before, with_spec(before, state="Suspended", stopPolicy="Hold", parent="labs"))
+    assert [line["field"] for line in history(after)] == ["state", "stopPolicy", "parent"]
+
+
+def test_a_resume_time_that_was_cleared_is_a_line_too(server: Server) -> None:
+    before = queue("research", **STOP)
+    lines = history(edited(server, before, with_spec(before, state="Open")))
+    assert [line["field"] for line in lines] == ["state", "resumeAt"]
+
+
+def test_the_reason_of_the_stop_before_is_not_that_of_the_change_that_cleared_it(server: Server) -> None:
+    before = queue("research", **STOP)
+    lines = history(edited(server, before, with_spec(before, state="Open")))
+    assert "reason" not in lines[0]
+
+
+def test_the_author_is_the_requests_and_not_what_the_user_wrote(server: Server) -> None:
+    forged = json.dumps([{"by": "root", "field": "state", "to": "Closed", "at": NOW}])
+    before = queue("research")
+    after = queue("research", state="Suspended", annotations={CHANGES: forged, BEHALF: "root", "a": "b"})
+    stored = edited(server, before, after, user="mallory")
+    assert [line["by"] for line in history(stored)] == ["mallory"]
+    assert stored["metadata"]["annotations"].keys() == {CHANGES, "a"}
+
+
+def test_the_history_cannot_be_taken_off(server: Server) -> None:
+    before = edited(server, queue("research"), queue("research", state="Suspended"), user="alice")
+    stripped = {**before, "metadata": {**before["metadata"], "annotations": None}}
+    assert history(edited(server, before, stripped, user="mallory")) == history(before)
+
+
+def test_the_controller_writes_for_whom_it_says(server: Server) -> None:
+    before = queue("research")
+    after = queue("research", state="Suspended", annotations={BEHALF: "alice"})
+    stored = edited(server, before, after, user=OWN)
+    assert [line["by"] for line in history(stored)] == ["alice"]
+    assert BEHALF not in stored["metadata"]["annotations"]
+
+
+def test_the_controller_alone_writes_for_another(server: Server) -> None:
+    after = queue("research", state="Suspended", annotations={BEHALF: "alice"})
+    stored = edited(server, queue("research"), after, user="mallory")
+    assert [line["by"] for line in history(stored)] == ["mallory"]
+
+
+def test_the_last_20_lines_are_kept(server: Server) -> None:
+    obj = queue("research")
+    for number in range(25):
+        obj = edited(server, obj, with_spec(obj, parent=f"p-{number}"), user=f"user-{number}")
+    assert [line["by"] for line in history(obj)] == [f"user-{number}" for number in range(5, 25)]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by":1}]', "[" * 5000, '"\\ud800"'])
+def test_a_history_that_cannot_be_read_is_begun_anew(server: Server, text: str) -> None:
+    before = queue("research", annotations={CHANGES: text})
+    after = with_spec(queue("research"), state="Suspended")
+    assert [line["field"] for line in history(edited(server, before, after))] == ["state"]
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE.keys() - {"surrogate"}))
+def test_whatever_a_user_gives_as_reason_is_written_down_as_json(server: Server, name: str) -> None:
+    reason = HOSTILE[name]
+    stored = edited(server, queue("research"), queue("research", state="Suspended", reason=reason))
+    assert [line["field"] for line in history(stored)] == ["state"]
+
+
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "state": st.sampled_from(["Open", "Suspended", "Closed", None]),
+        "stopPolicy": st.sampled_from(["None", "Hold", "HoldAndDrain", None]),
+        "resumeAt": st.sampled_from([LATER, "2031-01-01T00:00:00Z", None]),
+        "reason": st.sampled_from(["disks", "network", "", None]),
+        "parent": st.sampled_from(["root", "labs", "", None]),
+        "SchedulerPolicy": st.sampled_from(["batch", None]),
+        "schedulerPolicy": st.sampled_from(["other", "", None]),
+    },
+)
+ANNOTATIONS = st.none() | st.dictionaries(
+    st.sampled_from([CHANGES, BEHALF, "a"]), st.sampled_from(["", "[]", "x"])
+)
+
+
+@MODEST
+@given(before=FIELDS, after=FIELDS, notes=ANNOTATIONS)
+def test_any_edit_gives_a_patch_that_applies_and_that_a_second_asking_finds_done(
+    before: Wire, after: Wire, notes: dict[str, str] | None
+) -> None:
+    server = SHARED
+    old = {**queue("q"), "spec": before}
+    new = {**queue("q"), "spec": after}
+    new["metadata"]["annotations"] = notes
+    answer: Said = server.ask("/mutate/queues", new, old=old, operation="UPDATE")
+    stored = applied(answer.patch, new)
+    assert BEHALF not in (stored["metadata"]["annotations"] or {})
+    assert stored["spec"]["parent"]
+    again = server.ask("/mutate/queues", stored, old=old, operation="UPDATE")
+    assert applied(again.patch, stored)["spec"] == stored["spec"]
+
+
+SHARED = Server()

@@ -1,0 +1,265 @@
+"""`/validate/queues`: the table of actions cell by cell, the tree, and deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import Wire, job, member, queue, review
+from webhooks.terms import Terms
+
+CLOSED = {"state": "Closed", "observedGeneration": 1}
+LIVE = member("live", queue="research", nodeName="node-1")
+
+#: Own state (the column of the design's table): how a queue comes to be in it.
+STANDINGS: dict[str, tuple[Wire, list[Wire]]] = {
+    "Open": (queue("research"), []),
+    "Suspended": (queue("research", state="Suspended"), []),
+    "Suspended, live": (queue("research", state="Suspended"), [LIVE]),
+    "Closing": (queue("research", state="Closed"), [LIVE]),
+    "Closed": (queue("research", state="Closed", status={"state": "Closed", "observedGeneration": 1}), []),
+    "Unknown": (queue("research", parent="nobody"), []),
+    "Closed, chain broken": (
+        queue(
+            "research", state="Closed", parent="nobody", status={"state": "Closed", "observedGeneration": 1}
+        ),
+        [],
+    ),
+    "resumed by time": (queue("research", state="Suspended", resumeAt="2029-12-31T00:00:00Z"), []),
+}
+
+#: What `spec.state` may be edited to; "nothing" is refused unless it is there already.
+ALLOWED = {
+    "Open": {"Open", "Suspended", "Closed"},
+    "Suspended": {"Open", "Suspended", "Closed"},
+    "Suspended, live": {"Open", "Suspended", "Closed"},
+    "Closing": {"Open", "Suspended", "Closed"},
+    "Closed": {"Open", "Closed"},
+    "Unknown": {"Open", "Suspended", "Closed"},
+    "Closed, chain broken": {"Open", "Closed"},
+    "resumed by time": {"Open", "Suspended", "Closed"},
+}
+
+
+def edit(server: Server, before: Wire, after: Wire, **request: Any) -> Said:
+    return server.ask("/validate/queues", after, old=before, operation="UPDATE", **request)
+
+
+def create(server: Server, obj: Wire) -> Said:
+    return server.ask("/validate/queues", obj, operation="CREATE")
+
+
+def delete(server: Server, obj: Wire) -> Said:
+    return server.ask("/validate/queues", None, old=obj, operation="DELETE")
+
+
+def with_spec(of: Wire, **spec: object) -> Wire:
+    return {**of, "spec": {**of["spec"], **spec}}
+
+
+def refused(answer: Said, *, by: str, way_out: str) -> None:
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith(by), answer.message
+    assert way_out in answer.message
+
+
+# Edits of spec.state
+
+
+@pytest.mark.parametrize("standing", STANDINGS)
+@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+def test_the_table_of_actions_holds_for_edits(standing: str, state: str) -> None:
+    before, others = STANDINGS[standing]
+    server = Server().has(before, *others)
+    answer = edit(server, before, {**with_spec(before, state=state, resumeAt=None)})
+    assert answer.allowed is (state in ALLOWED[standing]), answer.message
+    if not answer.allowed:
+        refused(answer, by='spec.state: queue "research" is Closed', way_out="kubectl queue open research")
+
+
+def test_a_live_member_below_makes_it_closing() -> None:
+    before = queue("labs", state="Closed")
+    server = Server().has(before, queue("research", parent="labs"), LIVE)
+    assert edit(server, before, with_spec(before, state="Suspended")).allowed
+
+
+def test_a_live_job_makes_it_closing() -> None:
+    before = queue("research", state="Closed", status=CLOSED)
+    server = Server().has(before, job("train", queue="research"))
+    assert edit(server, before, with_spec(before, state="Suspended")).allowed
+    server.has(job("train", queue="research", done="Complete", version=2))
+    assert not edit(server, before, with_spec(before, state="Suspended")).allowed
+
+
+def test_the_state_before_is_the_reviews_and_not_what_the_store_may_still_hold() -> None:
+    """Two edits may come before our watch has told us of the first."""
+    server = Server().has(queue("research"))
+    said = {"state": "Closed", "observedGeneration": 2}
+    before = queue("research", state="Closed", version=2, generation=2, status=said)
+    assert not edit(server, before, with_spec(before, state="Suspended")).allowed
+
+
+def test_a_queue_that_the_store_has_not_heard_of_yet_is_judged_by_the_review() -> None:
+    before = queue("research", state="Closed", status=CLOSED)
+    assert not edit(Server(), before, with_spec(before, state="Suspended")).allowed
+    assert delete(Server(), before).allowed
+
+
+def test_a_closed_queues_other_fields_may_be_edited() -> None:
+    before = queue("research", state="Closed")
+    server = Server().has(before, LIVE)
+    assert edit(server, before, with_spec(before, capability={"cpu": "4"}, stopPolicy="Hold")).allowed
+
+
+# What no edit and no new queue may ask for
+
+
+def test_root_is_not_closed() -> None:
+    server = Server()
+    before = {**queue("root"), "spec": {"state": "Open"}}
+    refused(
+        edit(server, before, with_spec(before, state="Closed")),
+        by="spec.state: ",
+        way_out="kubectl queue suspend root",
+    )
+    assert edit(server, before, with_spec(before, state="Suspended")).allowed
+    assert edit(server, before, with_spec(before, stopPolicy="HoldAndDrain")).allowed
+
+
+@pytest.mark.parametrize("creating", [True, False])
+def test_no_time_reopens_a_closed_queue(creating: bool) -> None:
+    server, before = Server(), queue("research")
+    after = queue("research", state="Closed", resumeAt="2031-01-01T00:00:00Z")
+    answer = create(server, after) if creating else edit(server, before, after)
+    refused(answer, by="spec.resumeAt: ", way_out="remove spec.resumeAt")
+
+
+@pytest.mark.parametrize("when", ["2031-01-01T00:00:00Z", "2020-01-01T00:00:00+05:30"])
+def test_any_other_stop_may_have_a_time(when: str) -> None:
+    server = Server()
+    assert create(server, queue("a", state="Suspended", resumeAt=when)).allowed
+    assert create(server, queue("a", stopPolicy="Hold", resumeAt=when)).allowed
+
+
+@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+def test_a_new_queue_may_begin_in_any_state(state: str) -> None:
+    assert create(Server(), queue("research", state=state)).allowed
+
+
+# The tree
+
+
+@pytest.mark.parametrize("creating", [True, False])
+@pytest.mark.parametrize(
+    ("parent", "by", "way_out"),
+    [
+        ("a", "spec.parent: queue a cannot use itself as parent", ""),
+        ("nobody", 'spec.parent: queue "nobody" does not exist', "kubectl queue create nobody"),
+        ("c", "spec.parent: ", "choose a parent"),
+    ],
+    ids=["itself", "missing", "cycle"],
+)
+def test_where_a_queue_may_not_stand(creating: bool, parent: str, by: str, way_out: str) -> None:
+    """`c` stands under `b`, which stands under `a`."""
+    server = Server().has(queue("a"), queue("b", parent="a"), queue("c", parent="b"))
+    after = queue("a", parent=parent)
+    refused(
+        create(server, after) if creating else edit(server, queue("a"), after),
+        by=by,
+        way_out=way_out,
+    )
+
+
+def test_a_parent_whose_chain_is_broken_is_no_place() -> None:
+    server = Server().has(queue("lost", parent="nobody"))
+    refused(create(server, queue("a", parent="lost")), by="spec.parent: ", way_out="reaches root")
+
+
+def test_a_queue_on_a_broken_chain_may_still_be_edited_where_it_stands() -> None:
+    before = queue("lost", parent="nobody")
+    server = Server().has(before)
+    assert edit(server, before, with_spec(before, stopPolicy="Hold")).allowed
+    assert edit(server, before, with_spec(before, parent="root")).allowed
+
+
+def test_the_tree_is_as_deep_as_the_setting_says() -> None:
+    server = Server(terms=Terms(depth_limit=2)).has(queue("a"), queue("b", parent="a"))
+    refused(create(server, queue("c", parent="b")), by="spec.parent: ", way_out="nearer to root")
+    assert create(server, queue("c", parent="a")).allowed
+
+
+def test_what_stands_below_moves_along_and_counts() -> None:
+    server = Server(terms=Terms(depth_limit=2)).has(queue("a"), queue("b", parent="a"), queue("c"))
+    refused(edit(server, queue("a"), queue("a", parent="c")), by="spec.parent: ", way_out="nearer to root")
+
+
+# Deletion
+
+
+def test_only_a_closed_queue_may_be_deleted() -> None:
+    for standing, (obj, others) in STANDINGS.items():
+        answer = delete(Server().has(obj, *others), obj)
+        assert answer.allowed is standing.startswith("Closed"), standing
+        if not answer.allowed:
+            assert answer.code == 403
+            assert "kubectl " in answer.message, "the way out"
+
+
+@pytest.mark.parametrize("name", ["root", "default"])
+def test_root_and_default_are_never_deleted(name: str) -> None:
+    answer = delete(Server(), queue(name, state="Closed"))
+    assert not answer.allowed
+    assert answer.message.startswith(f"`{name}` queue can not be deleted; to ")
+
+
+def test_a_queue_with_children_is_not_deleted() -> None:
+    obj = queue("labs", state="Closed")
+    server = Server().has(obj, *(queue(name, parent="labs", state="Closed") for name in "abcd"))
+    answer = delete(server, obj)
+    assert not answer.allowed
+    assert "it has 4 child queues (a, b, c, ...)" in answer.message
+    assert "delete or move them first" in answer.message
+
+
+def test_both_the_verdict_and_what_was_said_must_be_closed() -> None:
+    """The status may be older than a pod, and says for all replicas that nothing more can come."""
+    obj = queue("research", state="Closed", status=CLOSED)
+    assert delete(Server().has(obj), obj).allowed
+    assert not delete(Server().has(obj, LIVE), obj).allowed
+    early = queue("research", state="Closed", status={"state": "Closing"})
+    answer = delete(Server().has(early), early)
+    assert not answer.allowed
+    assert "what was admitted to it before may still come; delete it once it shows Closed" in answer.message
+
+
+def test_a_queue_closed_by_its_ancestor_may_be_deleted() -> None:
+    obj = queue("research", parent="labs", status=CLOSED)
+    assert delete(Server().has(queue("labs", state="Closed", status=CLOSED), obj), obj).allowed
+
+
+def test_a_finished_member_keeps_no_queue() -> None:
+    obj = queue("research", state="Closed", status=CLOSED)
+    done = member("done", queue="research", nodeName="node-1", status={"phase": "Succeeded"})
+    assert delete(Server().has(obj, done), obj).allowed
+
+
+@pytest.mark.parametrize("path", ["/mutate/queues", "/validate/queues"])
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_a_resume_time_without_a_zone_is_no_failure_of_ours(path: str, operation: str) -> None:
+    """The CRD's date-time asks for a zone; a review may hold anything."""
+    old = queue("research", state="Suspended", resumeAt="2029-12-31T00:00:00")
+    server = Server().has(queue("research"))
+    reply = server.post(path, review(with_spec(old, state="Open"), old=old, operation=operation))
+    assert reply.status_code in {200, 400}, reply.text
+
+
+def test_what_was_said_of_a_former_close_is_not_believed() -> None:
+    """Opened and closed again: nothing is known yet of this close, the queue's own or an ancestor's."""
+    again = queue("research", state="Closed", generation=3, status=CLOSED)
+    assert not delete(Server().has(again), again).allowed
+    below = queue("below", parent="research", status=CLOSED)
+    assert not delete(Server().has(again, below), below).allowed
+    answered = queue("research", state="Closed", generation=3, status={**CLOSED, "observedGeneration": 3})
+    assert delete(Server().has(answered, below), below).allowed

@@ -1,0 +1,105 @@
+"""Edits that come before the watch has told of the former: they are judged as if that were stored."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from cluster.edits import SECONDS
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import queue
+from tests.webhooks.test_queue_edits import create, delete, edit, refused
+
+
+@pytest.fixture
+def server() -> Server:
+    """Two queues side by side."""
+    return Server().has(queue("a"), queue("b"))
+
+
+def moved(server: Server, name: str, parent: str, **request: object) -> Said:
+    return edit(server, queue(name), queue(name, parent=parent), **request)
+
+
+def test_two_moves_at_once_make_no_cycle(server: Server) -> None:
+    """Each alone would be right."""
+    assert moved(server, "a", "b").allowed
+    refused(moved(server, "b", "a"), by="spec.parent: the parents form a cycle", way_out="choose a parent")
+
+
+def test_one_of_many_moves_at_the_same_moment_passes(server: Server) -> None:
+    """Whichever thread comes first: nobody is judged by what was before it."""
+    answers: dict[str, Said] = {}
+    ready = threading.Barrier(2)
+
+    def move(name: str, parent: str) -> None:
+        ready.wait(timeout=30)
+        answers[name] = moved(server, name, parent)
+
+    threads = [threading.Thread(target=move, args=pair) for pair in (("a", "b"), ("b", "a"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert sorted(answer.allowed for answer in answers.values()) == [False, True]
+
+
+def test_a_dry_run_is_in_nobodys_way(server: Server) -> None:
+    assert moved(server, "a", "b", dry_run=True).allowed
+    assert moved(server, "b", "a").allowed
+
+
+def test_what_was_refused_is_in_nobodys_way(server: Server) -> None:
+    assert not moved(server, "a", "nobody").allowed
+    assert not edit(server, queue("a"), queue("a", parent="b", weight=0)).allowed
+    assert moved(server, "b", "a").allowed
+
+
+def test_once_the_edit_is_stored_the_store_says_what_is_true(server: Server) -> None:
+    """Moved, and moved back by somebody whom another replica answered."""
+    assert moved(server, "a", "b").allowed
+    server.has(queue("a", parent="b", version=2))
+    assert not moved(server, "b", "a").allowed
+    server.has(queue("a", version=3))
+    assert moved(server, "b", "a").allowed
+
+
+def test_an_edit_that_lost_against_another_one_is_forgotten_at_once(server: Server) -> None:
+    """A version that is newer than the one that was judged, and without the move: it did not come about."""
+    assert moved(server, "a", "b").allowed
+    server.has(queue("a", version=2, weight=3))
+    assert moved(server, "b", "a").allowed
+
+
+def test_an_edit_that_never_came_about_is_forgotten_in_time(server: Server) -> None:
+    """Another webhook refused it, say; nothing will ever tell."""
+    assert moved(server, "a", "b").allowed
+    server.clock.seconds += SECONDS + 1
+    assert moved(server, "b", "a").allowed
+
+
+def test_a_child_may_follow_its_parent_at_once() -> None:
+    """One file may hold a tree."""
+    server = Server()
+    assert create(server, queue("top")).allowed
+    assert create(server, queue("below", parent="top")).allowed
+
+
+def test_a_queue_that_is_being_deleted_gets_no_children() -> None:
+    top = queue("top", state="Closed", status={"state": "Closed", "observedGeneration": 1})
+    server = Server().has(top)
+    assert delete(server, top).allowed
+    refused(create(server, queue("below", parent="top")), by="spec.parent: ", way_out="create it first")
+    again = queue("top", version=3)
+    again["metadata"]["uid"] = "another"
+    server.lacks(queue("top", state="Closed", version=2)).has(again)
+    assert create(server, queue("below", parent="top")).allowed
+
+
+def test_a_queue_that_gets_a_child_at_this_moment_is_not_deleted() -> None:
+    top = queue("top", state="Closed")
+    server = Server().has(top)
+    assert create(server, queue("below", parent="top")).allowed
+    answer = delete(server, top)
+    assert "it has 1 child queue (below)" in answer.message

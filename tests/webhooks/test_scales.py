@@ -1,0 +1,136 @@
+"""`/validate/scales`: from no replicas to some is new work, which a queue that closes does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.asking import Said, Server
+from tests.server.wire_objects import NAMED, Wire, owner, review, template, workload
+from tests.webhooks.workload_asking import CONTROLLER, queues
+
+SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
+REFUSING = pytest.mark.parametrize("name", ["closed", "below", "lost"])
+
+
+@pytest.fixture
+def server() -> Server:
+    return queues()
+
+
+def scale(replicas: int | None) -> Wire:
+    """A Scale as the API server sends it: nought is left out."""
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "train", "namespace": "team"},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": 0},
+    }
+
+
+def scaled(server: Server, resource: str, was: int | None, now: int | None, **more: Any) -> Said:
+    return server.ask(
+        "/validate/scales",
+        scale(now),
+        old=scale(was),
+        operation="UPDATE",
+        resource=resource,
+        sub_resource="scale",
+        **{"name": "train", **more},
+    )
+
+
+def sleeping(resource: str, name: str, **more: Any) -> Wire:
+    """A workload of a queue, of no replicas unless told otherwise."""
+    return workload(resource, "train", template({NAMED: name}), **{"replicas": 0, **more})
+
+
+@SCALING
+@REFUSING
+def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
+    server: Server, resource: str, name: str
+) -> None:
+    server.has(sleeping(resource, name))
+    answer = scaled(server, resource, 0, 3)
+    assert (answer.allowed, answer.code, answer.patch) == (False, 403, [])
+    assert answer.message.startswith(f'spec.replicas: queue "{name}" takes no new work, and a ')
+    assert "that had no replicas is new; " in answer.message
+    assert answer.message.endswith(("kubectl queue open closed", "kubectl edit queue lost"))
+
+
+@SCALING
+@pytest.mark.parametrize(("was", "now"), [(3, 0), (3, 9), (9, 3), (0, 0), (None, None)])
+def test_every_other_scale_is_none_of_our_business(
+    server: Server, resource: str, was: int | None, now: int | None
+) -> None:
+    server.has(sleeping(resource, "closed", replicas=was or 0))
+    assert scaled(server, resource, was, now).allowed
+
+
+@SCALING
+def test_what_it_wanted_is_read_from_the_request_and_not_from_what_was_seen(
+    server: Server, resource: str
+) -> None:
+    """It went to nought a moment ago, and the server has not seen that yet."""
+    server.has(sleeping(resource, "closed", replicas=5))
+    assert not scaled(server, resource, 0, 1).allowed
+
+
+@SCALING
+@pytest.mark.parametrize("name", ["research", "stopped", "held", "absent"])
+def test_where_its_queue_accepts_it_wakes(server: Server, resource: str, name: str) -> None:
+    server.has(sleeping(resource, name))
+    assert scaled(server, resource, 0, 1).allowed
+
+
+@SCALING
+def test_of_no_queue_it_wakes(server: Server, resource: str) -> None:
+    server.has(workload(resource, "train", replicas=0))
+    assert scaled(server, resource, 0, 1).allowed
+
+
+@SCALING
+def test_its_namesakes_are_not_it(server: Server, resource: str) -> None:
+    others = [one for one in ("deployments.apps", "statefulsets.apps") if one != resource]
+    server.has(sleeping(resource, "closed", namespace="elsewhere"))
+    server.has(*(sleeping(one, "closed") for one in others))
+    assert scaled(server, resource, 0, 1).allowed
+    assert not scaled(server, resource, 0, 1, namespace="elsewhere").allowed
+
+
+@SCALING
+@pytest.mark.parametrize("kind", ["Deployment", "Workflow"])
+def test_an_owner_wakes_nothing_for_controllers_do_not_ask_for_scales(
+    server: Server, resource: str, kind: str
+) -> None:
+    """Else whoever can write an owner reference could wake it."""
+    maker = {"apiVersion": "x/v1", "kind": kind, "metadata": {"name": "m", "uid": "m"}}
+    server.has(sleeping(resource, "closed", owner=owner(maker)))
+    assert not scaled(server, resource, 0, 1).allowed
+    assert not scaled(server, resource, 0, 1, user=CONTROLLER).allowed
+
+
+@pytest.mark.parametrize("resource", ["pods", "widgets.example.com", "", "deployments"])
+def test_a_scale_of_another_kind_is_none_of_our_business(server: Server, resource: str) -> None:
+    server.has(sleeping("deployments.apps", "closed"))
+    assert scaled(server, resource, 0, 1).allowed
+
+
+@pytest.mark.parametrize("place", ["obj", "old"])
+@pytest.mark.parametrize("bad", [None, [], "x", 1])
+def test_without_a_scale_it_is_a_bad_request(server: Server, place: str, bad: Any) -> None:
+    body = review(
+        **{"obj": scale(1), "old": scale(0), place: bad}, operation="UPDATE", resource="deployments.apps"
+    )
+    reply = server.post("/validate/scales", body)
+    assert reply.status_code == 400
+    assert "expected an object" in reply.get_json()["message"]
+
+
+@pytest.mark.parametrize("bad", ["3", 1.5, [1], {"a": 1}, True], ids=str)
+def test_replicas_that_are_no_number_are_refused_with_their_place(server: Server, bad: Any) -> None:
+    answer = scaled(server, "deployments.apps", 0, bad)
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("spec.replicas: ")

@@ -1,0 +1,94 @@
+"""PodGroups: their queue takes them, or they are refused; under their pods it cannot change.
+
+On CREATE a group without a queue, or in `default`, gets the one that its namespace names (as Volcano does).
+On UPDATE of `spec.queue`: refused while pods name the group; else the new queue must accept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cluster.objects import PodGroup
+from cluster.podgroups import queue_of
+from cluster.store import Store
+from queues import names
+from queues.membership import label_value, valid_name
+from queues.queue import DEFAULT
+from queues.showing import shown
+from webhooks.patching import Step, entries
+from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.taking import Submission, admission, bad_name, taken
+from webhooks.terms import Terms
+
+
+class _Shape(msgspec.Struct, frozen=True, gc=False):
+    """Whether there is a spec to write into."""
+
+    spec: Any = None
+
+
+_podgroups = msgspec.json.Decoder(PodGroup)
+_shapes = msgspec.json.Decoder(_Shape)
+
+
+def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the mutating webhook on CREATE and UPDATE."""
+    group = subject(request.object, _podgroups)
+    if request.operation == "CREATE":
+        return _created(group, request, store=store, terms=terms)
+    return _updated(group, request, store=store, terms=terms)
+
+
+def _created(group: PodGroup, request: Request, *, store: Store, terms: Terms) -> Answer:
+    if request.namespace in store.rules.exempt_namespaces:
+        return ALLOWED
+    queue = queue_of(group)
+    if queue == DEFAULT:
+        queue = store.queue_of_namespace(request.namespace) or queue
+    return _submitted(group, queue, request, store=store, terms=terms)
+
+
+def _updated(group: PodGroup, request: Request, *, store: Store, terms: Terms) -> Answer:
+    before, queue = subject(request.old_object, _podgroups, where="oldObject"), queue_of(group)
+    if request.namespace in store.rules.exempt_namespaces or group.metadata.deletion_timestamp is not None:
+        return ALLOWED
+    if queue == queue_of(before):
+        return Answer(patch=tuple(_labelled(group, queue)))
+    if store.members.of_group(request.namespace, request.name):
+        return _not_moved(request)
+    return _submitted(group, queue, request, store=store, terms=terms)
+
+
+def _submitted(group: PodGroup, queue: str, request: Request, *, store: Store, terms: Terms) -> Answer:
+    if not valid_name(queue):
+        return bad_name(queue, where="spec.queue")
+    what = Submission(queue=queue, kind="podgroups", references=group.metadata.owner_references)
+    ruling = taken(what, request, store=store, terms=terms)
+    if isinstance(ruling, Answer):
+        return ruling
+    came = admission(request, group.metadata.annotation(names.ADMISSION), queue=queue, store=store)
+    annotations = entries("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
+    patch = joined(_labelled(group, queue), _placed(group, queue, request), annotations)
+    return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning else ())
+
+
+def _not_moved(request: Request) -> Answer:
+    return refused(
+        f'spec.queue: PodGroup "{shown(request.name, limit=80)}" has pods, and their queue cannot be changed '
+        "under them; delete the pods first, or create another PodGroup",
+        code=422,
+    )
+
+
+def _labelled(group: PodGroup, queue: str) -> list[Step]:
+    return entries("/metadata/labels", group.metadata.labels, {names.QUEUE: label_value(queue)})
+
+
+def _placed(group: PodGroup, queue: str, request: Request) -> list[Step]:
+    if group.spec.queue == queue:
+        return []
+    if subject(request.object, _shapes).spec is None:
+        return [{"op": "add", "path": "/spec", "value": {"queue": queue}}]
+    return [{"op": "add", "path": "/spec/queue", "value": queue}]

@@ -1,0 +1,126 @@
+"""AdmissionReview (`admission.k8s.io/v1`): in as bytes, out as bytes.
+
+The objects inside stay bytes until the module of their kind reads them, so that a fault in one
+becomes a refusal that the user reads, while a fault in the review itself is a 400.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from cluster.bodies import read
+from cluster.exceptions import Faulty, Unreadable
+from queues.showing import shown
+
+T = TypeVar("T")
+
+
+class Kind(msgspec.Struct, frozen=True, gc=False):
+    """A GroupVersionKind, or a GroupVersionResource; only the words that differ are kept."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True, gc=False):
+    username: str = ""
+    groups: list[str] | None = None
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """`request` of a review. `object` is empty for DELETE, `old_object` for CREATE."""
+
+    uid: str
+    operation: str
+    kind: Kind = Kind()
+    resource: Kind = Kind()
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+    dry_run: bool | None = False
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    api_version: str
+    kind: str
+    request: Request
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What we say: allowed with a patch and warnings, or refused with a code and a message."""
+
+    allowed: bool = True
+    code: int = 200
+    message: str = ""
+    patch: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+ALLOWED = Answer()
+
+_reviews = msgspec.json.Decoder(Review)
+_encoder = msgspec.json.Encoder()
+_REASONS = {403: "Forbidden", 409: "Conflict", 422: "Invalid", 400: "BadRequest", 503: "ServiceUnavailable"}
+
+
+def refused(message: str, *, code: int = 403) -> Answer:
+    return Answer(allowed=False, code=code, message=message)
+
+
+def decode(body: bytes) -> Request:
+    """The request of a review. Raises `Unreadable`."""
+    review = read(body, _reviews)
+    if review.kind != "AdmissionReview" or review.api_version != "admission.k8s.io/v1":
+        raise Unreadable(
+            "kind: expected AdmissionReview of admission.k8s.io/v1, "
+            f"got {shown(review.kind, limit=80)} of {shown(review.api_version, limit=80)}"
+        )
+    if not review.request.uid:
+        raise Unreadable("request.uid: empty")
+    return review.request
+
+
+def subject(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: str = "object") -> T:
+    """The object of a request.
+
+    Raises `Unreadable` if there is none, and `Faulty` if it is one but not of its kind's shape.
+    """
+    start = bytes(raw).lstrip()
+    if not start.startswith(b"{"):
+        raise Unreadable(f"request.{where}: expected an object, got {start[:20].decode(errors='replace')}")
+    try:
+        return read(raw, decoder)
+    except Unreadable as exc:
+        raise Faulty(str(exc)) from exc
+
+
+def encode(uid: str, answer: Answer) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
+    if not answer.allowed:
+        response["status"] = {
+            "status": "Failure",
+            "code": answer.code,
+            "reason": _REASONS.get(answer.code, ""),
+            "message": answer.message,
+        }
+    if answer.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_encoder.encode(answer.patch)).decode()
+    if answer.warnings:
+        response["warnings"] = list(answer.warnings)
+    return _encoder.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
+
+
+def joined(*patches: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(step for patch in patches for step in patch)

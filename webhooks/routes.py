@@ -1,0 +1,73 @@
+"""The admission endpoints: `POST /mutate/...` and `POST /validate/...`.
+
+| path                 | objects                     | module   |
+|----------------------|-----------------------------|----------|
+| `/mutate/queues`     | queues                      | queues   |
+| `/validate/queues`   | queues                      | queues   |
+| `/mutate/pods`       | pods, CREATE                | pods     |
+| `/validate/pods`     | pods, CREATE, UPDATE        | pods     |
+| `/mutate/workloads`  | whatever has a pod template | workloads |
+| `/validate/scales`   | their `scale`               | workloads |
+| `/mutate/podgroups`  | podgroups, CREATE, UPDATE   | podgroups |
+| `/validate/binds`    | pods/binding, bindings      | binds    |
+| `/mutate/namespaces` | namespaces, CREATE, UPDATE  | namespaces |
+| `/mutate/commands`   | commands, CREATE            | commands |
+
+Before the cluster has been read each answers 503, and the API server does as the failure policy
+of its webhook says; and so does each but the guard once the API server has been lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cluster.exceptions import Faulty, NotReady
+from cluster.store import Store
+from webhooks import binds, commands, namespaces, podgroups, pods, queues, workloads
+from webhooks.review import Answer, Request, decode, encode, refused
+from webhooks.terms import Terms
+
+#: From the bytes of a request to the bytes of its answer.
+#: Raises `cluster.exceptions.Unreadable` and `NotReady`.
+Handler = Callable[[bytes], bytes]
+Judge = Callable[[Request], Answer]
+
+GUARD = "/validate/binds"
+
+
+def handlers(store: Store, terms: Terms) -> Mapping[str, Handler]:
+    """Each path and what answers it."""
+    judges: Mapping[str, Judge] = {
+        "/mutate/queues": lambda asked: queues.defaulted(asked, store=store, terms=terms),
+        "/validate/queues": lambda asked: queues.judged(asked, store=store, terms=terms),
+        "/mutate/pods": lambda asked: pods.admitted(asked, store=store, terms=terms),
+        "/validate/pods": lambda asked: (
+            pods.checked(asked, store=store)
+            if asked.operation == "CREATE"
+            else pods.updated(asked, store=store, terms=terms)
+        ),
+        "/mutate/workloads": lambda asked: workloads.admitted(asked, store=store, terms=terms),
+        "/validate/scales": lambda asked: workloads.scaled(asked, store=store),
+        "/mutate/podgroups": lambda asked: podgroups.admitted(asked, store=store, terms=terms),
+        GUARD: lambda asked: binds.guarded(asked, store=store, terms=terms),
+        "/mutate/namespaces": lambda asked: namespaces.mirrored(asked, store=store),
+        "/mutate/commands": lambda asked: commands.stamped(asked, store=store),
+    }
+    return {path: _handler(path, judge, store) for path, judge in judges.items()}
+
+
+def _handler(path: str, judge: Judge, store: Store) -> Handler:
+    def handle(body: bytes) -> bytes:
+        asked = decode(body)
+        if not store.synced and not (path == GUARD and store.cut_off()):
+            raise NotReady("sluice has not read the cluster yet")
+        return encode(asked.uid, _answer(judge, asked))
+
+    return handle
+
+
+def _answer(judge: Judge, asked: Request) -> Answer:
+    try:
+        return judge(asked)
+    except Faulty as exc:
+        return refused(str(exc), code=422)
