@@ -15,7 +15,7 @@ Invariants
   finds none open knows that nothing admitted from the former board is still on its way.
 - Threads: request handlers open and drop, reflectors' threads close, the controller and the presence
   read. Each is one operation on a dict, which the interpreter does whole.
-- Nothing is kept for longer than `REQUEST_SECONDS`, however many never come.
+- Nothing is kept for longer than a request may take (`request_seconds`), however many never come.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ FORGOTTEN_AT_ONCE = 4
 class Admissions:
     """The open admissions, by the UID of their request."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
         self._clock = clock
+        self.request_seconds = request_seconds
         self._open: dict[str, tuple[str, float]] = {}
         self._assumed_until = float("-inf")
 
@@ -48,7 +49,7 @@ class Admissions:
     def holds(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
         held, at = self._open.get(request, ("", 0.0))
-        return held == queue and at > self._clock() - REQUEST_SECONDS
+        return held == queue and at > self._clock() - self.request_seconds
 
     def arrived(self, request: str) -> None:
         if request:
@@ -56,7 +57,7 @@ class Admissions:
 
     def assume(self) -> None:
         """Somebody who is gone may have admitted something just now."""
-        self._assumed_until = self._clock() + REQUEST_SECONDS
+        self._assumed_until = self._clock() + self.request_seconds
 
     @property
     def assumed(self) -> bool:
@@ -64,7 +65,7 @@ class Admissions:
 
     def queues(self) -> frozenset[str]:
         """The queues that something may still come to."""
-        since = self._clock() - REQUEST_SECONDS
+        since = self._clock() - self.request_seconds
         return frozenset(queue for queue, at in list(self._open.values()) if at > since)
 
     def open_in(self, queues: Collection[str]) -> bool:
@@ -73,5 +74,5 @@ class Admissions:
     def _forget(self, now: float) -> None:
         """The oldest come first; a few at each call are more than come with it."""
         for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
-            if at <= now - REQUEST_SECONDS:
+            if at <= now - self.request_seconds:
                 self._open.pop(request, None)

@@ -7,14 +7,15 @@ By filter: open until the pod is bound or gone, filter refuses it, or the guard 
 bind. It never runs out by itself: a volume may take minutes before the bind is even sent.
 
 By the guard: open until the pod is bound or gone, or (its scheduler's bind) filter refuses the pod; and
-for no longer than `REQUEST_SECONDS`.
+for no longer than the API server lets a request take (`request_seconds`).
 
 That filter is asked again says that the former attempt, its bind included, has ended: kube-scheduler
 has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
 
 What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
 that could have been is assumed to have been, at that moment (`assume`), until its scheduler is known to
-have ended that attempt (`attempt_over`).
+have ended that attempt. That is known where it was asked to try again (`asking_again`) and has done so since
+(`attempt_over`): whatever was let through before, by whichever replica, has come or never will.
 
 What is forgotten is a pass of a pod that the store, long after, has never heard of.
 
@@ -32,7 +33,7 @@ from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
-#: The API server's `--request-timeout` default: no bind it admitted can land later.
+#: The API server's default `--request-timeout`: nothing it admitted can land later.
 REQUEST_SECONDS = 60.0
 #: A pass this old of a pod that nobody has heard of is forgotten.
 FORGOTTEN_SECONDS = 60.0
@@ -62,10 +63,13 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Passes:
     """The open passes, by pod."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
         self._clock = clock
+        self.request_seconds = request_seconds
         self._filtered: dict[Key, Pass] = {}
         self._binds: dict[Key, dict[str, Pass]] = {}
+        #: When the scheduler of a pod was asked to try it again.
+        self._asked: dict[Key, float] = {}
         #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
         self._lock = threading.Lock()
 
@@ -105,15 +109,32 @@ class Passes:
         self.binding(request=ASSUMED, namespace=namespace, name=name, queue=queue, by_scheduler=True)
 
     def attempt_over(self, namespace: str, name: str) -> None:
-        """Whatever attempt of its scheduler was under way when it was assumed has ended."""
+        """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
+        key = (namespace, name)
+        asked_at = self._asked.pop(key, None)
+        if asked_at is None:
+            return
         with self._lock:
-            held = self._binds.get((namespace, name))
-            if held is not None:
-                held.pop(ASSUMED, None)
+            held = self._binds.get(key, {})
+            for request, one in list(held.items()):
+                if one.by_scheduler and one.at <= asked_at:
+                    del held[request]
+        passed = self._filtered.get(key)
+        if passed is not None and passed.at <= asked_at:
+            self._drop(key, passed)
+
+    def lingering(self, *, seconds: float) -> list[Pass]:
+        """What was let through for a scheduler so long ago, and nothing has come of it."""
+        before = self._clock() - seconds
+        return [one for one in self.open() if one.by_scheduler and one.at <= before]
+
+    def asking_again(self, namespace: str, name: str) -> None:
+        """Its scheduler is about to be asked to try this pod again."""
+        self._asked[namespace, name] = self._clock()
 
     def assumed(self, queues: Container[str]) -> list[Key]:
         """The pods of these queues that are assumed to have been let through."""
-        oldest = self._clock() - REQUEST_SECONDS
+        oldest = self._clock() - self.request_seconds
         with self._lock:
             found = [one for held in self._binds.values() if (one := held.get(ASSUMED)) is not None]
         return [one.key for one in found if one.at > oldest and one.queue in queues]
@@ -137,6 +158,7 @@ class Passes:
     def arrived(self, namespace: str, name: str, uid: str = "") -> None:
         """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
         key = (namespace, name)
+        self._asked.pop(key, None)
         held = self._filtered.get(key)
         if held is not None and (not uid or not held.uid or held.uid == uid):
             self._filtered.pop(key, None)
@@ -148,7 +170,7 @@ class Passes:
 
     def open(self) -> Iterator[Pass]:
         yield from list(self._filtered.values())
-        oldest = self._clock() - REQUEST_SECONDS
+        oldest = self._clock() - self.request_seconds
         with self._lock:
             binds = [one for held in self._binds.values() for one in held.values()]
         yield from (one for one in binds if one.at > oldest)
@@ -160,15 +182,21 @@ class Passes:
     def forget(self, known: Callable[[str, str], object]) -> None:
         """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
         now = self._clock()
+        for key, at in list(self._asked.items()):
+            if at <= now - self.request_seconds:
+                self._asked.pop(key, None)
         for key, one in list(self._filtered.items()):
             if one.at < now - FORGOTTEN_SECONDS and known(*key) is None:
-                dropped = self._filtered.pop(key, None)
-                if dropped is not None and dropped is not one:  # let through again just now
-                    self._filtered.setdefault(key, dropped)
+                self._drop(key, one)
         with self._lock:
             for key, held in list(self._binds.items()):
-                if all(one.at <= now - REQUEST_SECONDS for one in held.values()):
+                if all(one.at <= now - self.request_seconds for one in held.values()):
                     del self._binds[key]
+
+    def _drop(self, key: Key, one: Pass) -> None:
+        dropped = self._filtered.pop(key, None)
+        if dropped is not None and dropped is not one:  # let through again just now
+            self._filtered.setdefault(key, dropped)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.open())

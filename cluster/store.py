@@ -29,7 +29,7 @@ from cluster.commands import Commands
 from cluster.edits import Edits
 from cluster.members import Member, Members
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
-from cluster.passes import Passes
+from cluster.passes import REQUEST_SECONDS, Passes
 from cluster.podgroups import PodGroups
 from cluster.podgroups import queue_of as queue_of_podgroup
 from cluster.workloads import AllWorkloads, facts, written_in
@@ -80,12 +80,13 @@ class _Held(msgspec.Struct, frozen=True):
 class Store:
     """All that is known. See the invariants above."""
 
-    def __init__(self, *, rules: Rules, clock: Clock) -> None:
+    def __init__(self, *, rules: Rules, clock: Clock, request_seconds: float = REQUEST_SECONDS) -> None:
+        """`request_seconds`: how long the API server lets a request take."""
         self.rules = rules
         self.clock = clock
-        self.passes = Passes(clock=clock.monotonic)
+        self.passes = Passes(clock=clock.monotonic, request_seconds=request_seconds)
         self.edits = Edits(clock=clock.monotonic)
-        self.admissions = Admissions(clock=clock.monotonic)
+        self.admissions = Admissions(clock=clock.monotonic, request_seconds=request_seconds)
         arrived = self.admissions.arrived
         self.members = Members(
             judge=self.judge,

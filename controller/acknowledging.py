@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cluster.exceptions import ClusterError
-from cluster.passes import REQUEST_SECONDS, Pass
+from cluster.passes import Pass
 from cluster.presence import Others, View
 from controller.guarding import Guards
 from controller.parts import Parts
@@ -37,9 +37,9 @@ UNASKED_SECONDS = 2.0
 class Acknowledging:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts, *, guards: Guards, others: Others) -> None:
+    def __init__(self, parts: Parts, *, guards: Guards, others: Others, recalling: Recalling) -> None:
         self._store = parts.store
-        self._recalling = Recalling(parts)
+        self._recalling = recalling
         self._guards = guards
         self._others = others
         self._views: list[View] | None = None
@@ -108,7 +108,7 @@ class Acknowledging:
 
     def _guarded_long(self, queues: Iterable[str]) -> bool:
         """Whether whatever another replica let through would have landed, or meets the guard."""
-        longest = self._store.clock.monotonic() - REQUEST_SECONDS
+        longest = self._store.clock.monotonic() - self._store.passes.request_seconds
         return all(
             self._guards.on.get(name, longest + 1) <= longest
             for queue in queues
@@ -119,4 +119,4 @@ class Acknowledging:
         if one.bind:
             return True
         since = self._guards.on.get(one.namespace)
-        return since is None or since > self._store.clock.monotonic() - REQUEST_SECONDS
+        return since is None or since > self._store.clock.monotonic() - self._store.passes.request_seconds

@@ -39,6 +39,7 @@ from controller.guarding import Guards
 from controller.mirroring import mirror
 from controller.nudging import Nudging
 from controller.parts import Parts
+from controller.recalling import Recalling
 from controller.reconciling import ACKNOWLEDGE_SECONDS, Reconciling
 from controller.releasing import Releasing
 from controller.reserving import Reserving
@@ -71,7 +72,10 @@ class QueueController:
         self._led = False
         self._observe_at = 0.0
         self._guards = Guards(parts, changed=self._wake)
-        self._acknowledging = Acknowledging(parts, guards=self._guards, others=parts.others)
+        self._recalling = Recalling(parts)
+        self._acknowledging = Acknowledging(
+            parts, guards=self._guards, others=parts.others, recalling=self._recalling
+        )
         self._reconciling = Reconciling(
             parts, acknowledging=self._acknowledging, written=lambda queue: self.heard(queue, STATUS)
         )
@@ -162,6 +166,7 @@ class QueueController:
             self._stopped.wait(0.05)
             return
         self._refresh(noted)
+        self._recalling.doubt()
         if not self._lead(noted):
             return
         founded(self._parts)

@@ -1,4 +1,7 @@
-"""Pods that a lost replica may have let through: their scheduler is asked to try again.
+"""Pods that somebody may have let through, of whom nobody knows what came: their scheduler is asked to try again.
+
+That is what a replica that is lost now may have let through, and what each replica itself let through long
+ago in a queue that is stopped now: the bind may have been refused, or filter asked again, through another.
 
 kube-scheduler has one attempt of a pod at a time. So once it has tried again, whatever attempt was under way
 when the replica was lost has ended: the pod is bound, which its next state shows, or its bind has failed.
@@ -8,20 +11,25 @@ So the condition's text is changed first (`texts.recalled`), then an annotation;
 place of ours is the scheduler's, of an attempt that has ended since (`Store`, `Passes.attempt_over`).
 Where no scheduler answers, the API server's time for a request has to pass.
 
-Invariant: a pod is asked for at most once in `AGAIN_SECONDS`, and only while its queue does not schedule.
+Invariants
+- Every replica doubts what it let through itself, whoever leads.
+- A pod is asked for at most once in `AGAIN_SECONDS`, and only while its queue does not schedule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
+from cluster.passes import Key
 from controller.parts import Parts, pod_path
 from queues import names
 from queues.texts import recalled
 
 AGAIN_SECONDS = 5.0
+#: A pass this old whose bind has not come is doubted; looked for this often, too.
+DOUBT_SECONDS = 3.0
 
 
 class Recalling:
@@ -31,16 +39,36 @@ class Recalling:
         self._parts = parts
         #: When each pod was asked for, by UID, in monotonic seconds.
         self._asked: dict[str, float] = {}
+        self._doubt_at = 0.0
 
     def recall(self, queues: Container[str]) -> None:
         """Ask again for the pods of these queues that are assumed to have been let through."""
+        self._recall(self._parts.store.passes.assumed(queues))
+
+    def _recall(self, pods: Iterable[Key]) -> None:
         now = self._parts.store.clock.monotonic()
         self._asked = {uid: at for uid, at in self._asked.items() if at > now - AGAIN_SECONDS}
-        for namespace, name in self._parts.store.passes.assumed(queues):
+        for namespace, name in pods:
             member = self._parts.store.members.get(namespace, name)
             if member is not None and member.bindable and member.uid not in self._asked:
                 self._asked[member.uid] = now
+                self._parts.store.passes.asking_again(namespace, name)
                 self._parts.writers.submit(("recall", member.uid), self._asking(member), rank=(1,))
+
+    def doubt(self) -> None:
+        """Ask again for what we let through long ago in queues that do not schedule."""
+        store, now = self._parts.store, self._parts.store.clock.monotonic()
+        if now < self._doubt_at:
+            return
+        self._doubt_at = now + DOUBT_SECONDS
+        board = store.board
+        self._recall(
+            {
+                one.key
+                for one in store.passes.lingering(seconds=DOUBT_SECONDS)
+                if not board.ruling(one.queue).schedules
+            }
+        )
 
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:

@@ -15,6 +15,8 @@ NAMESPACE = "sluice-system"
 SCHEDULER_NAME = "default-scheduler"
 POD_ADDRESSES = "10.64.0.0/10"
 SERVICE_ADDRESSES = "10.0.0.0/24"
+#: Instead of 60: how long one has to wait where nobody can tell what became of a request.
+REQUEST_SECONDS = 20
 
 Command = list[str]
 
@@ -54,6 +56,7 @@ def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
         # ServiceAccount: pods need no token here. TaintNodesByCondition: a node is usable at once.
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--endpoint-reconciler-type=none",
+        f"--request-timeout={REQUEST_SECONDS}s",
         f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki / 'service-accounts.pub'}",
@@ -128,6 +131,7 @@ def _server(layout: Layout, ports: Ports) -> Command:
         f"--webhook-url={ports.server_url}",
         f"--namespace={NAMESPACE}",
         f"--schedulers={SCHEDULER_NAME}",
+        f"--request-timeout={REQUEST_SECONDS}",
     ]
 
 

@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kueue_label: bool = False
     depth_limit: int = 5
     writers: int = 4
+    request_timeout: int = 60
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
             ("depth_limit", 1 <= self.depth_limit <= 100, "a number from 1 to 100"),
             ("writers", 1 <= self.writers <= 64, "a number from 1 to 64"),
+            ("request_timeout", 5 <= self.request_timeout <= 3600, "a number of seconds from 5 to 3600"),
             ("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}"),
             ("certs_dir", bool(self.certs_dir), "a folder"),
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
@@ -101,6 +103,7 @@ _HELP: Mapping[str, str] = {
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "depth_limit": "levels of queues below root",
     "writers": "threads that write to the API server",
+    "request_timeout": "the API server's own --request-timeout, in seconds",
     "log_level": f"one of {', '.join(LEVELS)}",
 }
 

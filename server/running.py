@@ -64,7 +64,11 @@ class Running:
             configuration(settings.kubeconfig or None), connections=16 + settings.writers + GUARD_THREADS
         )
         self.counting = Counting()
-        self.store = Store(rules=_rules(settings), clock=Clock(lambda: self.client.ahead))
+        self.store = Store(
+            rules=_rules(settings),
+            clock=Clock(lambda: self.client.ahead),
+            request_seconds=settings.request_timeout,
+        )
         self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
         self._writers = Writers(counting=self.counting, threads=settings.writers)
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")

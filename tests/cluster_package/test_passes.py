@@ -199,3 +199,43 @@ def test_the_going_of_a_former_pod_of_that_name_closes_nothing() -> None:
     assert [one.uid for one in passes.open()] == ["new"]
     passes.arrived("team", "web-0", "new")
     assert not list(passes.open())
+
+
+def test_a_new_attempt_ends_all_that_was_let_through_before_it_was_asked_for() -> None:
+    """By filter, by the guard, or by somebody who is gone; not what somebody else binds."""
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.binding(request="mallory", by_scheduler=False)
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.now += 3
+    timed.passes.asking_again("team", "a")
+    timed.passes.attempt_over("team", "a")
+    assert [(one.bind, one.by_scheduler) for one in timed.passes.open()] == [(True, False)]
+
+
+def test_a_new_attempt_says_nothing_of_what_was_let_through_since_it_was_asked_for() -> None:
+    """The queue was resumed meanwhile, and what is heard of the former attempt comes late."""
+    timed = Timed()
+    timed.passes.asking_again("team", "a")
+    timed.now += 1
+    timed.filtered()
+    timed.binding()
+    timed.passes.attempt_over("team", "a")
+    assert timed.open() == [("a", False), ("a", True)]
+
+
+def test_an_attempt_that_nobody_asked_for_ends_nothing() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.passes.attempt_over("team", "a")
+    assert timed.open() == [("a", False)]
+
+
+def test_what_lingers_is_old_and_its_schedulers() -> None:
+    timed = Timed()
+    timed.filtered("old")
+    timed.binding("hand", request="mallory", by_scheduler=False)
+    timed.now += 3
+    timed.filtered("young")
+    assert [one.name for one in timed.passes.lingering(seconds=3)] == ["old"]

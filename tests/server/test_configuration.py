@@ -40,6 +40,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
     "depth_limit": [("1", 1), ("100", 100), ("7", 7)],
     "writers": [("1", 1), ("64", 64), ("7", 7)],
+    "request_timeout": [("5", 5), ("3600", 3600), ("60", 60)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 
@@ -126,6 +127,7 @@ BAD: dict[str, list[str]] = {
     "kueue_label": ["", "yes", "1", "truee"],
     "depth_limit": ["", "0", "101", "-1", "1.5", "x", "\u00b2", "9" * 5000],
     "writers": ["", "0", "65", "-1", "four", "\u00b2", "9" * 5000],
+    "request_timeout": ["", "4", "3601", "-60", "1m", "60s"],
     "log_level": ["", "INFO", "trace", "warn"],
 }
 
