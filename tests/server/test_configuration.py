@@ -40,7 +40,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "kueue_label": [("true", True), ("TRUE", True), ("True", True)],
     "depth_limit": [("1", 1), ("100", 100), ("7", 7)],
     "writers": [("1", 1), ("64", 64), ("7", 7)],
-    "request_timeout": [("5", 5), ("3600", 3600), ("60", 60)],
+    "request_timeout": [("5", 5), ("3600", 3600), ("25", 25)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 
