@@ -1,0 +1,125 @@
+"""PodDisruptionBudgets, as arithmetic: whom each counts, how many may go now, how many may ever go.
+
+The eviction API looks at one budget a pod and refuses, for ever, a pod that two select. It keeps the books
+itself: it takes one off `disruptionsAllowed` with each eviction that it grants. What is worked out here is
+what to ask it for, and what to tell people; only where pods go in another way (a suspended Job) does a
+budget hold by this arithmetic alone.
+
+How many may ever go: a pod that a drain takes away has no replacement that becomes ready, for that waits
+for the queue. So the healthy only get fewer, unless pods outside of the drain become ready: those count as if
+they were.
+
+Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/controller/disruption`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from queues.selectors import Selector, selector_of
+
+Key = tuple[str, str]
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """One budget as it was read.
+
+    `allowed`: pods that may go now; 0 while its status is of a former generation. `healthy`, `desired`: pods
+    that count as healthy, and how many have to. `spares_unready`: pods that are not ready may go anyway.
+    `outside`: pods that it selects and that no drain takes, None where nobody looked.
+    """
+
+    namespace: str
+    name: str
+    selector: Selector | None
+    allowed: int = 0
+    healthy: int = 0
+    desired: int = 0
+    current: bool = True
+    spares_unready: bool = False
+    outside: int | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"PodDisruptionBudget {self.namespace}/{self.name}"
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return namespace == self.namespace and self.selector is not None and self.selector.selects(labels)
+
+    def may_ever_go(self, going: int) -> int | None:
+        """How many of the `going`, all that a drain is to take of those it selects, may ever go.
+
+        None where that is not known: nobody looked at the pods outside, or the status is of the past.
+        """
+        if self.outside is None or not self.current:
+            return None
+        return max(0, min(going, going + self.outside - self.desired))
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    selector: Any = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    observed_generation: int = 0
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    generation: int = 0
+
+
+class BudgetObject(msgspec.Struct, frozen=True):
+    """A `policy/v1` PodDisruptionBudget: the fields that decide."""
+
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def budget_of(obj: BudgetObject) -> Budget:
+    """Raises `queues.selectors.BadSelector`."""
+    status = obj.status
+    current = status.observed_generation >= obj.metadata.generation
+    return Budget(
+        namespace=obj.metadata.namespace,
+        name=obj.metadata.name,
+        selector=selector_of(obj.spec.selector),
+        allowed=status.disruptions_allowed if current else 0,
+        healthy=status.current_healthy,
+        desired=status.desired_healthy,
+        current=current,
+        spares_unready=obj.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )
+
+
+class Index:
+    """Which budgets select a pod: the same answer for the same labels is worked out once."""
+
+    def __init__(self, budgets: Iterable[Budget]) -> None:
+        self._by_namespace: dict[str, list[Budget]] = {}
+        for budget in budgets:
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._found: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Budget, ...]] = {}
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
+        held = self._by_namespace.get(namespace)
+        if not held:
+            return ()
+        asked = namespace, frozenset(labels.items())
+        found = self._found.get(asked)
+        if found is None:
+            found = tuple(budget for budget in held if budget.selects(namespace, labels))
+            self._found[asked] = found
+        return found

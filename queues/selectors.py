@@ -1,0 +1,79 @@
+"""Label selectors, as the API server reads them (`metav1.LabelSelector`).
+
+Promises
+- An empty selector selects everything, no selector (None) nothing.
+- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class BadSelector(ValueError):
+    """What should be a label selector is none."""
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One of `matchExpressions`."""
+
+    key: str
+    operator: Operator
+    values: list[str] | None = None
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """A label that is not there is in no list: NotIn holds."""
+        match self.operator:
+            case Operator.IN:
+                return self.key in labels and labels[self.key] in (self.values or ())
+            case Operator.NOT_IN:
+                return self.key not in labels or labels[self.key] not in (self.values or ())
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+    def __str__(self) -> str:
+        values = ",".join(self.values or ())
+        return {
+            Operator.IN: f"{self.key} in ({values})",
+            Operator.NOT_IN: f"{self.key} notin ({values})",
+            Operator.EXISTS: self.key,
+            Operator.DOES_NOT_EXIST: f"!{self.key}",
+        }[self.operator]
+
+
+class Selector(msgspec.Struct, frozen=True, rename="camel"):
+    """A selector; `str()` is how a request writes it (`labelSelector=...`)."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        held = self.match_labels
+        if held and any(labels.get(key) != value for key, value in held.items()):
+            return False
+        return all(one.holds(labels) for one in self.match_expressions or ())
+
+    def __str__(self) -> str:
+        equal = [f"{key}={value}" for key, value in (self.match_labels or {}).items()]
+        return ",".join([*equal, *map(str, self.match_expressions or ())])
+
+
+def selector_of(value: Any) -> Selector | None:
+    """What was decoded from JSON, as a selector. Raises `BadSelector`."""
+    try:
+        return msgspec.convert(value, Selector | None)
+    except msgspec.ValidationError as exc:
+        raise BadSelector(str(exc)) from exc
