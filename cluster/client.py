@@ -52,9 +52,18 @@ READ_SECONDS = 35.0
 _encoder = msgspec.json.Encoder()
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _StatusCause(msgspec.Struct, frozen=True):
     reason: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: list[_StatusCause] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    reason: str | None = ""
     message: str = ""
+    details: _Details | None = None
 
 
 _status = msgspec.json.Decoder(_Status)
@@ -257,9 +266,11 @@ def _refusal(response: urllib3.BaseHTTPResponse) -> Refused:
         status = _Status(message=(response.reason or "no reason given"))
     finally:
         response.release_conn()
-    code, reason, message = response.status, status.reason, status.message
+    code, reason, message = response.status, status.reason or "", status.message
     if code == 429 or code >= 500:
-        return Overloaded(code, reason, message, retry_after=_seconds(response.headers.get("Retry-After")))
+        causes = frozenset(one.reason for one in (status.details and status.details.causes) or ())
+        wait = _seconds(response.headers.get("Retry-After"))
+        return Overloaded(code, reason, message, retry_after=wait, causes=causes)
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Expired}
     return kinds.get(code, Refused)(code, reason, message)
 

@@ -56,6 +56,15 @@ class Counting:
             "Statuses of queues that somebody else had written and that were put back",
             registry=self.registry,
         )
+        self.evictions = Counter(
+            "sluice_evictions",
+            "Pods evicted and deleted, and work suspended, since their queue is drained",
+            ["reason", "how"],
+            registry=self.registry,
+        )
+        self.given_back = Counter(
+            "sluice_given_back", "Work that a drain had suspended, and resumed", registry=self.registry
+        )
         self.acknowledgement = Histogram(
             "sluice_acknowledgement_seconds",
             "From hearing of a stop to its acknowledgement",

@@ -51,11 +51,20 @@ class Expired(Refused):
 
 
 class Overloaded(Refused):
-    """429 or 5xx: the same request may succeed later."""
+    """429 or 5xx: the same request may succeed later. `causes`: the reasons of what is named in detail."""
 
-    def __init__(self, status: int, reason: str, message: str, *, retry_after: float) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float,
+        causes: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(status, reason, message)
         self.retry_after = retry_after
+        self.causes = causes
 
 
 class NotReady(ClusterError):

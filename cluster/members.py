@@ -34,7 +34,8 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: our gate is on it; `others_gated`: somebody else's is.
 
-    `group`: the PodGroup it names, there or not. `requests`: what it asks of a node.
+    `group`: the PodGroup it names, there or not. `requests`: what it asks of a node. `leaves_at`: when its
+    grace period ends, once it is being deleted.
     """
 
     uid: str
@@ -57,6 +58,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     woken: str
     leaving: bool
     requests: Requests = ()
+    labels: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_kind: str = ""
+    ready: bool = False
+    leaves_at: datetime | None = None
 
     @property
     def live(self) -> bool:
@@ -305,6 +311,11 @@ def _member(pod: Pod, membership: Membership) -> Member:
         woken=meta.annotation(names.WOKEN),
         leaving=meta.deletion_timestamp is not None,
         requests=requests(spec),
+        labels=meta.labels or {},
+        finalizers=tuple(meta.finalizers or ()),
+        owner_kind=owner.kind if owner else "",
+        ready=_is_ready(pod),
+        leaves_at=meta.deletion_timestamp,
     )
 
 
@@ -334,6 +345,10 @@ def is_marked(pod: Pod) -> bool:
         container.resources is not None and names.MARKER in (container.resources.requests or {})
         for container in pod.spec.containers or ()
     )
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
 
 
 def _scheduling_message(pod: Pod) -> str:

@@ -42,6 +42,7 @@ class Metadata(_Wire, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
 
     @property
     def created(self) -> datetime:
@@ -119,6 +120,7 @@ class QueueSpec(_Wire, frozen=True):
     parent: str | None = None
     resume_at: datetime | None = None
     reason: str | None = None
+    drain: Any = None
     # Quota is kept as it came: nothing that is in it may keep a queue from being known.
     guarantee: Any = None
     deserved: Any = None
@@ -146,6 +148,7 @@ class QueueStatus(_Wire, frozen=True):
     pods: PodCounts | None = None
     allocated: dict[str, str | int | float] | None = None
     changes: list[Change] | None = None
+    drain: Any = None
 
     def condition(self, kind: str) -> Condition | None:
         return next((c for c in self.conditions or () if c.type == kind), None)
@@ -217,6 +220,7 @@ class WorkloadSpec(_Wire, frozen=True):
     replicas: int | None = None
     queue: str | None = None
     scheduler_name: str = ""
+    suspend: bool | None = None
 
 
 class Phase(_Wire, frozen=True):

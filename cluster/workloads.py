@@ -34,11 +34,15 @@ _ENDED = {
     "jobsets": frozenset({"Completed", "Failed"}),
 }
 _ENDED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
+_PAUSED_PHASES = frozenset({"Aborting", "Aborted"})
 _NEVER = frozenset({"cronjobs", "daemonsets"})
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One workload; `queue` is empty where it is none of our business. `admitted`: by ourselves."""
+    """One workload; `queue` is empty where it is none of our business. `admitted`: by ourselves.
+
+    `paused`: it is suspended, or aborted; `paused_by_us`: for a queue that was being drained.
+    """
 
     kind: Kind
     namespace: str
@@ -50,6 +54,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: datetime
     owner_uid: str = ""
     admitted: bool = False
+    paused: bool = False
+    paused_by_us: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
@@ -72,6 +78,8 @@ class Workloads:
         self._arrived = arrived
         self._by_uid: dict[str, Workload] = {}
         self._by_queue: dict[str, dict[str, Workload]] = {}
+        #: Those that we paused, by queue ("" for none).
+        self._paused: dict[str, dict[str, Workload]] = {}
 
     def replace(self, objects: list[WorkloadObject]) -> None:
         present = {obj.metadata.uid for obj in objects}
@@ -107,6 +115,9 @@ class Workloads:
     def live_in(self, queue: str) -> list[Workload]:
         return list(self._by_queue.get(queue, {}).values())
 
+    def paused_by_us(self, queue: str) -> list[Workload]:
+        return list(self._paused.get(queue, {}).values())
+
     def _read(self, obj: WorkloadObject) -> Workload:
         meta = obj.metadata
         owner = controller_of(meta.owner_references)
@@ -121,6 +132,8 @@ class Workloads:
             created=meta.created,
             owner_uid=owner.uid if owner else "",
             admitted=bool(meta.annotation(names.ADMISSION)),
+            paused=is_paused(obj),
+            paused_by_us=meta.annotation(names.SUSPENDED),
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:
@@ -129,21 +142,24 @@ class Workloads:
             self._by_uid[after.uid] = after
             if after.live and after.queue:
                 self._by_queue.setdefault(after.queue, {})[after.uid] = after
+            if after.paused_by_us:
+                self._paused.setdefault(after.queue, {})[after.uid] = after
         elif before is not None:
             del self._by_uid[before.uid]
         if before is not None:
             self._count_out(before)
-        if before is None or after is None or (before.queue, before.live) != (after.queue, after.live):
+        if before is None or after is None or _told(before) != _told(after):
             for queue in {one.queue for one in (before, after) if one is not None and one.queue}:
                 self._tell(queue)
 
     def _count_out(self, before: Workload) -> None:
-        held = self._by_queue.get(before.queue)
-        if held is not None:
-            if held.get(before.uid) is before:
-                del held[before.uid]
-            if not held:  # users name queues as they like: nothing is kept of one without workloads
-                del self._by_queue[before.queue]
+        for kept in (self._by_queue, self._paused):
+            held = kept.get(before.queue)
+            if held is not None:
+                if held.get(before.uid) is before:
+                    del held[before.uid]
+                if not held:  # users name queues as they like: nothing is kept of one without workloads
+                    del kept[before.queue]
 
 
 class AllWorkloads:
@@ -166,6 +182,10 @@ class AllWorkloads:
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(held.live(queue) for queue in queues for held in self._all)
+
+    def paused_by_us(self, queue: str) -> Iterator[Workload]:
+        for held in self._all:
+            yield from held.paused_by_us(queue)
 
     def live_in(self, queue: str) -> Iterator[Workload]:
         for held in self._all:
@@ -199,6 +219,17 @@ def is_live(kind: Kind, obj: WorkloadObject) -> bool:
             c.type in ended and c.status == "True" for c in obj.status.conditions or ()
         )
     return obj.spec.replicas is None or obj.spec.replicas > 0
+
+
+def _told(work: Workload) -> tuple[str, bool, bool, str]:
+    """What others hear of."""
+    return work.queue, work.live, work.paused, work.paused_by_us
+
+
+def is_paused(obj: WorkloadObject) -> bool:
+    """Whether it makes no pods because somebody said so."""
+    state = obj.status.state
+    return bool(obj.spec.suspend) or (state is not None and state.phase in _PAUSED_PHASES)
 
 
 def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:

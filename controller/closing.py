@@ -22,10 +22,9 @@ from typing import Any
 
 import msgspec
 
-from cluster.client import decode
-from cluster.exceptions import NotFound
+from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
-from cluster.objects import Metadata, Pod, PodGroup, RawList, WorkloadObject
+from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live as is_live_group
 from cluster.workloads import is_live
 from controller.parts import Parts
@@ -33,7 +32,6 @@ from queues import names
 from queues.kinds import KINDS, Kind
 from queues.membership import label_value
 
-PAGE = 500
 #: Queues named in one label selector.
 AT_ONCE = 50
 AGAIN_SECONDS = 0.5
@@ -135,23 +133,7 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
     """Those of the labels that a live member bears, as the API server says now."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
-        for obj in _listed(parts, asked, selector):
+        for obj in map(asked.decode, listed(parts.client, asked.path, selector=selector)):
             if asked.is_live(obj):
                 meta: Metadata = obj.metadata
                 yield meta.label(names.QUEUE)
-
-
-def _listed(parts: Parts, asked: _Asked, selector: str) -> Iterator[Any]:
-    token = ""
-    while True:
-        query: dict[str, str | int] = {"labelSelector": selector, "limit": PAGE}
-        if token:
-            query["continue"] = token
-        try:
-            page: RawList = decode(parts.client.get(asked.path, **query), RawList)
-        except NotFound:  # a kind that is not installed
-            return
-        yield from (asked.decode(raw) for raw in page.items or ())
-        token = page.metadata.continue_
-        if not token:
-            return

@@ -33,6 +33,7 @@ from cluster.store import GROUP, STATUS, WHOLE
 from controller.acknowledging import Acknowledging
 from controller.commanding import Commanding
 from controller.cycling import Cycling
+from controller.draining import Draining
 from controller.founding import founded
 from controller.grouping import Grouping
 from controller.guarding import Guards
@@ -76,8 +77,12 @@ class QueueController:
         self._acknowledging = Acknowledging(
             parts, guards=self._guards, others=parts.others, recalling=self._recalling
         )
+        self._draining = Draining(parts, changed=lambda queue: self.heard(queue, STATUS))
         self._reconciling = Reconciling(
-            parts, acknowledging=self._acknowledging, written=lambda queue: self.heard(queue, STATUS)
+            parts,
+            acknowledging=self._acknowledging,
+            draining=self._draining,
+            written=lambda queue: self.heard(queue, STATUS),
         )
         self._commanding = Commanding(parts)
         self._releasing = Releasing(parts)
@@ -155,6 +160,8 @@ class QueueController:
         now = self._store.clock.monotonic()
         idle = now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS)
         due = [idle, *self._due.values(), *self._grouping.due.values()]
+        if self._led:
+            due.append(self._draining.due)
         valid_until = self._store.board.valid_until
         if valid_until is not None:
             due.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
@@ -183,6 +190,8 @@ class QueueController:
         self._grouping.keep_due()
         for queue in self._releasing.take_failed():
             self._again_soon(queue, RETRY_SECONDS)
+        for queue in self._draining.work(seen_by_all=self._acknowledging.seen_by_all):
+            noted.setdefault(queue, set()).add(STATUS)
         for queue in self._to_reconcile(noted):
             self._reconcile(queue)
         self._reconciling.ask()
@@ -193,6 +202,7 @@ class QueueController:
         if self._led and not was:
             self._everything(noted)
         if not self._led:
+            self._draining.forget()
             self._observe()
         return self._led
 
@@ -230,6 +240,8 @@ class QueueController:
             self._releasing.answer(members)
         self._telling.tell(queue, members)
         self._reserving.cancel(queue, members)
+        self._draining.heard(queue)
+        self._draining.pausing.give_back(queue)
         if WHOLE in whats:
             self._grouping.keep_queue(queue)
         else:
@@ -280,7 +292,8 @@ class QueueController:
                 continue
             wanted.add(queue)
             for above in board.tree.chain(queue).queues[1:]:
-                if above.name in pending or not board.ruling(above.name).accepts:
+                ruling = board.ruling(above.name)
+                if above.name in pending or not ruling.accepts or ruling.drains:
                     wanted.add(above.name)
         return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
 

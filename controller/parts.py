@@ -27,6 +27,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     writers: Writers
     guard_writers: Writers
+    drain_writers: Writers
+    #: Evictions a second, and pods that are evicted and not gone yet, of the whole server.
+    drain_rate: float
+    drain_in_flight: int
     recorder: Recorder
     others: Others
     leading: Callable[[], bool]

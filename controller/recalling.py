@@ -1,4 +1,4 @@
-"""Pods that somebody may have let through, of whom nobody knows what came: their scheduler is asked to try again.
+"""Pods that somebody may have let through, and nobody knows what came of it: they are to be tried again.
 
 That is what a replica that is lost now may have let through, and what each replica itself let through long
 ago in a queue that is stopped now: the bind may have been refused, or filter asked again, through another.

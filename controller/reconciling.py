@@ -29,12 +29,15 @@ from cluster.podgroups import is_live
 from cluster.workloads import Workload
 from controller.acknowledging import Acknowledging
 from controller.closing import Close, Closing
+from controller.draining import Draining
 from controller.parts import QUEUES, Parts, queue_subject
 from controller.rivals import Rivals
-from controller.status import Counted, Known, differing, present, urgent, wanted
+from controller.status import Counted, Drain, Known, differing, present, time_text, urgent, wanted
 from controller.timing import undo_if_past
 from queues.changes import added, told
 from queues.conditions import ACTIVE
+from queues.drained import DRAINED, Standing, drained
+from queues.drained import status as drained_status
 from queues.states import State
 from queues.verdict import Verdict
 
@@ -44,6 +47,12 @@ ACKNOWLEDGE_SECONDS = 0.02
 EMPTY_SECONDS = 0.5
 #: The account of events on queues for what they did not do themselves.
 INHERITED = "inherited by queues"
+DRAIN_EVENTS = {
+    Standing.DRAINING: "DrainBegun",
+    Standing.DRAINED: "DrainEnded",
+    Standing.BLOCKED: "DrainBlocked",
+    Standing.OVERDUE: "DrainOverdue",
+}
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +76,20 @@ class Answer(msgspec.Struct, frozen=True):
 class Reconciling:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts, *, acknowledging: Acknowledging, written: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        acknowledging: Acknowledging,
+        draining: Draining,
+        written: Callable[[str], None],
+    ) -> None:
         self._parts = parts
         self._tell_written = written
         self._under_way: set[str] = set()
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._acknowledging = acknowledging
+        self._draining = draining
         self._rivals = Rivals(parts)
         self._closing = Closing(parts, changed=written)
         self._uids: dict[str, str] = {}
@@ -110,11 +127,24 @@ class Reconciling:
             known=Known(stop=acknowledged, seen=seen, below=checked),
             now=self._parts.store.clock.now(),
             kept_by=self._kept_by(verdict),
+            drain=self._drain(queue),
         )
-        difference = differing(status, present(obj.status))
-        if urgent(difference) and (held := self._rivals.hold(obj, status)):
+        before = present(obj.status)
+        difference = differing(status, before)
+        if urgent(difference, before) and (held := self._rivals.hold(obj, status)):
             return min(held, again) if again else held
-        return self._write(obj, difference, again)
+        return self._write(obj, difference, again, at_once=urgent(difference, before))
+
+    def _drain(self, queue: str) -> Drain | None:
+        """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
+        own = self._draining.tally(queue)
+        found = [self._draining.report(one) for one in self._parts.store.board.tree.below(queue)]
+        known = [report for report in found if report is not None]
+        if own is None or len(known) < len(found):
+            return None
+        tally, report = own
+        told = drained_status(tally, report, since=time_text(tally.since))
+        return Drain(finding=drained(queue, known), told=told)
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
         store, queue = self._parts.store, obj.metadata.name
@@ -166,12 +196,14 @@ class Reconciling:
         self._parts.counting.acknowledgement.observe(now - stop.at)
         return True
 
-    def _write(self, obj: QueueObject, difference: dict[str, Any], again: float | None) -> float | None:
+    def _write(
+        self, obj: QueueObject, difference: dict[str, Any], again: float | None, *, at_once: bool
+    ) -> float | None:
         if not difference:
             return again
         queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
         due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
-        if not urgent(difference) and now < due:
+        if not at_once and now < due:
             return min(due - now, again) if again else due - now
         if not self._submit(obj, difference):
             return ACKNOWLEDGE_SECONDS
@@ -225,6 +257,7 @@ class Reconciling:
                 again_after=0.0,
                 budget=budget,
             )
+        self._said_of_drain(before, after)
         active = after.status.condition(ACTIVE)
         if active and _status(active) != _status(before.status.condition(ACTIVE)):
             self._parts.recorder.record(
@@ -234,6 +267,20 @@ class Reconciling:
                 again_after=0.0,
                 budget=budget,
             )
+
+    def _said_of_drain(self, before: QueueObject, after: QueueObject) -> None:
+        found, held = after.status.condition(DRAINED), before.status.condition(DRAINED)
+        if found is None or (held is not None and held.reason == found.reason):
+            return
+        own_doing = self._parts.store.board.ruling(after.metadata.name).policy_by == after.metadata.name
+        self._parts.recorder.record(
+            queue_subject(after),
+            reason=DRAIN_EVENTS[Standing(found.reason)],
+            message=found.message,
+            warning=found.reason in {Standing.BLOCKED, Standing.OVERDUE},
+            again_after=0.0,
+            budget="" if own_doing else INHERITED,
+        )
 
     def _counted(self, queue: str) -> Counted:
         store = self._parts.store

@@ -28,6 +28,8 @@ from queues.verdict import Verdict
 PHASES = ("pending", "running", "inqueue", "unknown", "completed")
 
 
+#: What is told of a drain; its message follows the pods, as counts do.
+DRAINS = "Drained"
 BOTH = 2
 
 
@@ -47,10 +49,24 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     groups: dict[str, int]
 
 
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a queue's drain is: condition Drained, and `status.drain`."""
+
+    finding: Finding
+    told: dict[str, Any]
+
+
 def wanted(
-    obj: QueueObject, verdict: Verdict, counted: Counted, *, known: Known, now: datetime, kept_by: str
+    obj: QueueObject,
+    verdict: Verdict,
+    counted: Counted,
+    *,
+    known: Known,
+    now: datetime,
+    kept_by: str,
+    drain: Drain | None = None,
 ) -> dict[str, Any]:
-    """The status in wire form."""
+    """The status in wire form. `drain`: None while it is not known, or there is none."""
     generation = obj.metadata.generation
     findings = []
     if known.seen:
@@ -59,7 +75,9 @@ def wanted(
         findings.append(active(verdict))
     waiting = len(findings) < BOTH or not known.below
     conditions = {c.type: _told(c) for c in obj.status.conditions or ()}
-    for finding in findings:
+    if not verdict.drains:
+        conditions.pop(DRAINS, None)
+    for finding in findings if drain is None else [*findings, drain.finding]:
         held = obj.status.condition(finding.type)
         conditions[finding.type] = _condition(finding, held, generation=generation, now=now)
     return {
@@ -68,6 +86,7 @@ def wanted(
         "conditions": [conditions[kind] for kind in sorted(conditions)],
         **counts(counted, schedules=verdict.schedules),
         "changes": changes(obj),
+        "drain": (drain.told if drain is not None else obj.status.drain) if verdict.drains else None,
     }
 
 
@@ -101,6 +120,7 @@ def present(status: QueueStatus) -> dict[str, Any]:
         "pods": msgspec.to_builtins(status.pods) if status.pods else None,
         "allocated": status.allocated,
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
+        "drain": status.drain,
     }
 
 
@@ -118,9 +138,16 @@ def differing(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]
     return changed
 
 
-def urgent(difference: dict[str, Any]) -> bool:
-    """Whether more than counts differ."""
-    return bool(difference.keys() - {*PHASES, "pods", "allocated"})
+def urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether more than counts, and what is said of them, differs from `before`."""
+    keys = difference.keys() - {*PHASES, "pods", "allocated", "drain"}
+    if keys == {"conditions"}:
+        return _without_counts(difference["conditions"]) != _without_counts(before["conditions"])
+    return bool(keys)
+
+
+def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "message": ""} if one["type"] == DRAINS else one for one in conditions]
 
 
 def _condition(finding: Finding, held: Condition | None, *, generation: int, now: datetime) -> dict[str, Any]:

@@ -132,14 +132,14 @@ def afterthoughts(wish: Wish, *, name: str, snapshot: Snapshot) -> list[str]:
     """What an operator should know after the action: who still stops the queue, and what ends with it."""
     verdict = snapshot.board.verdict(name, live=live(snapshot.items[name]))
     queue = snapshot.tree.queues[name]
-    judged = verdict if wish.action in {Action.OPEN, Action.RESUME} else _above(queue, snapshot)
+    judged = verdict if wish.action in {Action.OPEN, Action.RESUME} else above(queue, snapshot)
     texts = _obstacles(judged, name=name, state=verdict.state, action=wish.action) if judged else []
     if wish.resume_at is not None and _held(queue):
         texts.append(f'stopPolicy {queue.stop_policy} of queue "{name}" ends at the same time')
     return texts
 
 
-def _above(queue: Queue, snapshot: Snapshot) -> Verdict | None:
+def above(queue: Queue, snapshot: Snapshot) -> Verdict | None:
     """The verdict for the parent: what a stop of the queue itself does not depend on."""
     if queue.name == ROOT or (queue.parent or ROOT) not in snapshot.tree:
         return None
@@ -167,7 +167,7 @@ def released(wish: Wish, *, name: str, before: Snapshot, after: Snapshot) -> lis
     waited = f"the {parked} pods that are" if parked > 1 else "the pod that is" if parked else "whatever is"
     return [
         f'queue "{name}" was Suspended, and Closed schedules: {waited} parked in it will run; '
-        "to have that wait on, set spec.stopPolicy to Hold"
+        f"to have that wait on: kubectl queue hold {name}"
     ]
 
 

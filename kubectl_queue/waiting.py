@@ -1,10 +1,11 @@
-"""Waiting until the controller has acknowledged an edit, or a queue is Closed.
+"""Waiting until the controller has acknowledged an edit, a queue is Closed, or a drain has ended.
 
 Promises
 - Acknowledged is: `status.observedGeneration` has reached the generation, and the condition that
   the action is about has the wanted status for that generation too.
 - A server that cannot be reached meanwhile is asked again until the time is up.
 - What is waited for is said while waiting, with the members that are left.
+- That waiting is no help is said once; it goes on until the time is up, for somebody may yet mend it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from kubectl_queue.answers import Object
 from kubectl_queue.errors import UnreachableError, WaitTimeout
@@ -25,9 +26,31 @@ from queues.verdict import Verdict
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
+class Awaited(Protocol):
+    """What can be waited for: of a queue, first of `items`, and those below it."""
+
+    def missing(self, item: Object, *, since: int) -> str:
+        """What is still missing for the generation `since` or a later one; nothing once it is there."""
+
+    def told(self, items: Sequence[Object]) -> str:
+        """What is left."""
+
+    def progress(self, items: Sequence[Object]) -> str:
+        """The same, as it is shown while waiting."""
+
+    def reached(self, items: Sequence[Object]) -> str:
+        """What is said once it is there."""
+
+    def message(self, item: Object) -> str:
+        """The controller's own words for why it is not."""
+
+    def hopeless(self, items: Sequence[Object]) -> str:
+        """Why it will never be there, as far as can be told; else nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What to wait for. `state`: besides the condition, the state that has to be written."""
+    """An acknowledgement to wait for. `state`: besides the condition, the state that has to be written."""
 
     condition: str
     wanted: bool
@@ -47,6 +70,21 @@ class Goal:
             return f"{self.condition} is not {self.wanted} yet"
         if self.state is not None and status(item).get("state") != self.state:
             return f"not {self.state} yet"
+        return ""
+
+    def told(self, items: Sequence[Object]) -> str:
+        return counted(items, goal=self)
+
+    def progress(self, items: Sequence[Object]) -> str:
+        return self.told(items)
+
+    def reached(self, items: Sequence[Object]) -> str:
+        return f"acknowledged: {status(items[0]).get('state')}, {self.told(items)}"
+
+    def message(self, item: Object) -> str:
+        return str(find(item, self.condition).get("message") or "")
+
+    def hopeless(self, items: Sequence[Object]) -> str:
         return ""
 
 
@@ -71,15 +109,15 @@ def counted(items: Iterable[Object], *, goal: Goal) -> str:
     running, pending = _sum(pods, "running"), _sum(pods, "pending")
     groups = sum(_sum(counts, phase) for phase in ("pending", "running", "inqueue", "unknown"))
     left = " left" if goal.closing else ""
-    shown = f"{_many(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
-    return f"{shown}, {_many(groups, 'PodGroup')}{left}" if groups else shown
+    shown = f"{many(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
+    return f"{shown}, {many(groups, 'PodGroup')}{left}" if groups else shown
 
 
 def _sum(counts: Iterable[Mapping[str, Any]], key: str) -> int:
     return sum(int(count.get(key) or 0) for count in counts)
 
 
-def _many(number: int, what: str) -> str:
+def many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
@@ -102,20 +140,26 @@ class Clock:
 
 
 def wait(
-    goal: Goal,
+    goal: Awaited,
     *,
     items: Sequence[Object],
     read: Callable[[], Sequence[Object]],
     say: Callable[[str], None],
     clock: Clock,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Sequence[Object]:
     """The queue, first of `items`, and those below it once it is there.
 
     Raises WaitTimeout, which says what is missing, or what `read` raises.
     """
     since, name = generation(items[0]), items[0]["metadata"]["name"]
+    warned = False
     while missing := goal.missing(items[0], since=since):
-        say(f'queue "{name}": {missing}; {counted(items, goal=goal)}')
+        hopeless = "" if warned else goal.hopeless(items)
+        if hopeless:
+            warn(hopeless)
+            warned = True
+        say(f'queue "{name}": {missing}; {goal.progress(items)}')
         if not clock.pause():
             raise WaitTimeout(_given_up(goal, items=items, missing=missing, clock=clock))
         try:
@@ -125,7 +169,7 @@ def wait(
     return items
 
 
-def _given_up(goal: Goal, *, items: Sequence[Object], missing: str, clock: Clock) -> str:
+def _given_up(goal: Awaited, *, items: Sequence[Object], missing: str, clock: Clock) -> str:
     item = items[0]
     seconds = clock.timeout.total_seconds() if clock.timeout else 0
     shown = f'timed out after {seconds:g}s waiting for queue "{item["metadata"]["name"]}": {missing}'
@@ -135,5 +179,5 @@ def _given_up(goal: Goal, *, items: Sequence[Object], missing: str, clock: Clock
             f"{shown}; the status is that of generation {seen} and not yet of {generation(item)}: "
             "is Sluice's controller running?"
         )
-    message = find(item, goal.condition).get("message")
-    return f"{shown}; {counted(items, goal=goal)}" + (f"; {message}" if message else "")
+    message = goal.message(item)
+    return f"{shown}; {goal.told(items)}" + (f"; {message}" if message else "")

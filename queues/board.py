@@ -27,12 +27,13 @@ from queues.verdict import Cause, Verdict, verdict
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's verdict with its texts."""
+    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one."""
 
     queue: str
     schedules: bool
     accepts: bool
     drains: bool
+    policy_by: str
     stop: Cause | None
     refusal: Cause | None
     text: str
@@ -81,6 +82,14 @@ class Board:
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
 
+    def draining(self) -> dict[str, list[str]]:
+        """The queues that drain, by the queue whose policy that is."""
+        found: dict[str, list[str]] = {}
+        for ruling in self._rulings.values():
+            if ruling.drains:
+                found.setdefault(ruling.policy_by, []).append(ruling.queue)
+        return found
+
     def stopped(self) -> Iterator[str]:
         """The queues that do not schedule."""
         return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
@@ -92,6 +101,7 @@ def _ruling(found: Verdict, *, revision: str) -> Ruling:
         schedules=found.schedules,
         accepts=found.accepts,
         drains=found.drains,
+        policy_by=found.policy_by,
         stop=found.stop,
         refusal=found.refusal,
         text=stop_text(found.stop) if found.stop else "",

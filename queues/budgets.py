@@ -29,7 +29,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     `allowed`: pods that may go now; 0 while its status is of a former generation. `healthy`, `desired`: pods
     that count as healthy, and how many have to. `spares_unready`: pods that are not ready may go anyway.
-    `outside`: pods that it selects and that no drain takes, None where nobody looked.
+    `outside`: pods that it selects, that are ready or may become so, and that this drain does not take (those
+    that stay by rule are among them, gated ones are not); None where nobody looked.
     """
 
     namespace: str
@@ -51,6 +52,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return namespace == self.namespace and self.selector is not None and self.selector.selects(labels)
+
+    def lets_unready_go(self, taken: int) -> bool:
+        """Whether a pod that is not ready may be evicted without taking one of `allowed`.
+
+        `taken`: disruptions that its status does not know of. Where it wants nobody healthy the eviction API
+        asks for one of `allowed` all the same.
+        """
+        enough = self.current and 0 < self.desired <= self.healthy - taken
+        return self.spares_unready or enough
 
     def may_ever_go(self, going: int) -> int | None:
         """How many of the `going`, all that a drain is to take of those it selects, may ever go.

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -67,6 +67,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     keep: Selector | None = None
     deadline: datetime | None = None
     delete_after: bool = False
+    #: Seconds instead of the pods' own.
+    grace: int | None = None
     #: What is wrong with them: then nobody goes.
     unreadable: str = ""
 
@@ -110,7 +112,10 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes whole. `begun`: part of it is on its way already. `gang`: the PodGroup's name."""
+    """What goes whole. `begun`: part of it is on its way already. `gang`: the PodGroup's name.
+
+    `budgets`: those that it takes disruptions of, known once it is a step.
+    """
 
     how: How
     pods: tuple[Runner, ...]
@@ -159,7 +164,7 @@ def wishes_of(drain: Any) -> Wishes:
     try:
         read = msgspec.convert(drain, _Drain)
         keep = selector_of(read.keep)
-    except (msgspec.ValidationError, BadSelector) as exc:
+    except (msgspec.ValidationError, BadSelector, UnicodeEncodeError) as exc:  # the last: half of a pair
         return Wishes(unreadable=f"spec.drain cannot be read: {exc}")
     at = read.deadline
     return Wishes(
@@ -167,8 +172,9 @@ def wishes_of(drain: Any) -> Wishes:
         in_flight=read.in_flight or 0,
         keep_bare=read.bare_pods == "Keep",
         keep=keep,
-        deadline=at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at,
+        deadline=_in_utc(at) if at is not None else None,
         delete_after=read.after_deadline == "Delete",
+        grace=read.grace_period_seconds,
     )
 
 
@@ -183,10 +189,20 @@ def rule_for(pod: Runner, wishes: Wishes) -> Rule | None:
     return Rule.BARE if pod.bare and wishes.keep_bare else None
 
 
+def _in_utc(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        return at.replace(tzinfo=UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:  # at either end of the calendar
+        return at.replace(tzinfo=UTC)
+
+
 class _Drain(msgspec.Struct, frozen=True, rename="camel"):
-    rate: float | None = None
-    in_flight: int | None = None
-    bare_pods: str | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    in_flight: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    bare_pods: Literal["Evict", "Keep"] | None = None
     keep: Any = None
     deadline: datetime | None = None
-    after_deadline: str | None = None
+    after_deadline: Literal["Keep", "Delete"] | None = None
+    grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None

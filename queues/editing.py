@@ -5,6 +5,8 @@ Each function returns the refusal that the user reads, or None.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from queues import names
 from queues.membership import label_value, valid_name
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
@@ -40,6 +42,19 @@ def wish_refusal(queue: Queue) -> str | None:
             "which no time undoes; remove spec.resumeAt or use spec.state Suspended"
         )
     return None
+
+
+def deadline_refusal(before: datetime | None, after: datetime | None, *, now: datetime) -> str | None:
+    """No drain is given a `spec.drain.deadline` that is past; one that has passed since may stay.
+
+    `now` is the API server's time, by which drains go.
+    """
+    if after is None or after == before or after > now:
+        return None
+    return (
+        f'spec.drain.deadline: "{after.isoformat()}" is in the past, it is '
+        f"{now.isoformat(timespec='seconds')}; set a time to come, or remove it"
+    )
 
 
 def placing_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) -> str | None:

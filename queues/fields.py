@@ -219,8 +219,9 @@ def _deletes_at_no_time(drain: Any) -> bool:
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = re.compile(
-    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+    rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 )
 _KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
 
@@ -242,6 +243,7 @@ _REQUIREMENT = _object(
 _DRAIN = _object(
     rate=_rate,
     inFlight=_whole(1, INT32),
+    gracePeriodSeconds=_whole(0, INT32),
     barePods=_one_of("Evict", "Keep"),
     keep=_object(matchLabels=_map(_label, _label_value), matchExpressions=_each(_requirement)),
     deadline=_time,

@@ -11,6 +11,7 @@ label alone); templates are those workloads' pod templates.
 | `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
 | `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler asks us     |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
+| `sluice.dev/suspended`      | workloads  | controller | annotation: suspended by us; the queue drained |
 | `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
 | `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
 | `sluice.dev/author`         | commands   | webhook    | annotation: who created it                     |
@@ -28,6 +29,7 @@ ADMISSION = "sluice.dev/admission"
 GATE = "sluice.dev/queue"
 MARKER = "sluice.dev/member"
 WOKEN = "sluice.dev/woken"
+SUSPENDED = "sluice.dev/suspended"
 GUARD = "sluice.dev/guard"
 MEMBER_NAMESPACE = "sluice.dev/member-namespace"
 AUTHOR = "sluice.dev/author"

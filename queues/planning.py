@@ -16,10 +16,15 @@ gang              its pods are evicted          every budget allows all of its p
 pod               it is evicted                 its budget allows one more
 ================  ============================  ============================================
 
+What a pod takes of its budget: nothing while its phase is not Running. Nothing either while it is not ready,
+if the budget says AlwaysAllow, or has all the healthy pods that it wants; but the latter only by eviction,
+which looks again, and not with suspended work. Otherwise one.
+
 Invariants
 - No plan asks a budget for more than it allows, nor for a pod that two budgets select.
 - A unit that has begun comes first; then the lowest priority, then the youngest, then by name.
-- A budget that can never allow it is told apart from one that does not allow it now.
+- A budget that can never allow it is told apart from one that does not allow it now: `never` is said where
+  even if all became ready that can, and nobody else went, too few would stay. Not where the deadline ends it.
 - Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or is deleted,
   budgets or not (`Delete`); who stays by rule stays.
 - Whoever is on its way is not asked to go again.
@@ -27,6 +32,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
@@ -47,11 +53,39 @@ def plan(
 ) -> Plan:
     """What may be done now for these pods, all that run in the queues of one drain.
 
-    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet. `begun`:
-    the gangs, by namespace and name, that pods were evicted from already.
+    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet; the pods
+    of paused work are counted here, and need not be. `begun`: the gangs, by namespace and name, that pods
+    were evicted from already.
     """
     planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun)
     return planning.plan(tuple(runners))
+
+
+class _Lack(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget that does not let a unit go now: `need` is what it would take, `counted` whom it selects."""
+
+    budget: Budget
+    need: int
+    allowed: int
+    counted: int
+    busy: bool
+
+
+class _Short(msgspec.Struct, frozen=True):
+    """A unit that budgets do not let go now."""
+
+    unit: Unit
+    lacks: tuple[_Lack, ...]
+
+
+class _Outlook:
+    """What will come of a lack: of all that it counts and that do not go now the budget keeps `keeps`."""
+
+    def __init__(self, lack: _Lack, counted: int) -> None:
+        ever = lack.budget.may_ever_go(counted)
+        self.lack = lack
+        self.keeps = counted - ever if ever is not None else 0
+        self.never = ever is not None and ever < lack.counted
 
 
 class _Planning:
@@ -73,34 +107,28 @@ class _Planning:
         self._begun = begun
         #: Budgets of work that was suspended and whose pods are not gone yet.
         self._busy: set[Key] = set()
-        #: Pods that are to go, or go, by the budget that holds for them.
-        self._going: dict[Key, int] = {}
 
     def plan(self, runners: tuple[Runner, ...]) -> Plan:
         ruled = [(pod, rule_for(pod, self._wishes)) for pod in runners]
-        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not pod.leaving)
-        going = [pod for pod, rule in ruled if rule is None or pod.leaving]
+        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not _on_its_way(pod))
+        going = [pod for pod, rule in ruled if rule is None or _on_its_way(pod)]
         leaving = tuple(pod for pod in going if _on_its_way(pod))
-        self._note(going)
+        self._note(leaving)
         parts = {pod.work.uid: pod for pod, _ in kept if pod.work is not None}
         units = sorted(self._units(going, parts), key=_order)
-        steps: list[Unit] = []
-        blocked: list[Block] = []
-        for unit, part in units:
-            told = self._judge(unit, part)
-            if isinstance(told, Block):
-                blocked.append(told)
-            else:
-                steps.append(told)
-        return Plan(steps=tuple(steps), kept=kept, blocked=tuple(blocked), leaving=leaving)
+        judged = [self._judge(unit, part) for unit, part in units]
+        steps = tuple(one for one in judged if isinstance(one, Unit))
+        return Plan(steps=steps, kept=kept, blocked=self._blocked(judged), leaving=leaving)
 
-    def _note(self, going: list[Runner]) -> None:
-        for pod in going:
+    def _note(self, leaving: tuple[Runner, ...]) -> None:
+        """What paused work is about to take: its pods are deleted, and no budget is asked."""
+        for pod in leaving:
+            if pod.work is None or not pod.work.paused:
+                continue
             for budget in self._budgets.of(pod.namespace, pod.labels):
-                if not pod.leaving:
-                    self._going[budget.key] = self._going.get(budget.key, 0) + 1
-                if pod.work is not None and pod.work.paused:
-                    self._busy.add(budget.key)
+                self._busy.add(budget.key)
+                if pod.running and pod.ready and not pod.leaving:
+                    self._taken[budget.key] = self._taken.get(budget.key, 0) + 1
 
     def _units(self, going: list[Runner], parts: Mapping[str, Runner]) -> list[tuple[Unit, Runner | None]]:
         """Who goes together, and the part of it that is to stay, if there is one."""
@@ -125,7 +153,7 @@ class _Planning:
             found.append((Unit(how=How.EVICT, pods=tuple(pods), gang=gang[1]), None))
         return found
 
-    def _judge(self, unit: Unit, part: Runner | None) -> Unit | Block:
+    def _judge(self, unit: Unit, part: Runner | None) -> Unit | Block | _Short:
         """The unit with its budgets, to be taken; or why it is not."""
         if self._wishes.unreadable:
             return _block(unit, Hindrance.SETTINGS, "spec.drain", self._wishes.unreadable, never=True)
@@ -137,66 +165,106 @@ class _Planning:
 
     def _after_deadline(self, unit: Unit) -> Unit | Block:
         if not self._wishes.delete_after:
-            deadline = self._wishes.deadline
-            at = f"{deadline:%Y-%m-%dT%H:%M:%SZ}" if deadline else ""
-            return _block(
-                unit, Hindrance.DEADLINE, "spec.drain.deadline", _DEADLINE.format(at=at), never=True
-            )
+            message = _DEADLINE.format(at=self._deadline)
+            return _block(unit, Hindrance.DEADLINE, "spec.drain.deadline", message, never=True)
         how = How.SUSPEND_ANYWAY if unit.how is How.SUSPEND else How.DELETE
         return msgspec.structs.replace(unit, how=how)
 
-    def _by_budgets(self, unit: Unit) -> Unit | Block:
+    def _by_budgets(self, unit: Unit) -> Unit | Block | _Short:
         needs: dict[Key, int] = {}
+        counted: dict[Key, int] = {}
         held: dict[Key, Budget] = {}
         for pod in unit.pods:
-            if not pod.running:
-                continue
             found = self._budgets.of(pod.namespace, pod.labels)
-            if len(found) > 1:
-                by = " and ".join(str(budget) for budget in found)
-                return _block(unit, Hindrance.TWO_BUDGETS, by, _TWO.format(pod=pod, by=by), never=True)
+            if pod.running and len(found) > 1:
+                return self._under_several(unit, pod, found)
             for budget in found:
                 held[budget.key] = budget
-                if pod.ready or not budget.spares_unready:
+                counted[budget.key] = counted.get(budget.key, 0) + 1
+                if self._costs(pod, budget, unit.how):
                     needs[budget.key] = needs.get(budget.key, 0) + 1
-        for key, need in needs.items():
-            block = self._short(unit, held[key], need)
-            if block is not None:
-                return block
+        lacks = tuple(
+            lack for key, need in needs.items() if (lack := self._lack(unit, held[key], need, counted[key]))
+        )
+        if lacks:
+            return _Short(unit, lacks)
         for key, need in needs.items():
             self._taken[key] = self._taken.get(key, 0) + need
         if unit.how is How.SUSPEND:
             self._busy.update(held)
-        return msgspec.structs.replace(unit, budgets=tuple(held))
+        return msgspec.structs.replace(unit, budgets=tuple(needs))
 
-    def _short(self, unit: Unit, budget: Budget, need: int) -> Block | None:
-        """Why this budget does not let the unit go; None if it does."""
-        ever = budget.may_ever_go(self._going.get(budget.key, need))
-        never = ever is not None and ever < need
-        if unit.how is How.SUSPEND and budget.key in self._busy and not never:
-            message = f"{budget} lets one work go at a time, and another is on its way"
-            return _block(unit, Hindrance.BUDGET_BUSY, str(budget), message)
+    def _costs(self, pod: Runner, budget: Budget, how: How) -> bool:
+        """Whether it takes one of what the budget allows."""
+        if not pod.running:
+            return False
+        if how is How.SUSPEND:
+            return pod.ready or not budget.spares_unready
+        return pod.ready or not budget.lets_unready_go(self._taken.get(budget.key, 0))
+
+    def _lack(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Lack | None:
+        """What this budget lacks to let the unit go; None if it does."""
         allowed = max(0, budget.allowed - self._taken.get(budget.key, 0))
-        if need <= allowed:
+        busy = unit.how is How.SUSPEND and budget.key in self._busy
+        if need <= allowed and not busy:
             return None
-        if ever is not None and ever < self._going.get(budget.key, need):
-            message = _never(budget, going=self._going[budget.key], ever=ever)
-            return _block(unit, Hindrance.BUDGET, str(budget), message, never=never or allowed == 0)
-        message = f"{budget} allows {allowed} now, and {need} would have to go"
-        return _block(unit, Hindrance.BUDGET, str(budget), message)
+        return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)
+
+    def _under_several(self, unit: Unit, pod: Runner, budgets: tuple[Budget, ...]) -> Block:
+        by = " and ".join(str(budget) for budget in budgets)
+        message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
+        return _block(unit, Hindrance.TWO_BUDGETS, by, message, never=not self._deleted)
+
+    def _blocked(self, judged: Iterable[Unit | Block | _Short]) -> tuple[Block, ...]:
+        """All that do not go. Only now is it known whom each budget still counts."""
+        staying = [one for one in judged if not isinstance(one, Unit)]
+        counts: Counter[Key] = Counter()
+        for one in staying:
+            for pod in one.unit.pods:
+                counts.update(budget.key for budget in self._budgets.of(pod.namespace, pod.labels))
+        return tuple(one if isinstance(one, Block) else self._tell(one, counts) for one in staying)
+
+    def _tell(self, short: _Short, counts: Mapping[Key, int]) -> Block:
+        """By the first budget that never lets it go; else by the first that does not now."""
+        told = [_Outlook(lack, counts[lack.budget.key]) for lack in short.lacks]
+        one = next((one for one in told if one.never), told[0])
+        lack, by = one.lack, str(one.lack.budget)
+        if one.never:
+            together = f"{lack.counted} go together or not at all: " if lack.counted > 1 else ""
+            message = together + self._keeps(one)
+            return _block(short.unit, Hindrance.BUDGET, by, message, never=not self._deleted)
+        if lack.busy:
+            message = f"{by} lets one work go at a time, and another is on its way"
+            return _block(short.unit, Hindrance.BUDGET_BUSY, by, message)
+        message = f"{by} allows {lack.allowed} now, and {lack.need} would have to go"
+        keeps = f"; {self._keeps(one)}" if one.keeps else ""
+        return _block(short.unit, Hindrance.BUDGET, by, message + keeps)
+
+    def _keeps(self, one: _Outlook) -> str:
+        budget, pods = one.lack.budget, "1 pod" if one.keeps == 1 else f"{one.keeps} pods"
+        good, end = ("", self._deleted) if self._deleted else (" for good", _WAY_OUT)
+        return (
+            f"{budget} keeps {pods}{good}: it wants {budget.desired} healthy, and replacements wait for the "
+            f"queue; {end}"
+        )
+
+    @property
+    def _deadline(self) -> str:
+        deadline = self._wishes.deadline
+        return f"{deadline:%Y-%m-%dT%H:%M:%SZ}" if deadline is not None else ""
+
+    @property
+    def _deleted(self) -> str:
+        """When who is left is deleted, in words; empty if nobody will be."""
+        if self._wishes.deadline is None or self._overdue or not self._wishes.delete_after:
+            return ""
+        return f"what is left is deleted at the deadline {self._deadline}"
 
 
 _KEPT_PART = "{part} of it is to stay, and would go with it; label it otherwise or take it out of drain.keep"
+_WAY_OUT = "lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
 _DEADLINE = "the deadline {at} has passed, and drain.afterDeadline is Keep: what runs goes on"
 _TWO = "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"
-
-
-def _never(budget: Budget, *, going: int, ever: int) -> str:
-    return (
-        f"{budget} keeps {going - ever} of {going} pods for good: it wants {budget.desired} healthy, and "
-        "replacements wait for the queue; lower what it wants, delete it, or set spec.drain.deadline with "
-        "afterDeadline Delete"
-    )
 
 
 def _block(unit: Unit, hindrance: Hindrance, by: str, message: str, *, never: bool = False) -> Block:
@@ -208,11 +276,12 @@ def _on_its_way(pod: Runner) -> bool:
     return pod.leaving or (pod.work is not None and pod.work.paused)
 
 
-def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str]:
+def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str, str]:
     """A unit counts by its most important pod and its youngest."""
     unit = found[0]
     youngest = max(pod.created for pod in unit.pods)
-    return not unit.begun, max(pod.priority for pod in unit.pods), -youngest.timestamp(), str(unit)
+    priority = max(pod.priority for pod in unit.pods)
+    return not unit.begun, priority, -youngest.timestamp(), str(unit), unit.pods[0].name
 
 
 def _rank(pod: Runner) -> tuple[int, float, str]:

@@ -2,16 +2,22 @@
 
 Promises
 - An empty selector selects everything, no selector (None) nothing.
-- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select.
+- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select. So does what the
+  API server would refuse: a key or a value that no label can have, an operator with the wrong number of values.
+
+Source: `LabelSelectorAsSelector` and `labels.NewRequirement` of `k8s.io/apimachinery`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from queues.showing import quoted
 
 
 class BadSelector(ValueError):
@@ -74,6 +80,32 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
 def selector_of(value: Any) -> Selector | None:
     """What was decoded from JSON, as a selector. Raises `BadSelector`."""
     try:
-        return msgspec.convert(value, Selector | None)
+        selector = msgspec.convert(value, Selector | None)
     except msgspec.ValidationError as exc:
         raise BadSelector(str(exc)) from exc
+    if selector is not None:
+        _check(selector)
+    return selector
+
+
+def _check(selector: Selector) -> None:
+    for key, value in (selector.match_labels or {}).items():
+        _check_label(key, [value])
+    for one in selector.match_expressions or ():
+        takes = one.operator in {Operator.IN, Operator.NOT_IN}
+        if takes is not bool(one.values):
+            raise BadSelector(f"{one.operator} takes {'one value or more' if takes else 'no values'}")
+        _check_label(one.key, one.values or [])
+
+
+def _check_label(key: str, values: list[str]) -> None:
+    if not _KEY.fullmatch(key):
+        raise BadSelector(f"{quoted(key)} is not the key of a label")
+    for value in values:
+        if not _VALUE.fullmatch(value):
+            raise BadSelector(f"{quoted(value)} is not the value of a label")
+
+
+_WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_KEY = re.compile(rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

@@ -61,7 +61,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is true of a queue. `policy` is the strictest on the chain."""
+    """What is true of a queue. `policy` is the strictest on the chain, that of the queue `policy_by`."""
 
     queue: str
     state: State
@@ -69,6 +69,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schedules: bool
     drains: bool
     policy: StopPolicy
+    policy_by: str = ""
     stop: Cause | None
     refusal: Cause | None
     broken: Break | None
@@ -94,6 +95,7 @@ def verdict(name: str, *, tree: Tree, live: bool, now: datetime) -> Verdict:
         schedules=stop is None,
         drains=policy is StopPolicy.HOLD_AND_DRAIN,
         policy=policy,
+        policy_by=strictest.name if strictest else "",
         stop=stop,
         refusal=refusal,
         broken=chain.broken,

@@ -47,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     depth_limit: int = 5
     writers: int = 4
     request_timeout: int = 60
+    drain_rate: int = 200
+    drain_in_flight: int = 500
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -60,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("depth_limit", 1 <= self.depth_limit <= 100, "a number from 1 to 100"),
             ("writers", 1 <= self.writers <= 64, "a number from 1 to 64"),
             ("request_timeout", 5 <= self.request_timeout <= 3600, "a number of seconds from 5 to 3600"),
+            ("drain_rate", 1 <= self.drain_rate <= 10_000, "evictions a second, from 1 to 10000"),
+            ("drain_in_flight", 1 <= self.drain_in_flight <= 100_000, "a number of pods from 1 to 100000"),
             ("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}"),
             ("certs_dir", bool(self.certs_dir), "a folder"),
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
@@ -104,6 +108,8 @@ _HELP: Mapping[str, str] = {
     "depth_limit": "levels of queues below root",
     "writers": "threads that write to the API server",
     "request_timeout": "the API server's own --request-timeout, in seconds",
+    "drain_rate": "evictions a second of the whole server, at most",
+    "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
     "log_level": f"one of {', '.join(LEVELS)}",
 }
 

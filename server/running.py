@@ -6,6 +6,7 @@
 | `queue-controller` | `Running`    | after the queue under way                |
 | `writer-<n>`       | `Writers`    | after the write under way                |
 | `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
+| `drain-writer-<n>` | `Writers`    | after the eviction under way             |
 | `certificates`     | `Running`    | at once                                  |
 | `presence`         | `Running`    | when our own Lease is deleted            |
 | `elector`          | `Running`    | when the leader's Lease is given up      |
@@ -61,7 +62,7 @@ class Running:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.client = Client(
-            configuration(settings.kubeconfig or None), connections=16 + settings.writers + GUARD_THREADS
+            configuration(settings.kubeconfig or None), connections=CONNECTIONS + 2 * settings.writers + GUARD_THREADS
         )
         self.counting = Counting()
         self.store = Store(
@@ -72,6 +73,9 @@ class Running:
         self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
         self._writers = Writers(counting=self.counting, threads=settings.writers)
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
+        self._drain_writers = Writers(
+            counting=self.counting, threads=settings.writers, name="drain-writer"
+        )
         identity = _identity()
         leases = Leases(self.client, namespace=settings.namespace)
         clock = self.store.clock.monotonic
@@ -96,6 +100,9 @@ class Running:
                 client=self.client,
                 writers=self._writers,
                 guard_writers=self._guard_writers,
+                drain_writers=self._drain_writers,
+                drain_rate=settings.drain_rate,
+                drain_in_flight=settings.drain_in_flight,
                 recorder=recorder,
                 counting=self.counting,
                 others=Others(leases, identity=identity, clock=clock),
@@ -122,6 +129,7 @@ class Running:
         self._elector.start()
         self._writers.start()
         self._guard_writers.start()
+        self._drain_writers.start()
         self._controller.start()
         for name, work in (("certificates", self._certify), ("starting", self._watch)):
             thread = threading.Thread(target=work, name=name, daemon=True)
@@ -137,6 +145,7 @@ class Running:
         self._watching.stop()
         self._writers.stop()
         self._guard_writers.stop()
+        self._drain_writers.stop()
         for thread in self._threads:
             thread.join(timeout=5)
 

@@ -1,7 +1,7 @@
 """What may be done to queues: the validating webhook on CREATE, UPDATE and DELETE.
 
-In this order: each field by itself (`queues.fields`), what no edit may ask for and where a queue may stand
-(`queues.editing`), its quota beside that of others (`queues.quota`), the table of actions.
+In this order: each field by itself (`queues.fields`), what no edit may ask for, by now too, and where a queue
+may stand (`queues.editing`), its quota beside that of others (`queues.quota`), the table of actions.
 
 Every edit is judged among the queues as they will be: those that the store holds and those that were
 admitted a moment ago (`cluster.edits`).
@@ -10,6 +10,7 @@ admitted a moment ago (`cluster.edits`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from cluster.objects import Metadata, QueueObject
 from cluster.store import Store, queue_value
 from queues.editing import (
     crowded_refusal,
+    deadline_refusal,
     deletion_refusal,
     edit_refusal,
     placing_refusal,
@@ -93,12 +95,26 @@ def _judged(
         said = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
     if request.operation == "DELETE":
         return _deletion(before, store=store, settled=said), before, None
-    wrong = field_refusal(was, subject(request.object, TOLD).spec or {})
+    spec = subject(request.object, TOLD).spec or {}
+    wrong = field_refusal(was, spec) or deadline_refusal(
+        _deadline(was), _deadline(spec), now=store.clock.now()
+    )
     if wrong:
         return refused(wrong, code=422), before, None
     after = subject(request.object, _queues)
     refusal = _edit(before, after, store=store, terms=terms)
     return (refused(refusal, code=422) if refusal else ALLOWED), before, after
+
+
+def _deadline(spec: Mapping[str, Any]) -> datetime | None:
+    """`spec.drain.deadline`; one without a zone is UTC, and none where it cannot be read."""
+    drain = spec.get("drain")
+    text = drain.get("deadline") if isinstance(drain, dict) else None
+    try:
+        at = msgspec.convert(text, datetime | None)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def _edit(before: QueueObject | None, after: QueueObject, *, store: Store, terms: Terms) -> str | None:

@@ -23,6 +23,8 @@ touched: a template that changes makes a Deployment replace its pods. The templa
 another made is never written to, but to put back what was there: its maker would take it for one that it
 does not know. Controllers alone make what is owned: an owner that a user writes counts for nothing.
 
+Whoever writes it, the mark of what a drain suspended stays ours (`webhooks.suspending`).
+
 Where the template does not name the queue itself, it is made to (`scheduling.volcano.sh/queue-name`, with
 `sluice.dev/queue-from`), so that its pods are in that queue whatever we know of their owner by then.
 """
@@ -45,6 +47,7 @@ from queues.texts import fitted, waiting_warning
 from queues.verdict import Cause, Why
 from webhooks.patching import Step
 from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.suspending import marked
 from webhooks.taking import Submission, admission, bad_name, refusal, taken, unknown_namespace
 from webhooks.templates import (
     in_templates,
@@ -69,9 +72,27 @@ def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
     if kind is None:
         raise Unreadable(f"request.resource: {shown(request.resource.resource, limit=80)} is no workload")
     after = subject(request.object, _workloads)
-    if request.operation == "CREATE":
+    before = None
+    if request.operation != "CREATE":
+        before = subject(request.old_object, _workloads, where="oldObject")
+    if request.user_info.username == terms.own_user:
+        return _answered(kind, before, after, request, store=store, terms=terms)
+    after, mark = marked(before, after)
+    answer = _answered(kind, before, after, request, store=store, terms=terms)
+    return replace(answer, patch=joined(mark, answer.patch)) if mark and answer.allowed else answer
+
+
+def _answered(
+    kind: Kind,
+    before: WorkloadObject | None,
+    after: WorkloadObject,
+    request: Request,
+    *,
+    store: Store,
+    terms: Terms,
+) -> Answer:
+    if before is None:
         return _created(kind, after, request, store=store, terms=terms)
-    before = subject(request.old_object, _workloads, where="oldObject")
     made_by_another = _is_owned(kind, after) and terms.is_controller(request.user_info.username)
     if request.sub_resource or after.metadata.deletion_timestamp is not None or made_by_another:
         return ALLOWED

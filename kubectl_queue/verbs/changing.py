@@ -1,4 +1,4 @@
-"""open, close, suspend, resume: read, decide, patch; again where someone else was faster.
+"""The verbs that stop queues and let them go: read, decide, patch; again where someone else was faster.
 
 Promises
 - A patch carries the resourceVersion that was decided on; after a conflict the queue is read and
@@ -14,19 +14,19 @@ from datetime import datetime
 from functools import partial
 
 from kubectl_queue.answers import Object
-from kubectl_queue.deciding import Decision, Wish, afterthoughts, decide, released
+from kubectl_queue.deciding import Decision, Wish
+from kubectl_queue.deeds import Acting, Deed
 from kubectl_queue.errors import ConflictError, QueueError, UsageError
 from kubectl_queue.flags import Flags
 from kubectl_queue.options import COMMAND, DryRun
 from kubectl_queue.patching import patched
-from kubectl_queue.reading import Snapshot, status, take
+from kubectl_queue.reading import Snapshot, take
 from kubectl_queue.reporting import Reporter
 from kubectl_queue.session import Session
 from kubectl_queue.spelling import suggested
 from kubectl_queue.values import LONGEST
 from kubectl_queue.verb import selected
-from kubectl_queue.waiting import Clock, counted, expected, wait
-from queues.editing import action_refusal
+from kubectl_queue.waiting import Clock, wait
 from queues.queue import ROOT
 from queues.states import Action, State
 
@@ -38,21 +38,38 @@ CLOSED = "closed"
 def change(action: Action, session: Session, flags: Flags) -> int:
     """Do the action to every queue chosen; 1 if one of them failed."""
     command = f"{COMMAND} {action.name.lower()}"
+    chosen = named(flags, command=command)
+    snapshot = take(session.api, chosen)
+    wish = Wish(
+        action=action, reason=reason(flags), resume_at=resume_at(flags, now=snapshot.now, command=command)
+    )
+    changing = Changing(session, deed=Acting(wish=wish, state=_state(flags)), snapshot=snapshot)
+    failed = changing.all(chosen or everything(session, flags, snapshot))
+    return finished(changing, flags, failed=failed)
+
+
+def named(flags: Flags, *, command: str) -> tuple[str, ...]:
+    """The names given, none where --all or --selector chooses. Raises UsageError."""
     chosen = selected(flags, command=command)
     if flags.has("for") and flags.has("until"):
         raise UsageError("--for and --until exclude each other", see=command)
-    snapshot = take(session.api, chosen)
-    reason = flags.text("reason") if flags.has("reason") else None
-    wish = Wish(action=action, reason=reason, resume_at=_resume_at(flags, now=snapshot.now, command=command))
-    changing = Changing(session, wish=wish, snapshot=snapshot)
-    failed = changing.all(chosen or _all(session, flags, snapshot))
+    return chosen
+
+
+def finished(changing: Changing, flags: Flags, *, failed: int) -> int:
+    """Wait where that was asked for, print what is printed at the end; the exit code."""
     if flags.text("wait") != "false":
-        failed += changing.wait(Clock(flags.span("timeout")), state=_state(flags))
+        failed += changing.wait(Clock(flags.span("timeout")))
     changing.reporter.finish()
     return 1 if failed else 0
 
 
-def _all(session: Session, flags: Flags, snapshot: Snapshot) -> Sequence[str]:
+def reason(flags: Flags) -> str | None:
+    """None where not a word was said of it."""
+    return flags.text("reason") if flags.has("reason") else None
+
+
+def everything(session: Session, flags: Flags, snapshot: Snapshot) -> Sequence[str]:
     """What --all or --selector chooses."""
     selector = flags.text("selector")
     items = session.api.list(selector=selector).items if selector else snapshot.items.values()
@@ -66,7 +83,7 @@ def _state(flags: Flags) -> State | None:
     return State.CLOSED if flags.text("wait") == CLOSED else None
 
 
-def _resume_at(flags: Flags, *, now: datetime, command: str) -> datetime | None:
+def resume_at(flags: Flags, *, now: datetime, command: str) -> datetime | None:
     """By the API server's clock, which decides when it is over."""
     at = _asked(flags, now=now)
     if at is not None and at <= now:
@@ -85,16 +102,17 @@ def _asked(flags: Flags, *, now: datetime) -> datetime | None:
 
 
 class Changing:
-    """One action on some queues."""
+    """One deed on some queues. `snapshot`: the queues as they are known by now."""
 
-    def __init__(self, session: Session, *, wish: Wish, snapshot: Snapshot) -> None:
+    def __init__(self, session: Session, *, deed: Deed, snapshot: Snapshot) -> None:
         self._session = session
         self._api = session.api
-        self._wish = wish
-        self._snapshot = snapshot
+        self._deed = deed
+        self.snapshot = snapshot
         self._dry_run = session.dry_run
         self.reporter = Reporter(session, dry_run=self._dry_run)
-        self._done: list[str] = []
+        #: Those that were changed or needed no change.
+        self.done: list[str] = []
         #: What was decided on, by queue.
         self._before: dict[str, Snapshot] = {}
 
@@ -102,11 +120,11 @@ class Changing:
         """Change each; how many failed, which has been said."""
         return sum(not self._tried(partial(self._one, name)) for name in names)
 
-    def wait(self, clock: Clock, *, state: State | None) -> int:
+    def wait(self, clock: Clock) -> int:
         """Wait for each that was changed or needed no change; how many failed."""
         if self._dry_run is not DryRun.NONE:
             return 0
-        return sum(not self._tried(partial(self._wait, name, clock, state)) for name in self._done)
+        return sum(not self._tried(partial(self._wait, name, clock)) for name in self.done)
 
     def _tried(self, act: Callable[[], None]) -> bool:
         try:
@@ -117,18 +135,15 @@ class Changing:
         return True
 
     def _one(self, name: str) -> None:
-        refused = action_refusal(name, self._wish.action)
+        refused = self._deed.refusal(name)
         if refused:
             raise QueueError(refused)
         said = self._edited(name)
         self.reporter.say(name, said)
-        self.reporter.keep(self._snapshot.items[name])
-        self._done.append(name)
-        before = self._before.get(name, self._snapshot)
-        for text in (
-            *afterthoughts(self._wish, name=name, snapshot=self._snapshot),
-            *released(self._wish, name=name, before=before, after=self._snapshot),
-        ):
+        self.reporter.keep(self.snapshot.items[name])
+        self.done.append(name)
+        before = self._before.get(name, self.snapshot)
+        for text in self._deed.afterthoughts(name, before=before, after=self.snapshot):
             self._session.console.warn(text)
 
     def _edited(self, name: str) -> str:
@@ -137,6 +152,7 @@ class Changing:
             decision = self._decision(name)
             if not decision.edit:
                 break
+            self._before[name] = self.snapshot
             try:
                 self._patch(name, decision)
                 self._say_again(name)
@@ -154,16 +170,15 @@ class Changing:
             self._patch(name, decision)
 
     def _decision(self, name: str) -> Decision:
-        item = self._snapshot.items.get(name) or self._first(name)
-        return decide(self._wish, item=item, snapshot=self._snapshot)
+        item = self.snapshot.items.get(name) or self._first(name)
+        return self._deed.decide(item=item, snapshot=self.snapshot)
 
     def _first(self, name: str) -> Object:
         with suggested(self._api, name):
             return self._read(name)
 
     def _patch(self, name: str, decision: Decision) -> None:
-        self._before[name] = self._snapshot
-        item = self._snapshot.items[name]
+        item = self.snapshot.items[name]
         patch = {"spec": decision.edit}
         if self._dry_run is DryRun.CLIENT:
             self._keep(patched(item, patch))
@@ -175,29 +190,30 @@ class Changing:
         return self._keep(self._api.get(name))
 
     def _keep(self, item: Object) -> Object:
-        self._snapshot = self._snapshot.with_item(item, now=self._api.now)
+        self.snapshot = self.snapshot.with_item(item, now=self._api.now)
         return item
 
-    def _wait(self, name: str, clock: Clock, state: State | None) -> None:
-        goal = expected(self._wish.action, self._snapshot.board.verdict(name, live=True), state=state)
+    def _wait(self, name: str, clock: Clock) -> None:
+        goal = self._deed.goal(self.snapshot.board.verdict(name, live=True))
         found = wait(
             goal,
             items=self._with_those_below(name),
             read=partial(self._reread, name),
             say=self._session.console.progress,
             clock=clock,
+            warn=self._session.console.warn,
         )
         self.reporter.keep(found[0])
-        self.reporter.say(name, f"acknowledged: {status(found[0]).get('state')}, {counted(found, goal=goal)}")
+        self.reporter.say(name, goal.reached(found))
 
     def _reread(self, name: str) -> Sequence[Object]:
         """The queue and those below it: their members are its own, and keep it from being Closed."""
-        if not self._snapshot.complete or not self._snapshot.tree.children(name):
+        if not self.snapshot.complete or not self.snapshot.tree.children(name):
             return [self._read(name)]
-        self._snapshot = take(self._api, (name,))
+        self.snapshot = take(self._api, (name,))
         return self._with_those_below(name)
 
     def _with_those_below(self, name: str) -> Sequence[Object]:
-        items = self._snapshot.items
-        below = sorted(self._snapshot.tree.below(name) - {name})
+        items = self.snapshot.items
+        below = sorted(self.snapshot.tree.below(name) - {name})
         return [items.get(name) or self._read(name), *(items[other] for other in below if other in items)]

@@ -314,7 +314,7 @@ def test_once_the_difference_is_written_nothing_differs(
     ids=str,
 )
 def test_whatever_is_more_than_counts_is_urgent(difference: dict[str, Any], expected: bool) -> None:
-    assert urgent(difference) is expected
+    assert urgent(difference, {"conditions": [condition("Active", "True")]}) is expected
 
 
 def test_a_status_that_says_nothing_is_read() -> None:

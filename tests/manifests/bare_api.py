@@ -75,7 +75,9 @@ class Api:
         self._used = time.monotonic()
         self._connection.request(method, path, body=payload, headers=headers)
         response = self._connection.getresponse()
-        return Reply(response.status, json.loads(response.read()))
+        said = response.read()
+        plain = (response.getheader("Content-Type") or "").startswith("text/")  # a path that is not served
+        return Reply(response.status, {"message": said.decode()} if plain else json.loads(said))
 
 
 def _as(user: str | None) -> dict[str, str]:

@@ -41,6 +41,12 @@ def test_a_drain_evicts_bare_pods_and_keeps_what_is_left(api: Api) -> None:
     assert spec["drain"] == {"rate": 0.5, "barePods": "Evict", "afterDeadline": "Keep"}
 
 
+def test_a_drain_that_is_told_nothing_is_not_there(api: Api) -> None:
+    """Nobody has wished anything, not even what goes without saying."""
+    spec = api.create(QUEUES, queue("drained", stopPolicy="HoldAndDrain"), dry=True).body["spec"]
+    assert "drain" not in spec
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -49,6 +55,7 @@ def test_a_drain_evicts_bare_pods_and_keeps_what_is_left(api: Api) -> None:
         {"guarantee": {}, "extendClusters": [{"name": "b", "capacity": {"cpu": "1"}}]},
         {"state": "Suspended", "resumeAt": NOW, "reason": "x" * 1024},
         {"drain": {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
+        {"drain": {"rate": 1000, "inFlight": 2**31 - 1, "gracePeriodSeconds": 0}},
         {"schedulerPolicy": "packed", "SchedulerPolicy": "packed"},
     ],
     ids=str,
@@ -73,7 +80,13 @@ def test_it_takes(api: Api, spec: dict[str, object]) -> None:
         ({"reason": "x" * 1025}, "Too long"),
         ({"resumeAt": "tomorrow"}, "date-time"),
         ({"drain": {"rate": 0}}, "greater than 0"),
+        ({"drain": {"rate": -1}}, "greater than 0"),
+        ({"drain": {"rate": 1001}}, "less than or equal to 1000"),
         ({"drain": {"inFlight": 0}}, "greater than or equal to 1"),
+        ({"drain": {"gracePeriodSeconds": -1}}, "greater than or equal to 0"),
+        ({"drain": {"barePods": "Delete"}}, "Unsupported value"),
+        ({"drain": {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}}, "Unsupported value"),
+        ({"drain": {"deadline": "soon"}}, "date-time"),
         ({"drain": {"afterDeadline": "Delete"}}, "needs a deadline"),
         ({"schedulerPolicy": "a", "SchedulerPolicy": "b"}, "two spellings"),
     ],
@@ -105,7 +118,12 @@ def test_a_status_is_kept_whole(api: Api, made: dict[str, Any]) -> None:
         "reservation": {"nodes": ["a"], "resource": {"cpu": "1"}},
         **{"pending": 1, "inqueue": 2, "running": 3, "unknown": 4, "completed": 5},
         "pods": {"pending": 6, "gated": 3, "parked": 4, "running": 1, "succeeded": 2, "failed": 0},
-        "conditions": [{**condition("Active"), "observedGeneration": 1}],
+        "conditions": [{**condition("Active"), "observedGeneration": 1}, condition("Drained")],
+        "drain": {
+            "since": NOW,
+            **{"evicted": 7, "suspended": 2, "deleted": 1, "left": 5, "leaving": 3, "kept": 4, "blocked": 2},
+            "blockers": [{"name": "budget", "pods": 2, "never": True, "message": "why"}],
+        },
         "changes": [
             {"field": "state", "by": "ann", "from": "Open", "to": "Closed", "reason": "end", "at": NOW}
         ],
@@ -124,6 +142,13 @@ def test_the_twenty_first_change_is_refused(api: Api, made: dict[str, Any]) -> N
     path = f"{QUEUES}/{made['metadata']['name']}/status"
     assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 20}}).status == 200
     assert api.patch(path, {"status": {"changes": [{"by": "ann"}] * 21}}).status == 422
+
+
+def test_the_twenty_first_blocker_is_refused(api: Api, made: dict[str, Any]) -> None:
+    path = f"{QUEUES}/{made['metadata']['name']}/status"
+    blockers = [{"name": f"budget-{number}", "pods": 1} for number in range(21)]
+    assert api.patch(path, {"status": {"drain": {"blockers": blockers[:20]}}}).status == 200
+    assert api.patch(path, {"status": {"drain": {"blockers": blockers}}}).status == 422
 
 
 def test_the_table_of_queues_has_the_columns_of_the_design(api: Api) -> None:

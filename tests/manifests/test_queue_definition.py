@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from queues.fields import CHECKS, REASON_LENGTH
+from queues.draining import _Drain, wishes_of
+from queues.fields import CHECKS, REASON_LENGTH, field_refusal
 from queues.states import Desired, StopPolicy
 
 PATH = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
 #: What is kept for later versions: nothing in a description may sound as if it happened today.
 LATER = {
     *("weight", "capability", "deserved", "guarantee", "reclaimable", "priority", "dequeueStrategy"),
-    *("affinity", "extendClusters", "drain", "schedulerPolicy"),
+    *("affinity", "extendClusters", "schedulerPolicy"),
 }
 
 
@@ -38,6 +40,27 @@ def test_words_and_lengths_are_the_codes(spec: dict[str, Any]) -> None:
     assert spec["state"]["enum"] == list(Desired)
     assert spec["stopPolicy"]["enum"] == list(StopPolicy)
     assert spec["reason"]["maxLength"] == REASON_LENGTH
+
+
+def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]) -> None:
+    """One that the definition has and the drain does not read would be granted to nobody."""
+    said = spec["drain"]["properties"]
+    assert said.keys() == {field.encode_name for field in msgspec.structs.fields(_Drain)}
+    for name, schema in said.items():
+        least = schema.get("minimum", 1) - 1
+        bad = least if schema["type"] in ("integer", "number") else "of no sort"
+        assert f"spec.drain.{name}: " in str(field_refusal({}, {"drain": {name: bad}}))
+
+
+def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> None:
+    """Keep keeps and Delete deletes; the other word is the default, which changes nothing."""
+    said = spec["drain"]["properties"]
+    read = {word: wishes_of({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
+    assert read == {"Evict": False, "Keep": True}
+    read = {word: wishes_of({"afterDeadline": word}).delete_after for word in said["afterDeadline"]["enum"]}
+    assert read == {"Keep": False, "Delete": True}
+    defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
+    assert wishes_of(defaults) == wishes_of(None)
 
 
 @pytest.mark.parametrize("field", sorted(LATER))

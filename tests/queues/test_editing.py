@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from itertools import product
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from queues.editing import (
     action_refusal,
     crowded_refusal,
+    deadline_refusal,
     deletion_refusal,
     edit_refusal,
     placing_refusal,
@@ -108,6 +110,26 @@ def test_a_close_has_no_end(at: object) -> None:
     """`resumeAt` with Closed is refused, past or to come: the refusal shows it and says what to use."""
     refusal = wish_refusal(queue("q", desired=CLOSED, resume_at=at))
     says(refusal, "spec.resumeAt", "2030-01-01", "Closed", "remove spec.resumeAt", "use spec.state Suspended")
+
+
+# The deadline of a drain
+
+
+@pytest.mark.parametrize("before", [None, NOW - 2 * SECOND, NOW + SECOND])
+@pytest.mark.parametrize(("after", "refused"), [(NOW - SECOND, True), (NOW, True), (NOW + SECOND, False)])
+def test_no_drain_is_given_a_deadline_that_is_past(
+    before: datetime | None, after: datetime, refused: bool
+) -> None:
+    """Set or changed, it has to be later than now."""
+    assert (deadline_refusal(before, after, now=NOW) is not None) is refused
+
+
+def test_a_deadline_that_has_passed_since_it_was_set_stands_in_no_edits_way() -> None:
+    """The same moment in another zone is no change; taking it away is none that could be refused."""
+    elsewhere = (NOW - SECOND).astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert deadline_refusal(NOW - SECOND, NOW - SECOND, now=NOW) is None
+    assert deadline_refusal(NOW - SECOND, elsewhere, now=NOW) is None
+    assert deadline_refusal(NOW - SECOND, None, now=NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -386,6 +408,11 @@ SENTENCES = [
         lambda: wish_refusal(queue("q", desired=CLOSED, resume_at=NOW)),
         'spec.resumeAt: "2030-01-01T12:00:00+00:00" cannot be set with spec.state Closed, '
         "which no time undoes; remove spec.resumeAt or use spec.state Suspended",
+    ),
+    (
+        lambda: deadline_refusal(None, NOW - SECOND, now=NOW),
+        'spec.drain.deadline: "2030-01-01T11:59:59+00:00" is in the past, it is 2030-01-01T12:00:00+00:00; '
+        "set a time to come, or remove it",
     ),
     (
         lambda: placing_refusal(queue("q", "q"), tree=FAMILY),

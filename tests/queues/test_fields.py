@@ -30,10 +30,13 @@ GOOD: dict[str, list[Any]] = {
     "drain": [
         {},
         {"rate": 0.5, "inFlight": 1, "barePods": "Keep"},
+        {"rate": 1000, "inFlight": 2**31 - 1, "gracePeriodSeconds": 0},
+        {"gracePeriodSeconds": 2**31 - 1},
         {"keep": {}},
         {"keep": {"matchLabels": {"example.com/tier": "front"}}},
         {"keep": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", ""]}]}},
         {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": []}]}},
+        {"keep": {"matchExpressions": [{"key": "a.b-c/d_e", "operator": "NotIn", "values": ["x", "y"]}]}},
         {"deadline": "2030-01-31T18:00:00Z", "afterDeadline": "Delete"},
     ],
     "schedulerPolicy": ["", "packed", "A_b-c.conf"],
@@ -69,18 +72,73 @@ BAD: list[tuple[str, Any, str]] = [
     ("affinity", {"nodeGroupAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": "big"}}, "a list"),
     ("extendClusters", [{"name": "b"}, {"capacity": {"cpu": ""}}], "spec.extendClusters[1].capacity.cpu: "),
     ("extendClusters", [None], "spec.extendClusters[0]: is null"),
-    ("drain", {"rate": 0}, "spec.drain.rate: 0 is not a number above 0"),
-    ("drain", {"inFlight": 0}, "spec.drain.inFlight: 0 is not"),
-    ("drain", {"barePods": "Delete"}, "one of Evict, Keep"),
+    ("drain", {"rate": 0}, "spec.drain.rate: 0 is not a number above 0 and up to 1000"),
+    ("drain", {"rate": -0.5}, "spec.drain.rate: -0.5 is not a number above 0"),
+    ("drain", {"rate": float("nan")}, "spec.drain.rate: NaN is not a number above 0"),
+    ("drain", {"rate": float("inf")}, "spec.drain.rate: Infinity is not"),
+    ("drain", {"rate": 1000.5}, "spec.drain.rate: 1000.5 is not"),
+    ("drain", {"rate": 10**400}, "spec.drain.rate: a number of that many digits is not"),
+    ("drain", {"rate": "fast"}, 'spec.drain.rate: "fast" is not'),
+    ("drain", {"rate": True}, "spec.drain.rate: true is not"),
+    ("drain", {"inFlight": 0}, "spec.drain.inFlight: 0 is not a whole number from 1 to 2147483647"),
+    ("drain", {"inFlight": 1.5}, "spec.drain.inFlight: 1.5 is not"),
+    (
+        "drain",
+        {"gracePeriodSeconds": -1},
+        "spec.drain.gracePeriodSeconds: -1 is not a whole number from 0 to",
+    ),
+    ("drain", {"gracePeriodSeconds": 2**31}, "spec.drain.gracePeriodSeconds: 2147483648 is not"),
+    ("drain", {"gracePeriodSeconds": 0.5}, "spec.drain.gracePeriodSeconds: 0.5 is not"),
+    ("drain", {"gracePeriodSeconds": "30s"}, 'spec.drain.gracePeriodSeconds: "30s" is not'),
+    ("drain", {"barePods": "Delete"}, 'spec.drain.barePods: "Delete" is not one of Evict, Keep'),
+    ("drain", {"afterDeadline": "Evict"}, 'spec.drain.afterDeadline: "Evict" is not one of Keep, Delete'),
+    ("drain", {"deadline": "soon"}, 'spec.drain.deadline: "soon" is not a time with its zone'),
+    ("drain", {"keep": "app=web"}, 'spec.drain.keep: "app=web" is not an object'),
     ("drain", {"keep": {"matchLabels": {"a": "b c"}}}, 'spec.drain.keep.matchLabels.a: "b c" is not'),
-    ("drain", {"keep": {"matchLabels": {"/": "b"}}}, "spec.drain.keep.matchLabels key: "),
+    ("drain", {"keep": {"matchLabels": {"a": "b" * 64}}}, "up to 63 letters"),
+    ("drain", {"keep": {"matchLabels": {"a": None}}}, "spec.drain.keep.matchLabels.a: is null"),
+    (
+        "drain",
+        {"keep": {"matchLabels": {"/": "b"}}},
+        'spec.drain.keep.matchLabels key: "/" is not the key of',
+    ),
+    ("drain", {"keep": {"matchLabels": {"": "b"}}}, 'spec.drain.keep.matchLabels key: "" is not'),
+    ("drain", {"keep": {"matchLabels": {"a..b/c": "d"}}}, "spec.drain.keep.matchLabels key: "),
+    ("drain", {"keep": {"matchLabels": {"a-/c": "d"}}}, "spec.drain.keep.matchLabels key: "),
+    ("drain", {"keep": {"matchLabels": {"Tier.io/c": "d"}}}, "spec.drain.keep.matchLabels key: "),
+    ("drain", {"keep": {"matchLabels": {"a" * 254 + "/c": "d"}}}, "spec.drain.keep.matchLabels key: "),
     ("drain", {"keep": {"matchExpressions": [{"operator": "Exists"}]}}, f"spec.{SELECTOR}.key: is missing"),
     (
         "drain",
         {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
         f"spec.{SELECTOR}.operator",
     ),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}},
+        f'spec.{SELECTOR}.key: "a b" is not the key of a label',
+    ),
     ("drain", {"keep": {"matchExpressions": [{"key": "a", "operator": "In"}]}}, "In takes one or more"),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": []}]}},
+        f"spec.{SELECTOR}.values: NotIn takes one or more; change them",
+    ),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "In", "values": "b"}]}},
+        f'spec.{SELECTOR}.values: "b" is not a list',
+    ),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}},
+        f'spec.{SELECTOR}.values[1]: "c d" is not the value of a label',
+    ),
+    (
+        "drain",
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist", "values": ["b"]}]}},
+        "DoesNotExist takes none",
+    ),
     (
         "drain",
         {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
@@ -131,6 +189,25 @@ def test_an_amount_beside_one_that_is_wrong_may_be_edited() -> None:
     before = {"capability": {"cpu": "-1", "memory": "1Gi"}}
     assert field_refusal(before, {"capability": {"cpu": "-1", "memory": "2Gi"}}) is None
     assert "capability.cpu" in str(field_refusal(before, {"capability": {"cpu": "-2", "memory": "1Gi"}}))
+
+
+@pytest.mark.parametrize("change", [{"deadline": None}, {}, {"afterDeadline": "Delete", "rate": 1}])
+def test_a_deadline_stays_while_what_is_left_is_to_be_deleted(change: dict[str, Any]) -> None:
+    """Nothing can be deleted at no time, whichever of the two an edit takes away or sets."""
+    before = {"drain": {"deadline": "2030-01-31T18:00:00Z", "afterDeadline": "Delete"}}
+    refusal = field_refusal(before, {"drain": {"afterDeadline": "Delete", **change}})
+    assert refusal == (
+        "spec.drain.deadline: is missing, and afterDeadline is Delete; set a time to delete at"
+    )
+    assert field_refusal(before, {"drain": {"afterDeadline": "Keep", "rate": 1}}) is None
+
+
+def test_a_wish_beside_one_that_is_wrong_may_be_edited() -> None:
+    """Also in `drain`, down to a label that is kept."""
+    held = {"rate": 0, "keep": {"matchLabels": {"a b": "c", "tier": "front"}}}
+    mended = {**held, "inFlight": 3, "keep": {"matchLabels": {"a b": "c", "tier": "back"}}}
+    assert field_refusal({"drain": held}, {"drain": mended}) is None
+    assert "spec.drain.rate: -1" in str(field_refusal({"drain": held}, {"drain": {**mended, "rate": -1}}))
 
 
 JSON = st.recursive(

@@ -148,6 +148,107 @@ def test_a_new_queue_may_begin_in_any_state(state: str) -> None:
     assert create(Server(), queue("research", state=state)).allowed
 
 
+# The drain
+
+PAST, TO_COME = "2029-12-31T00:00:00Z", "2031-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("creating", [True, False])
+@pytest.mark.parametrize(
+    ("policy", "drain", "by", "fix"),
+    [
+        ("Drain", {}, 'spec.stopPolicy: "Drain" is not', "one of None, Hold, HoldAndDrain"),
+        ("Hold", {"rate": 0}, "spec.drain.rate: 0 is not", "a number above 0 and up to 1000"),
+        ("Hold", {"rate": -1}, "spec.drain.rate: -1 is not", "a number above 0 and up to 1000"),
+        ("Hold", {"rate": 1e30}, "spec.drain.rate: 1e+30 is not", "a number above 0 and up to 1000"),
+        ("Hold", {"inFlight": 0}, "spec.drain.inFlight: 0 is not", "a whole number from 1 to"),
+        (
+            "Hold",
+            {"gracePeriodSeconds": -1},
+            "spec.drain.gracePeriodSeconds: -1 is not",
+            "a whole number from 0",
+        ),
+        (
+            "Hold",
+            {"keep": {"matchLabels": {"a b": "c"}}},
+            'spec.drain.keep.matchLabels key: "a b" is not',
+            "the key of a label, such as",
+        ),
+        (
+            "Hold",
+            {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
+            "spec.drain.keep.matchExpressions[0].values: Exists takes none",
+            "change them",
+        ),
+        ("Hold", {"deadline": PAST}, 'spec.drain.deadline: "2029-12-31', "set a time to come"),
+        (
+            "Hold",
+            {"afterDeadline": "Delete"},
+            "spec.drain.deadline: is missing, and afterDeadline is Delete",
+            "set a time",
+        ),
+    ],
+    ids=str,
+)
+def test_a_drain_that_cannot_be_is_refused_by_name(
+    creating: bool, policy: str, drain: Wire, by: str, fix: str
+) -> None:
+    """The field, what was written, what it should be; whether the policy drains already or not."""
+    server, before = Server().has(queue("research")), queue("research")
+    after = with_spec(before, stopPolicy=policy, drain=drain)
+    refused(create(server, after) if creating else edit(server, before, after), by=by, way_out=fix)
+
+
+def test_a_deadline_is_past_by_the_clock_of_the_store() -> None:
+    """Which is the API server's, by which the drain goes too."""
+    server, before = Server(), queue("research")
+    after = with_spec(before, drain={"deadline": TO_COME})
+    assert edit(server, before, after).allowed
+    server.clock.at = server.clock.at.replace(year=2031)
+    refused(edit(server, before, after), by='spec.drain.deadline: "2031-01-01', way_out="or remove it")
+
+
+def test_a_deadline_may_come_before_the_queue_resumes_by_itself() -> None:
+    """What is left then is kept or deleted, and the queue is given back later."""
+    drain = {"deadline": TO_COME, "afterDeadline": "Delete"}
+    after = queue("research", stopPolicy="HoldAndDrain", resumeAt="2031-02-01T00:00:00Z", drain=drain)
+    assert create(Server(), after).allowed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weight": 2},
+        {"stopPolicy": "None"},
+        {"drain": {"deadline": PAST, "rate": 7}},
+        {"drain": {"deadline": PAST, "afterDeadline": "Delete"}},
+        {"drain": {"deadline": "2029-12-31T05:30:00+05:30"}},
+        {"drain": {"deadline": TO_COME}},
+        {"drain": {}},
+        {"drain": None},
+    ],
+    ids=str,
+)
+def test_a_drain_whose_deadline_has_passed_can_be_edited(change: Wire) -> None:
+    """Any field of it or of the queue, the deadline itself to a time to come."""
+    before = queue("research", stopPolicy="HoldAndDrain", drain={"deadline": PAST})
+    assert edit(Server().has(before), before, with_spec(before, **change)).allowed
+
+
+def test_a_drain_that_should_not_be_stored_can_be_mended_field_by_field() -> None:
+    """Whatever it holds, its other fields and all else stay editable."""
+    bad = {"rate": -1, "deadline": "soon", "keep": "all", "afterDeadline": "Delete", "inFlight": 3}
+    before = queue("research", drain=bad)
+    server = Server().has(before)
+    for drain in (bad, {**bad, "rate": 2}, {**bad, "deadline": TO_COME}, {**bad, "keep": {}}, {}):
+        assert edit(server, before, with_spec(before, drain=drain, weight=3)).allowed, drain
+    refused(
+        edit(server, before, with_spec(before, drain={**bad, "deadline": PAST})),
+        by="spec.drain.deadline: ",
+        way_out="set a time to come",
+    )
+
+
 # The tree
 
 

@@ -1,0 +1,165 @@
+"""One drain: what was asked for, what is on its way, and how much more may be asked for.
+
+Owner: the controller's thread. Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from controller.bucket import Bucket
+from controller.drain_reading import Reading
+from controller.evicting import Answer, Outcome
+from controller.runners import VOLCANO
+from queues.budgets import Key
+from queues.draining import How, Plan, Runner, Unit, Wishes
+
+#: A request that failed is not repeated for so long.
+AGAIN_SECONDS = 1.0
+#: One that the eviction API refuses for ever.
+NEVER_SECONDS = 60.0
+LONGEST_PAUSE = 30.0
+#: How long it takes at most until suspended work is seen to be, and until a Command is taken.
+ANSWER_SECONDS = 10.0
+
+
+class Drain:
+    """All queues that the policy of queue `by` drains."""
+
+    def __init__(self, by: str, *, now: float) -> None:
+        self.by = by
+        self.queues: tuple[str, ...] = ()
+        self.wishes = Wishes()
+        self.reading: Reading | None = None
+        self.reading_asked = False
+        #: When to look again; infinity is "when something is heard".
+        self.due = 0.0
+        self.looked_at = 0.0
+        #: Gangs that pods were evicted from, by namespace and name.
+        self.begun: set[Key] = set()
+        #: UIDs of work that nobody suspends, and since when a Command waits for somebody.
+        self.unanswered: set[str] = set()
+        self.commanded: dict[str, float] = {}
+        self._bucket = Bucket(0.0, now=now)
+        #: UIDs of pods and work with a request under way, and how many pods each stands for.
+        self._under_way: dict[str, int] = {}
+        #: UIDs of pods that were evicted, as far as the store does not know that yet.
+        self._gone: set[str] = set()
+        #: Disruptions asked for: budget, how many, and when the answer came.
+        self._asked: dict[str, tuple[tuple[Key, ...], int, float | None]] = {}
+        self._not_before: dict[str, float] = {}
+        self._paused_until = 0.0
+        self._failures = 0
+
+    def set_wishes(self, wishes: Wishes) -> None:
+        self.wishes = wishes
+        self._bucket.set_rate(wishes.rate)
+
+    @property
+    def in_flight(self) -> int:
+        """Pods with a request under way."""
+        return sum(self._under_way.values())
+
+    @property
+    def gone(self) -> frozenset[str]:
+        return frozenset(self._gone)
+
+    def paused(self, now: float) -> float:
+        """Seconds until anything may be asked for."""
+        return max(0.0, self._paused_until - now)
+
+    def taken(self) -> dict[Key, int]:
+        """By budget, what was asked for and what the reading does not know of."""
+        since = self.reading.at if self.reading is not None else 0.0
+        self._asked = {uid: one for uid, one in self._asked.items() if one[2] is None or one[2] >= since}
+        found: dict[Key, int] = {}
+        for budgets, number, _ in self._asked.values():
+            for budget in budgets:
+                found[budget] = found.get(budget, 0) + number
+        return found
+
+    def read(self, reading: Reading) -> None:
+        if self.reading is None:
+            self._gone |= reading.leaving
+        self.reading = reading
+
+    def seen(self, held: Iterable[Runner], *, leaving: Callable[[str], bool]) -> None:
+        """Of those evicted, the store knows by now who is leaving, or gone."""
+        present = {runner.uid for runner in held}
+        self._gone = {uid for uid in self._gone if uid in present and not leaving(uid)}
+
+    def sendable(self, plan: Plan, *, now: float, room: int, server: Bucket) -> tuple[list[Unit], float]:
+        """The steps to be taken now, in their order; and the seconds after which more may be.
+
+        `room`: pods that the server may still have in flight.
+        """
+        found: list[Unit] = []
+        flying = self.in_flight + len(plan.leaving)
+        limit = self.wishes.in_flight or flying + room + sum(len(unit.pods) for unit in plan.steps)
+        for unit in plan.steps:
+            if self._waits(unit, now):
+                continue
+            size = len(unit.pods)
+            if flying and (flying + size > limit or size > room):
+                break
+            if not self._bucket.ready(now) or not server.ready(now):
+                return found, max(self._bucket.wait(), server.wait())
+            for bucket in (self._bucket, server):
+                bucket.take(size)
+            found.append(unit)
+            flying, room = flying + size, room - size
+        return found, 0.0
+
+    def asking(self, unit: Unit) -> None:
+        """It is about to be asked to go."""
+        for uid, pods in _requests(unit):
+            self._under_way[uid] = pods
+            self._asked[uid] = (unit.budgets, pods, None)
+        if unit.gang:
+            self.begun.add((unit.pods[0].namespace, unit.gang))
+
+    def answered(self, answer: Answer, *, now: float) -> None:
+        uid = answer.pod.uid if answer.pod is not None else answer.unit.work.uid if answer.unit.work else ""
+        self._under_way.pop(uid, None)
+        asked = self._asked.pop(uid, None)
+        match answer.outcome:
+            case Outcome.GONE:
+                self._failures = 0
+                if answer.pod is not None:
+                    self._gone.add(uid)
+                elif answer.unit.work is not None:
+                    self._not_before[uid] = now + ANSWER_SECONDS
+                    if answer.unit.work.kind == VOLCANO:
+                        self.commanded[uid] = now
+                if asked is not None:
+                    self._asked[uid] = (asked[0], asked[1], now)
+            case Outcome.BUSY:
+                self._failures += 1
+                wait = max(answer.retry_after, 0.5 * 2.0 ** min(self._failures, 10))
+                self._paused_until = now + min(wait, LONGEST_PAUSE)
+            case Outcome.UNANSWERED:
+                self.unanswered.add(uid)
+            case Outcome.SEVERAL_BUDGETS:
+                self._not_before[uid] = now + NEVER_SECONDS
+            case _:
+                self._not_before[uid] = now + AGAIN_SECONDS
+        self.due = min(self.due, now)
+
+    def forget(self, present: Collection[str]) -> None:
+        """What is remembered of pods and work that are not there any more."""
+        self._not_before = {uid: at for uid, at in self._not_before.items() if uid in present}
+        self.commanded = {uid: at for uid, at in self.commanded.items() if uid in present}
+
+    def _waits(self, unit: Unit, now: float) -> bool:
+        """Whether it was asked for and has not answered, or failed just now."""
+        return any(
+            uid in self._under_way or uid in self._gone or self._not_before.get(uid, 0.0) > now
+            for uid, _ in _requests(unit)
+        )
+
+
+def _requests(unit: Unit) -> list[tuple[str, int]]:
+    """The UID of each request that a unit takes, and how many pods go by it."""
+    if unit.how in {How.SUSPEND, How.SUSPEND_ANYWAY} and unit.work is not None:
+        return [(unit.work.uid, len(unit.pods))]
+    return [(pod.uid, 1) for pod in unit.pods]

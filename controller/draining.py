@@ -1,0 +1,362 @@
+"""Queues that are emptied: HoldAndDrain.
+
+A drain is all queues that one queue's policy drains (`Ruling.policy_by`): its own, and those below that no
+nearer one drains. The wishes of that queue count for all of them.
+
+Once every replica refuses new pods, so that what is evicted does not come back elsewhere:
+
+1. The budgets are read, and for those that would not let all go, the pods they count (`drain_reading`).
+2. Who may go now is worked out from the members held (`runners`, `queues.planning`).
+3. As many as rate and number in flight allow are asked to go (`evicting`, `pausing`), each once.
+4. What is left, kept and blocked is told (`queues.drained`).
+
+And again until nobody is left: after `LOOK_SECONDS` where somebody comes or goes, after `READ_SECONDS` where
+budgets are waited for.
+
+Invariants
+- Nothing that matters is remembered: who leads next finds the same by looking. What is counted is read back
+  from `status.drain`; the first look asks the API server who is on its way already, so that nobody is evicted
+  twice.
+- A drain that has ended asks for nothing more, at once (`Evicting.asked`).
+- What the API server is too busy for is asked for again after a pause that grows, nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import msgspec
+
+from cluster.events import Subject
+from cluster.exceptions import ClusterError
+from cluster.members import Member
+from controller.bucket import Bucket
+from controller.drain import Drain
+from controller.drain_reading import Asked, Reading, read
+from controller.evicting import Answer, Evicting, Outcome
+from controller.parts import Parts, workload_subject
+from controller.pausing import Pausing
+from controller.runners import runners
+from queues.board import Board
+from queues.drained import Report, Tally, reports
+from queues.draining import How, Plan, Runner, rule_for, wishes_of
+from queues.planning import plan
+
+LOOK_SECONDS = 0.1
+READ_SECONDS = 1.0
+#: Where nothing but what can never go is left.
+IDLE_SECONDS = 5.0
+#: How long a Command waits for Volcano's controller, and suspended work for its own.
+ANSWER_SECONDS = 10.0
+#: A pod that is still there so long after its grace period is told of.
+STUCK_SECONDS = 10.0
+STUCK_TOLD = 20
+REASON = "QueueStopped"
+
+log = logging.getLogger(__name__)
+
+
+class Draining:
+    """Owner: the controller's thread. `changed`: a queue is to be looked at again; from any thread."""
+
+    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._changed = changed
+        self._evicting = Evicting(parts, changed=changed)
+        self.pausing = Pausing(parts, evicting=self._evicting)
+        self._board: Board | None = None
+        self._drains: dict[str, Drain] = {}
+        self._of: dict[str, Drain] = {}
+        self._readings: SimpleQueue[tuple[str, Reading | None]] = SimpleQueue()
+        self._bucket = Bucket(parts.drain_rate, now=parts.store.clock.monotonic())
+        self._reports: dict[str, Report] = {}
+        self._tallies: dict[str, Tally] = {}
+        #: When paused work was first seen to have pods that run, by its UID.
+        self._paused_since: dict[str, float] = {}
+
+    def tally(self, queue: str) -> tuple[Tally, Report] | None:
+        """How far the drain of a queue is; None where it does not drain, or nobody has looked yet."""
+        report = self._reports.get(queue)
+        return (self._tallies[queue], report) if report is not None else None
+
+    def report(self, queue: str) -> Report | None:
+        return self._reports.get(queue)
+
+    def is_draining(self, queue: str) -> bool:
+        return queue in self._of
+
+    def heard(self, queue: str) -> None:
+        """Something of the queue has changed."""
+        drain = self._of.get(queue)
+        if drain is not None:
+            drain.due = min(drain.due, drain.looked_at + LOOK_SECONDS)
+
+    @property
+    def due(self) -> float:
+        """When it is to be looked at again, in monotonic seconds."""
+        return min((drain.due for drain in self._drains.values()), default=math.inf)
+
+    def work(self, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+        """Look at every drain whose time has come; the queues of which something else is to be told."""
+        self._collect()
+        self.pausing.collect()
+        self._follow()
+        told: set[str] = set()
+        for drain in self._drains.values():
+            if drain.due <= self._now():
+                told |= self._look(drain, seen_by_all=seen_by_all)
+        return told
+
+    def forget(self) -> None:
+        """We lead no longer: whoever does may have done anything meanwhile."""
+        for memory in (self._drains, self._of, self._reports, self._tallies, self._paused_since):
+            memory.clear()
+        self._board = None
+
+    def _now(self) -> float:
+        return self._store.clock.monotonic()
+
+    def _follow(self) -> None:
+        """The drains of the present board."""
+        board = self._store.board
+        if board is self._board:
+            return
+        self._board = board
+        found = board.draining()
+        self._drains = {by: self._drains.get(by) or Drain(by, now=self._now()) for by in found}
+        self._of = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
+        for by, drain in self._drains.items():
+            drain.queues = tuple(found[by])
+            drain.due = 0.0
+        for memory in (self._reports, self._tallies):
+            for queue in memory.keys() - self._of.keys():
+                memory.pop(queue)
+
+    def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+        now = drain.looked_at = self._now()
+        if not seen_by_all(self._store.board.seen):
+            drain.due = now + LOOK_SECONDS
+            return set()
+        obj = self._store.queues.get(drain.by)
+        drain.set_wishes(wishes_of(obj.spec.drain if obj is not None else None))
+        held = list(
+            runners(
+                self._store,
+                drain.queues,
+                gone=drain.gone,
+                unanswered=drain.unanswered,
+                now=self._store.clock.now(),
+            )
+        )
+        drain.seen(held, leaving=self._is_leaving)
+        if drain.reading is None or drain.reading.at + READ_SECONDS <= now:
+            self._read(drain, held)
+        if drain.reading is None:
+            drain.due = now + READ_SECONDS
+            return set()
+        found = plan(
+            held,
+            drain.reading.index,
+            drain.wishes,
+            now=self._store.clock.now(),
+            taken=drain.taken(),
+            begun=drain.begun,
+        )
+        wait = self._take(drain, found)
+        drain.due = self._next(found, wait)
+        return self._tell(drain, found, held)
+
+    def _next(self, found: Plan, wait: float) -> float:
+        if not found.left:
+            return math.inf
+        if (
+            found.blocked
+            and all(block.never for block in found.blocked)
+            and not (found.steps or found.leaving)
+        ):
+            return self._now() + IDLE_SECONDS
+        return self._now() + max(LOOK_SECONDS, min(wait, READ_SECONDS))
+
+    def _take(self, drain: Drain, found: Plan) -> float:
+        """Ask for as many steps as may be; the seconds after which more may be."""
+        now = self._now()
+        paused = drain.paused(now)
+        if paused:
+            return paused
+        flying = sum(one.in_flight for one in self._drains.values()) + len(found.leaving)
+        room = max(0, self._parts.drain_in_flight - flying)
+        units, wait = drain.sendable(found, now=now, room=room, server=self._bucket)
+        for unit in units:
+            drain.asking(unit)
+            if unit.work is not None and unit.work.uid in drain.commanded:
+                self.pausing.withdraw(drain.by, unit)  # nobody has taken the Command
+            elif unit.how in {How.SUSPEND, How.SUSPEND_ANYWAY}:
+                self.pausing.send(drain.by, unit)
+            else:
+                for pod in unit.pods:
+                    self._evicting.send(drain.by, unit, pod, grace=drain.wishes.grace)
+        return wait
+
+    # What comes of it
+
+    def _collect(self) -> None:
+        while not self._readings.empty():
+            by, reading = self._readings.get()
+            drain = self._drains.get(by)
+            if drain is not None:
+                drain.reading_asked = False
+                if reading is not None:
+                    drain.read(reading)
+                drain.due = 0.0
+        while not self._evicting.answers.empty():
+            self._answered(self._evicting.answers.get())
+
+    def _answered(self, answer: Answer) -> None:
+        drain = self._drains.get(answer.drain)
+        if drain is not None:
+            drain.answered(answer, now=self._now())
+        if answer.outcome is not Outcome.GONE:
+            return
+        queue = (answer.pod or answer.unit.pods[0]).queue
+        self._parts.counting.evictions.labels(REASON, _how(answer.how)).inc()
+        tally = self._tallies.get(queue)
+        if tally is not None:
+            _count(tally, answer)
+        self._record(answer, queue)
+
+    def _record(self, answer: Answer, queue: str) -> None:
+        """Who went, and why, on the pods and the work."""
+        text = self._store.board.ruling(queue).text
+        recorder = self._parts.recorder
+        if answer.unit.work is not None and answer.pod is None:
+            work = self._store.workloads.by_uid(answer.unit.work.uid)
+            if work is not None:
+                message = f"suspended: {text}"
+                recorder.record(
+                    workload_subject(work), reason="SuspendedByQueue", message=message, again_after=0.0
+                )
+        past = answer.how in {How.DELETE, How.SUSPEND_ANYWAY}
+        for pod in [answer.pod] if answer.pod is not None else answer.unit.pods if past else ():
+            recorder.record(
+                _subject(pod),
+                reason="DeletedPastBudget" if past else "Evicted",
+                message=f"deleted past its deadline, disruption budgets or not: {text}"
+                if past
+                else f"evicted: {text}",
+                warning=past,
+                budget="" if past else f"evictions/{queue}",
+                again_after=0.0,
+            )
+
+    # What is told
+
+    def _tell(self, drain: Drain, found: Plan, held: list[Runner]) -> set[str]:
+        """Take down what each queue has to tell; those for which it is something else than before."""
+        told = reports(found, drain.queues, stuck=self._stuck(drain, found))
+        changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
+        self._reports |= told
+        for queue in told.keys() - self._tallies.keys():
+            self._tallies[queue] = self._counted_before(queue)
+        drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
+        return changed
+
+    def _counted_before(self, queue: str) -> Tally:
+        """What the queue's status says of this drain, by whoever led before."""
+        obj = self._store.queues.get(queue)
+        try:
+            before = msgspec.convert(obj.status.drain if obj is not None else None, Tally | None)
+        except msgspec.ValidationError:
+            before = None
+        return before or Tally(since=self._store.clock.now())
+
+    def _stuck(self, drain: Drain, found: Plan) -> dict[str, str]:
+        """What keeps pods that are on their way for too long, by their UID."""
+        now, stuck = self._store.clock.now(), {}
+        gone_nodes = drain.reading.gone_nodes if drain.reading is not None else frozenset()
+        paused: dict[str, float] = {}
+        for pod in found.leaving:
+            member = self._store.members.by_uid(pod.uid)
+            if member is None:
+                continue
+            if member.leaves_at is not None:
+                if (now - member.leaves_at).total_seconds() > STUCK_SECONDS:
+                    stuck[pod.uid] = _keeps(member, gone=member.node in gone_nodes)
+            elif pod.work is not None and pod.work.paused:
+                since = paused[pod.work.uid] = self._paused_since.get(pod.work.uid, self._now())
+                if since + ANSWER_SECONDS < self._now():
+                    stuck[pod.uid] = f"{pod.work} is suspended and its pods still run; does its controller?"
+        self._paused_since = {**self._paused_since, **paused} if paused else {}
+        return stuck
+
+    def _read(self, drain: Drain, held: list[Runner]) -> None:
+        """Have the budgets read anew, unless that is under way."""
+        if drain.reading_asked:
+            return
+        drain.reading_asked = True
+        asked = self._asked(drain, held)
+
+        def send() -> None:
+            reading = None
+            try:
+                reading = read(self._parts.client, asked)
+            except ClusterError as exc:
+                log.warning("the drain of queue %s: the budgets cannot be read: %s", drain.by, exc)
+            self._readings.put((drain.by, reading))
+            self._changed(drain.by)
+
+        if not self._parts.drain_writers.submit(("budgets", drain.by), send):
+            drain.reading_asked = False
+
+    def _asked(self, drain: Drain, held: list[Runner]) -> Asked:
+        going = {pod.uid: (pod.namespace, pod.labels) for pod in held if rule_for(pod, drain.wishes) is None}
+        waiting, nodes, now = set(), {}, self._store.clock.now()
+        for member in (member for queue in drain.queues for member in self._store.members.of(queue)):
+            if member.waiting:
+                waiting.add(member.uid)
+            elif member.leaves_at is not None and (now - member.leaves_at).total_seconds() > STUCK_SECONDS:
+                nodes[member.uid] = member.node
+        return Asked(
+            at=self._now(),
+            queues=drain.queues,
+            going=going,
+            waiting=frozenset(waiting),
+            nodes=dict(list(nodes.items())[:STUCK_TOLD]),
+            first=drain.reading is None,
+        )
+
+    def _is_leaving(self, uid: str) -> bool:
+        member = self._store.members.by_uid(uid)
+        return member is None or member.leaving
+
+
+def _how(how: How) -> str:
+    return {How.DELETE: "Delete", How.EVICT: "Evict"}.get(how, "Suspend")
+
+
+def _count(tally: Tally, answer: Answer) -> None:
+    match answer.how:
+        case How.EVICT:
+            tally.evicted += 1
+        case How.DELETE:
+            tally.deleted += 1
+        case How.SUSPEND:
+            tally.suspended += 1
+        case How.SUSPEND_ANYWAY:
+            tally.suspended += 1
+            tally.deleted += len(answer.unit.pods)
+
+
+def _keeps(member: Member, *, gone: bool) -> str:
+    if gone:
+        return f"its node {member.node} is gone"
+    if member.finalizers:
+        return f"it waits for its finalizers to be taken off: {', '.join(member.finalizers[:3])}"
+    return f"it does not end on its node {member.node}"
+
+
+def _subject(pod: Runner) -> Subject:
+    return Subject(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)

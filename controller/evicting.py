@@ -1,0 +1,129 @@
+"""Pods on their way: one eviction, or deletion, each; and what came of it.
+
+Invariants
+- Asked for in a writer's thread, answered through a queue that the controller's thread reads.
+- At the moment it is sent the board is asked again: a drain that has ended evicts nobody any more, nor does
+  who leads no longer.
+- The UID is a precondition: another pod of that name is left alone.
+- A refusal of a budget is an answer like any other, and never tried again by itself.
+
+=============  =============================================================================
+outcome        the API server's answer
+=============  =============================================================================
+Gone           201, 200
+Budget         429 with cause DisruptionBudget: its budget does not allow it now
+SeveralBudgets 500: two budgets select it, which the eviction API refuses for ever
+Away           404 or 409: it is gone already, or another one has its name
+Refused        another 4xx, such as a webhook's denial
+Busy           429 otherwise, 5xx, or none: nobody is asked for anything for a while
+Dropped        none was asked for: the drain has ended
+Unanswered     none: nobody has taken the Command that should have suspended it
+=============  =============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
+from controller.parts import Parts
+from queues.draining import How, Runner, Unit
+
+
+class Outcome(StrEnum):
+    GONE = "Gone"
+    BUDGET = "Budget"
+    SEVERAL_BUDGETS = "SeveralBudgets"
+    AWAY = "Away"
+    REFUSED = "Refused"
+    BUSY = "Busy"
+    DROPPED = "Dropped"
+    UNANSWERED = "Unanswered"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one request for a unit; `pod` is None where the unit was asked for as a whole."""
+
+    drain: str
+    unit: Unit
+    how: How
+    outcome: Outcome
+    pod: Runner | None = None
+    message: str = ""
+    retry_after: float = 0.0
+
+
+class Evicting:
+    """Owner: the controller's thread. `changed`: an answer has come; called from any thread."""
+
+    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._changed = changed
+        self.answers: SimpleQueue[Answer] = SimpleQueue()
+
+    def send(self, drain: str, unit: Unit, pod: Runner, *, grace: int | None) -> None:
+        """Evict one pod of the unit, or delete it past its budgets."""
+        ask = self._deleting(pod, grace) if unit.how is How.DELETE else self._evicting(pod, grace)
+
+        def send() -> None:
+            told = self.asked(pod.queue, ask)
+            self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, **told))
+
+        self._parts.drain_writers.submit(("drain", pod.uid), send)
+
+    def answered(self, answer: Answer) -> None:
+        self.answers.put(answer)
+        self._changed(answer.drain)
+
+    def asked(self, queue: str, ask: Callable[[], object]) -> dict[str, Any]:
+        """The outcome of a request that only a drain of that queue makes, as fields of its answer."""
+        if not self._parts.leading() or not self._parts.store.board.ruling(queue).drains:
+            return {"outcome": Outcome.DROPPED}
+        try:
+            ask()
+        except ClusterError as exc:
+            return _failure(exc)
+        return {"outcome": Outcome.GONE}
+
+    def _evicting(self, pod: Runner, grace: int | None) -> Callable[[], object]:
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": _options(pod, grace),
+        }
+        return lambda: self._parts.client.create(f"{_path(pod)}/eviction", body)
+
+    def _deleting(self, pod: Runner, grace: int | None) -> Callable[[], object]:
+        return lambda: self._parts.client.delete(_path(pod), _options(pod, grace))
+
+
+def _path(pod: Runner) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _options(pod: Runner, grace: int | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+    return options if grace is None else {**options, "gracePeriodSeconds": grace}
+
+
+def _failure(exc: ClusterError) -> dict[str, Any]:
+    message = str(exc)
+    match exc:
+        case Overloaded() if "DisruptionBudget" in exc.causes:
+            return {"outcome": Outcome.BUDGET, "message": exc.message}
+        case Overloaded() if exc.status == 500 and "more than one PodDisruptionBudget" in exc.message:
+            return {"outcome": Outcome.SEVERAL_BUDGETS, "message": exc.message}
+        case Overloaded():
+            return {"outcome": Outcome.BUSY, "message": message, "retry_after": exc.retry_after}
+        case NotFound() | Conflict():
+            return {"outcome": Outcome.AWAY, "message": message}
+        case Refused():
+            return {"outcome": Outcome.REFUSED, "message": exc.message}
+        case _:
+            return {"outcome": Outcome.BUSY, "message": message}

@@ -1,0 +1,173 @@
+"""How far a drain is: what a queue's status says of it.
+
+=========  ==================  ====================================================================
+Drained    reason              when
+=========  ==================  ====================================================================
+True       Drained             nothing of the queue or below runs but what stays by rule
+False      Draining            some are on their way, or may go now
+False      Blocked             somebody is left, and whoever is may not go now
+False      DeadlinePassed      somebody is left, and `drain.deadline` has passed
+=========  ==================  ====================================================================
+
+A queue that does not drain has no such condition. The condition is of the queue and all below it; the
+counts in `status.drain` are of the queue's own pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from queues.conditions import Finding
+from queues.draining import Hindrance, Plan
+
+DRAINED = "Drained"
+#: Of those that block.
+TOLD = 20
+#: Of those, in the condition's message.
+NAMED = 5
+
+
+class Standing(StrEnum):
+    """The reasons of the condition."""
+
+    DRAINED = "Drained"
+    DRAINING = "Draining"
+    BLOCKED = "Blocked"
+    OVERDUE = "DeadlinePassed"
+
+
+class Blocker(msgspec.Struct, frozen=True, kw_only=True):
+    """Who blocks how many pods; `never`: no waiting will help."""
+
+    name: str
+    pods: int
+    never: bool
+    message: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule."""
+
+    left: int = 0
+    leaving: int = 0
+    kept: int = 0
+    blocked: int = 0
+    overdue: bool = False
+    blockers: tuple[Blocker, ...] = ()
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """What was done of one queue since its drain began: pods evicted and deleted, work suspended."""
+
+    since: datetime
+    evicted: int = 0
+    suspended: int = 0
+    deleted: int = 0
+
+
+def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> dict[str, Report]:
+    """Each queue's part of a plan. `stuck`: what keeps pods that are on their way, by UID."""
+    counts = {queue: _Counts() for queue in queues}
+    for unit in plan.steps:
+        for pod in unit.pods:
+            counts[pod.queue].left += 1
+    for pod in plan.leaving:
+        counted = counts[pod.queue]
+        counted.left += 1
+        counted.leaving += 1
+        if pod.uid in stuck:
+            counted.block(str(pod), stuck[pod.uid], never=False)
+    for pod, _ in plan.kept:
+        counts[pod.queue].kept += 1
+    for block in plan.blocked:
+        for pod in block.unit.pods:
+            counted = counts[pod.queue]
+            counted.left += 1
+            counted.blocked += 1
+            counted.overdue |= block.hindrance is Hindrance.DEADLINE
+            counted.block(block.by, block.message, never=block.never)
+    return {queue: counted.report() for queue, counted in counts.items()}
+
+
+def drained(queue: str, found: Iterable[Report]) -> Finding:
+    """The condition of a queue, from the reports of itself and all below."""
+    told = list(found)
+    left, kept = sum(one.left for one in told), sum(one.kept for one in told)
+    standing = _standing(told, left=left)
+    if standing is Standing.DRAINED:
+        but = f" but {kept} that stay by rule" if kept else ""
+        return Finding(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
+    words = {
+        Standing.DRAINING: f'the pods of queue "{queue}" are being evicted',
+        Standing.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
+        Standing.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
+    }
+    return Finding(DRAINED, False, standing.value, words[standing] + _by(told))
+
+
+def status(tally: Tally, report: Report, *, since: str) -> dict[str, Any]:
+    """`status.drain` in wire form."""
+    return {
+        "since": since,
+        "evicted": tally.evicted,
+        "suspended": tally.suspended,
+        "deleted": tally.deleted,
+        "left": report.left,
+        "leaving": report.leaving,
+        "kept": report.kept,
+        "blocked": report.blocked,
+        "blockers": [msgspec.to_builtins(blocker) for blocker in report.blockers],
+    }
+
+
+class _Counts:
+    """One report in the making."""
+
+    def __init__(self) -> None:
+        self.left = self.leaving = self.kept = self.blocked = 0
+        self.overdue = False
+        self._by: dict[str, tuple[int, bool, str]] = {}
+
+    def block(self, name: str, message: str, *, never: bool) -> None:
+        pods, before, first = self._by.get(name, (0, False, message))
+        self._by[name] = (pods + 1, never or before, first if before or not never else message)
+
+    def report(self) -> Report:
+        blockers = [
+            Blocker(name=name, pods=pods, never=never, message=message)
+            for name, (pods, never, message) in self._by.items()
+        ]
+        blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
+        return Report(
+            left=self.left,
+            leaving=self.leaving,
+            kept=self.kept,
+            blocked=self.blocked,
+            overdue=self.overdue,
+            blockers=tuple(blockers[:TOLD]),
+        )
+
+
+def _standing(told: list[Report], *, left: int) -> Standing:
+    if not left:
+        return Standing.DRAINED
+    if any(one.overdue for one in told):
+        return Standing.OVERDUE
+    waiting = sum(one.blocked for one in told)
+    stuck = sum(blocker.pods for one in told for blocker in one.blockers) - waiting
+    return Standing.BLOCKED if left == waiting + max(0, stuck) else Standing.DRAINING
+
+
+def _by(told: list[Report]) -> str:
+    blockers = [blocker for one in told for blocker in one.blockers]
+    blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
+    if not blockers:
+        return ""
+    names = [f"{one.name} ({one.pods}{', for good' if one.never else ''})" for one in blockers[:NAMED]]
+    more = f" and {len(blockers) - NAMED} more" if len(blockers) > NAMED else ""
+    return f"; blocked by {', '.join(names)}{more}: {blockers[0].message}"

@@ -1,0 +1,212 @@
+"""`/mutate/workloads`: the mark on what a drain suspended is ours, whoever writes the object."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.server.asking import OWN, Server
+from tests.server.wire_objects import WORKLOADS, Wire, job, owner, workload
+from tests.webhooks.workload_asking import (
+    CONTROLLER,
+    LABEL,
+    QUEUE,
+    admitted,
+    ask,
+    not_updated,
+    queues,
+    stored,
+    updated,
+)
+
+MARK = "sluice.dev/suspended"
+PAUSING = pytest.mark.parametrize("resource", ["jobs.batch", "jobsets.jobset.x-k8s.io"])
+KINDS = pytest.mark.parametrize("resource", WORKLOADS)
+#: Who is not us: a user, the one who made it, an administrator.
+OTHERS = pytest.mark.parametrize("user", ["alice", CONTROLLER, "admin"])
+
+
+@pytest.fixture
+def server() -> Server:
+    return queues()
+
+
+def marked(obj: Wire, mark: str | None = "research", **spec: object) -> Wire:
+    """A copy with this mark, or without one, and other fields in its spec."""
+    result = copy.deepcopy(obj)
+    held = dict(result["metadata"].get("annotations") or {})
+    held.pop(MARK, None)
+    result["metadata"]["annotations"] = held if mark is None else {**held, MARK: mark}
+    result["spec"].update(spec)
+    return result
+
+
+def member(server: Server, resource: str) -> Wire:
+    return stored(server, workload(resource, labels={LABEL: "research"}))
+
+
+def drained(server: Server, resource: str) -> Wire:
+    """A member as our controller has suspended it."""
+    return marked(member(server, resource), suspend=True)
+
+
+def mark_of(obj: Wire) -> str | None:
+    mark: str | None = (obj["metadata"].get("annotations") or {}).get(MARK)
+    return mark
+
+
+def untouched(server: Server, before: Wire, after: Wire, **request: Any) -> None:
+    answer = ask(server, after, old=before, operation="UPDATE", **request)
+    assert (answer.allowed, answer.patch, answer.warnings) == (True, [], [])
+
+
+# What others write
+
+
+@KINDS
+@OTHERS
+@pytest.mark.parametrize("suspend", [None, False, True])
+def test_nothing_is_created_with_it(server: Server, resource: str, user: str, suspend: bool | None) -> None:
+    """A copy of what was suspended is its author's own, of whichever queue; its suspension stays."""
+    obj = marked(workload(resource, labels={LABEL: "research"}), suspend=suspend)
+    after, _ = admitted(server, obj, user=user)
+    assert (mark_of(after), after["spec"]["suspend"]) == (None, suspend)
+    assert after["metadata"]["annotations"][QUEUE] == "research"
+
+
+@KINDS
+def test_what_is_of_no_queue_is_not_created_with_it_either(server: Server, resource: str) -> None:
+    after, _ = admitted(server, marked(workload(resource)))
+    assert mark_of(after) is None
+
+
+@KINDS
+@OTHERS
+@pytest.mark.parametrize("mark", ["research", "labs", ""])
+def test_nobody_sets_it(server: Server, resource: str, user: str, mark: str) -> None:
+    """Else what its user had suspended would be resumed."""
+    held = marked(member(server, resource), None, suspend=True)
+    after, _ = updated(server, held, marked(held, mark), user=user)
+    assert after == held
+
+
+@KINDS
+@OTHERS
+@pytest.mark.parametrize("mark", [None, "labs", ""])
+def test_nobody_changes_it_or_takes_it_off(
+    server: Server, resource: str, user: str, mark: str | None
+) -> None:
+    """Else what we suspended would stay so, or be given back by another queue."""
+    held = drained(server, resource)
+    after, _ = updated(server, held, marked(held, mark, priority=7), user=user)
+    assert after == marked(held, priority=7)
+
+
+@KINDS
+def test_it_comes_back_where_all_annotations_are_dropped(server: Server, resource: str) -> None:
+    """A replace by a file that has none: our other keys come back beside it."""
+    held = drained(server, resource)
+    bare = copy.deepcopy(held)
+    del bare["metadata"]["annotations"]
+    after, _ = updated(server, held, bare)
+    assert (mark_of(after), after["metadata"]["annotations"][QUEUE]) == ("research", "research")
+
+
+@pytest.mark.parametrize("resource", ["jobs.batch", "cronjobs.batch", "jobsets.jobset.x-k8s.io"])
+@OTHERS
+@pytest.mark.parametrize("resumed", [False, None])
+@pytest.mark.parametrize("mark", ["research", "labs", None])
+def test_it_goes_where_somebody_else_ends_the_suspension(
+    server: Server, resource: str, user: str, resumed: bool | None, mark: str | None
+) -> None:
+    """Said or left out, and whatever is written in the mark's place in the same update."""
+    held = drained(server, resource)
+    after, _ = updated(server, held, marked(held, mark, suspend=resumed), user=user)
+    assert after == marked(held, None, suspend=resumed)
+
+
+@PAUSING
+def test_a_suspension_after_that_is_its_users(server: Server, resource: str) -> None:
+    """So it is not given back when the queue is; whoever wants to keep our suspension does both."""
+    held = drained(server, resource)
+    resumed, _ = updated(server, held, marked(held, suspend=False))
+    again, _ = updated(server, resumed, marked(resumed, None, suspend=True))
+    assert (mark_of(again), again["spec"]["suspend"]) == (None, True)
+
+
+@PAUSING
+def test_a_suspension_of_ours_that_is_written_again_stays_ours(server: Server, resource: str) -> None:
+    """A file that says `suspend: true` is applied: nothing tells that from the object as it is."""
+    held = drained(server, resource)
+    untouched(server, held, marked(held, suspend=True, priority=7))
+
+
+@PAUSING
+def test_it_is_kept_where_something_else_is_refused(server: Server, resource: str) -> None:
+    """A refusal comes without a patch."""
+    held = drained(server, resource)
+    moved = marked(held, None)
+    moved["metadata"]["labels"][LABEL] = "labs"
+    not_updated(server, held, moved)
+
+
+def test_of_a_job_that_volcanos_controller_pauses_the_mark_stays(server: Server) -> None:
+    """It has no suspension in its spec: what ends it is a Command."""
+    held = marked(member(server, "jobs.batch.volcano.sh"))
+    untouched(server, held, marked(held, minAvailable=2))
+
+
+def test_what_an_owner_does_to_its_own_is_held_to_it_too(server: Server) -> None:
+    """A Job that a controller made and resumes, which is let pass otherwise."""
+    cron = workload("cronjobs.batch", "nightly", labels={LABEL: "research"})
+    held = drained(server, "jobs.batch")
+    held["metadata"]["ownerReferences"] = [owner(cron)]
+    after, _ = updated(server, held, marked(held, "labs", suspend=False), user=CONTROLLER)
+    assert after == marked(held, None, suspend=False)
+    after, _ = updated(server, held, marked(held, None), user=CONTROLLER)
+    assert after == held
+
+
+# What costs nothing
+
+
+@KINDS
+@OTHERS
+def test_an_update_of_another_kind_leaves_it_alone(server: Server, resource: str, user: str) -> None:
+    held = drained(server, resource)
+    untouched(server, held, marked(held, priority=7), user=user)
+
+
+@KINDS
+def test_we_set_it_and_take_it_off(server: Server, resource: str) -> None:
+    """In one write with the suspension each."""
+    held = member(server, resource)
+    ours = marked(held, suspend=True)
+    untouched(server, held, ours, user=OWN)
+    untouched(server, ours, marked(ours, None, suspend=False), user=OWN)
+
+
+def test_we_are_who_the_settings_say(server: Server) -> None:
+    """The service account of our namespace, and nobody with a name like it."""
+    held = member(server, "jobs.batch")
+    after, _ = updated(server, held, marked(held, suspend=True), user=f"{OWN}-2")
+    assert mark_of(after) is None
+
+
+@PAUSING
+def test_its_answer_is_the_same_when_it_is_asked_again(server: Server, resource: str) -> None:
+    """The API server asks again where another webhook came after us."""
+    held = drained(server, resource)
+    once, _ = updated(server, held, marked(held, "labs"))
+    untouched(server, held, once)
+    made, _ = admitted(server, marked(workload(resource, labels={LABEL: "research"})))
+    assert ask(server, made).patch == []
+
+
+def test_a_job_of_no_shape_is_refused_and_nothing_else(server: Server) -> None:
+    """`suspend` is true, false or nothing."""
+    answer = ask(server, {**job("odd"), "spec": {"suspend": "yes"}})
+    assert not answer.allowed
+    assert "suspend" in answer.message
