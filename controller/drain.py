@@ -32,6 +32,8 @@ class Drain:
         self.wishes = Wishes()
         self.reading: Reading | None = None
         self.reading_asked = False
+        #: When it was asked for last.
+        self.read_at = float("-inf")
         #: When to look again; infinity is "when something is heard".
         self.due = 0.0
         self.looked_at = 0.0

@@ -28,33 +28,24 @@ import math
 from collections.abc import Callable
 from queue import SimpleQueue
 
-import msgspec
-
-from cluster.events import Subject
 from cluster.exceptions import ClusterError
-from cluster.members import Member
 from controller.bucket import Bucket
 from controller.drain import Drain
+from controller.drain_accounts import Accounts, is_stuck
 from controller.drain_reading import Asked, Reading, read
 from controller.evicting import Answer, Evicting, Outcome
-from controller.parts import Parts, workload_subject
+from controller.parts import Parts
 from controller.pausing import Pausing
 from controller.runners import runners
 from queues.board import Board
-from queues.drained import Report, Tally, reports
 from queues.draining import How, Plan, Runner, rule_for, wishes_of
 from queues.planning import plan
 
 LOOK_SECONDS = 0.1
-READ_SECONDS = 1.0
+READ_SECONDS = 0.5
 #: Where nothing but what can never go is left.
 IDLE_SECONDS = 5.0
-#: How long a Command waits for Volcano's controller, and suspended work for its own.
-ANSWER_SECONDS = 10.0
-#: A pod that is still there so long after its grace period is told of.
-STUCK_SECONDS = 10.0
 STUCK_TOLD = 20
-REASON = "QueueStopped"
 
 log = logging.getLogger(__name__)
 
@@ -73,21 +64,7 @@ class Draining:
         self._of: dict[str, Drain] = {}
         self._readings: SimpleQueue[tuple[str, Reading | None]] = SimpleQueue()
         self._bucket = Bucket(parts.drain_rate, now=parts.store.clock.monotonic())
-        self._reports: dict[str, Report] = {}
-        self._tallies: dict[str, Tally] = {}
-        #: When paused work was first seen to have pods that run, by its UID.
-        self._paused_since: dict[str, float] = {}
-
-    def tally(self, queue: str) -> tuple[Tally, Report] | None:
-        """How far the drain of a queue is; None where it does not drain, or nobody has looked yet."""
-        report = self._reports.get(queue)
-        return (self._tallies[queue], report) if report is not None else None
-
-    def report(self, queue: str) -> Report | None:
-        return self._reports.get(queue)
-
-    def is_draining(self, queue: str) -> bool:
-        return queue in self._of
+        self.accounts = Accounts(parts)
 
     def heard(self, queue: str) -> None:
         """Something of the queue has changed."""
@@ -113,8 +90,9 @@ class Draining:
 
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
-        for memory in (self._drains, self._of, self._reports, self._tallies, self._paused_since):
-            memory.clear()
+        self._drains.clear()
+        self._of.clear()
+        self.accounts.keep_only(())
         self._board = None
 
     def _now(self) -> float:
@@ -132,9 +110,7 @@ class Draining:
         for by, drain in self._drains.items():
             drain.queues = tuple(found[by])
             drain.due = 0.0
-        for memory in (self._reports, self._tallies):
-            for queue in memory.keys() - self._of.keys():
-                memory.pop(queue)
+        self.accounts.keep_only(self._of)
 
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now = drain.looked_at = self._now()
@@ -153,8 +129,7 @@ class Draining:
             )
         )
         drain.seen(held, leaving=self._is_leaving)
-        if drain.reading is None or drain.reading.at + READ_SECONDS <= now:
-            self._read(drain, held)
+        self._read(drain, held)
         if drain.reading is None:
             drain.due = now + READ_SECONDS
             return set()
@@ -168,7 +143,8 @@ class Draining:
         )
         wait = self._take(drain, found)
         drain.due = self._next(found, wait)
-        return self._tell(drain, found, held)
+        drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
+        return self.accounts.tell(drain, found)
 
     def _next(self, found: Plan, wait: float) -> float:
         if not found.left:
@@ -219,84 +195,14 @@ class Draining:
         drain = self._drains.get(answer.drain)
         if drain is not None:
             drain.answered(answer, now=self._now())
-        if answer.outcome is not Outcome.GONE:
-            return
-        queue = (answer.pod or answer.unit.pods[0]).queue
-        self._parts.counting.evictions.labels(REASON, _how(answer.how)).inc()
-        tally = self._tallies.get(queue)
-        if tally is not None:
-            _count(tally, answer)
-        self._record(answer, queue)
-
-    def _record(self, answer: Answer, queue: str) -> None:
-        """Who went, and why, on the pods and the work."""
-        text = self._store.board.ruling(queue).text
-        recorder = self._parts.recorder
-        if answer.unit.work is not None and answer.pod is None:
-            work = self._store.workloads.by_uid(answer.unit.work.uid)
-            if work is not None:
-                message = f"suspended: {text}"
-                recorder.record(
-                    workload_subject(work), reason="SuspendedByQueue", message=message, again_after=0.0
-                )
-        past = answer.how in {How.DELETE, How.SUSPEND_ANYWAY}
-        for pod in [answer.pod] if answer.pod is not None else answer.unit.pods if past else ():
-            recorder.record(
-                _subject(pod),
-                reason="DeletedPastBudget" if past else "Evicted",
-                message=f"deleted past its deadline, disruption budgets or not: {text}"
-                if past
-                else f"evicted: {text}",
-                warning=past,
-                budget="" if past else f"evictions/{queue}",
-                again_after=0.0,
-            )
-
-    # What is told
-
-    def _tell(self, drain: Drain, found: Plan, held: list[Runner]) -> set[str]:
-        """Take down what each queue has to tell; those for which it is something else than before."""
-        told = reports(found, drain.queues, stuck=self._stuck(drain, found))
-        changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
-        self._reports |= told
-        for queue in told.keys() - self._tallies.keys():
-            self._tallies[queue] = self._counted_before(queue)
-        drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
-        return changed
-
-    def _counted_before(self, queue: str) -> Tally:
-        """What the queue's status says of this drain, by whoever led before."""
-        obj = self._store.queues.get(queue)
-        try:
-            before = msgspec.convert(obj.status.drain if obj is not None else None, Tally | None)
-        except msgspec.ValidationError:
-            before = None
-        return before or Tally(since=self._store.clock.now())
-
-    def _stuck(self, drain: Drain, found: Plan) -> dict[str, str]:
-        """What keeps pods that are on their way for too long, by their UID."""
-        now, stuck = self._store.clock.now(), {}
-        gone_nodes = drain.reading.gone_nodes if drain.reading is not None else frozenset()
-        paused: dict[str, float] = {}
-        for pod in found.leaving:
-            member = self._store.members.by_uid(pod.uid)
-            if member is None:
-                continue
-            if member.leaves_at is not None:
-                if (now - member.leaves_at).total_seconds() > STUCK_SECONDS:
-                    stuck[pod.uid] = _keeps(member, gone=member.node in gone_nodes)
-            elif pod.work is not None and pod.work.paused:
-                since = paused[pod.work.uid] = self._paused_since.get(pod.work.uid, self._now())
-                if since + ANSWER_SECONDS < self._now():
-                    stuck[pod.uid] = f"{pod.work} is suspended and its pods still run; does its controller?"
-        self._paused_since = {**self._paused_since, **paused} if paused else {}
-        return stuck
+        if answer.outcome is Outcome.GONE:
+            self.accounts.count(answer)
 
     def _read(self, drain: Drain, held: list[Runner]) -> None:
-        """Have the budgets read anew, unless that is under way."""
-        if drain.reading_asked:
+        """Have the budgets read anew, unless that is under way or was done just now."""
+        if drain.reading_asked or self._now() < drain.read_at + READ_SECONDS:
             return
-        drain.reading_asked = True
+        drain.reading_asked, drain.read_at = True, self._now()
         asked = self._asked(drain, held)
 
         def send() -> None:
@@ -317,7 +223,7 @@ class Draining:
         for member in (member for queue in drain.queues for member in self._store.members.of(queue)):
             if member.waiting:
                 waiting.add(member.uid)
-            elif member.leaves_at is not None and (now - member.leaves_at).total_seconds() > STUCK_SECONDS:
+            elif is_stuck(member, now):
                 nodes[member.uid] = member.node
         return Asked(
             at=self._now(),
@@ -331,32 +237,3 @@ class Draining:
     def _is_leaving(self, uid: str) -> bool:
         member = self._store.members.by_uid(uid)
         return member is None or member.leaving
-
-
-def _how(how: How) -> str:
-    return {How.DELETE: "Delete", How.EVICT: "Evict"}.get(how, "Suspend")
-
-
-def _count(tally: Tally, answer: Answer) -> None:
-    match answer.how:
-        case How.EVICT:
-            tally.evicted += 1
-        case How.DELETE:
-            tally.deleted += 1
-        case How.SUSPEND:
-            tally.suspended += 1
-        case How.SUSPEND_ANYWAY:
-            tally.suspended += 1
-            tally.deleted += len(answer.unit.pods)
-
-
-def _keeps(member: Member, *, gone: bool) -> str:
-    if gone:
-        return f"its node {member.node} is gone"
-    if member.finalizers:
-        return f"it waits for its finalizers to be taken off: {', '.join(member.finalizers[:3])}"
-    return f"it does not end on its node {member.node}"
-
-
-def _subject(pod: Runner) -> Subject:
-    return Subject(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)

@@ -137,10 +137,12 @@ class Reconciling:
 
     def _drain(self, queue: str) -> Drain | None:
         """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
-        own = self._draining.tally(queue)
-        found = [self._draining.report(one) for one in self._parts.store.board.tree.below(queue)]
-        known = [report for report in found if report is not None]
-        if own is None or len(known) < len(found):
+        own = self._draining.accounts.of(queue)
+        if own is None:
+            return None
+        found = [self._draining.accounts.of(one) for one in self._parts.store.board.tree.below(queue)]
+        known = [both[1] for both in found if both is not None]
+        if len(known) < len(found):
             return None
         tally, report = own
         told = drained_status(tally, report, since=time_text(tally.since))

@@ -4,10 +4,12 @@ Promises
 - What the server or a user wrote cannot steer the terminal: control characters are shown, as `^[`.
 - A warning is printed once, however often it is given.
 - Progress is one line that is overwritten on a terminal, and elsewhere a line each time it changes.
+- Nobody is asked but at a terminal, and whatever is not yes is no.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TextIO
 
@@ -15,11 +17,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Console:
-    """The two streams of a command."""
+    """The streams of a command. `source`: where answers come from."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO, err: TextIO, source: TextIO | None = None) -> None:
         self._out = out
         self._err = err
+        self._source = source
         self._warned: set[str] = set()
         self._progress = ""
 
@@ -27,6 +30,20 @@ class Console:
     def unicode(self) -> bool:
         """Whether stdout can show lines drawn in Unicode."""
         return (getattr(self._out, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
+
+    @property
+    def terminal(self) -> bool:
+        """Whether progress is seen on a terminal."""
+        return self._err.isatty()
+
+    def ask(self, question: str) -> bool | None:
+        """Whether somebody says yes; None where nobody can be asked."""
+        if self._source is None or not (self._source.isatty() and self.terminal):
+            return None
+        self.end_progress()
+        self._err.write(f"{_encodable(harmless(question), self._err)} [y/N]: ")
+        self._err.flush()
+        return self._source.readline().strip().lower() in {"y", "yes"}
 
     def say(self, text: str) -> None:
         """A result. It is out before the next thing happens."""
@@ -48,14 +65,22 @@ class Console:
         if text == self._progress:
             return
         shown = _encodable(harmless(text), self._err)
-        self._err.write(f"\r{shown}\x1b[K" if self._err.isatty() else f"{shown}\n")
+        self._err.write(f"\r{shown[: _room(self._err)]}\x1b[K" if self.terminal else f"{shown}\n")
         self._err.flush()
         self._progress = text
 
     def end_progress(self) -> None:
-        if self._progress and self._err.isatty():
+        if self._progress and self.terminal:
             self._err.write("\r\x1b[K")
         self._progress = ""
+
+
+def _room(stream: TextIO) -> int | None:
+    """Letters of a line that does not wrap: one that does could not be overwritten. None: nobody knows."""
+    try:
+        return max(1, os.get_terminal_size(stream.fileno()).columns - 1)
+    except OSError:
+        return None
 
 
 def harmless(text: str) -> str:

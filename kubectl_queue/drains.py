@@ -3,7 +3,7 @@
 Promises
 - A queue's `status.drain` counts its own pods; `summed` adds those of the queues below it.
 - What cannot be read is taken as absent.
-- Emptied is: the condition `Drained` is True, and status and condition speak of the generation or a later one.
+- Emptied is: the condition `Drained` is True, for the generation or a later one.
 - That waiting is no help is said only where it is so of every pod that is left.
 """
 
@@ -121,7 +121,7 @@ def _names(blockers: Sequence[Blocker]) -> str:
 
 
 def brief(items: Sequence[Object]) -> str:
-    """The drain of a branch, whose queue is the first of `items`, in a few words; empty where there is none."""
+    """The drain of a branch, whose queue is the first of `items`, in a few words; empty for none."""
     drain = summed(items)
     if drain is None:
         return ""
@@ -170,7 +170,9 @@ class Emptied:
             return "not acknowledged yet"
         policy = spec(item).get("stopPolicy") or StopPolicy.NONE.value
         if policy != StopPolicy.HOLD_AND_DRAIN and generation(item) > since:
-            raise QueueError(f'queue "{name(item)}" is no longer to be drained: its stopPolicy is {policy} now')
+            raise QueueError(
+                f'queue "{name(item)}" is no longer to be drained: its stopPolicy is {policy} now'
+            )
         condition = find(item, DRAINED)
         if int(condition.get("observedGeneration") or 0) < since:
             return "not begun yet"

@@ -116,7 +116,9 @@ def _see_that_it_may_resume(wish: Stopping, own: State, *, named: str) -> None:
 def _see_that_it_may_begin(drain: Mapping[str, Any], *, now: datetime, named: str) -> None:
     deletes = drain.get("afterDeadline") == "Delete"
     if deletes and drain.get("deadline") is None:
-        raise QueueError(f'queue "{named}": --delete-after-deadline needs a deadline; give --deadline 2h, say')
+        raise QueueError(
+            f'queue "{named}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
+        )
     wishes = wishes_of(drain)
     if wishes.deadline is None or not wishes.overdue(now):
         return
@@ -144,8 +146,8 @@ def _times(wish: Stopping, before: Queue, after: Queue) -> Iterator[str]:
         yield f'the suspension of queue "{after.name}" ends at the same time'
     elif suspended and before.resumes is not None and after.resumes is None:
         yield (
-            f'queue "{after.name}" is Suspended too, and no longer until {written(before.resumes)}: that time '
-            "belonged to the stop before; set one with --until"
+            f'queue "{after.name}" is Suspended too, and no longer until {written(before.resumes)}: that '
+            "time belonged to the stop before; set one with --until"
         )
 
 

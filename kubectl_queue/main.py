@@ -38,4 +38,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     from kubectl_queue.running import run  # noqa: PLC0415 - an interrupt meanwhile leaves no trace
 
-    return run(words, out=sys.stdout, err=sys.stderr, environ=os.environ)
+    return run(words, out=sys.stdout, err=sys.stderr, environ=os.environ, source=sys.stdin)

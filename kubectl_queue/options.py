@@ -70,7 +70,10 @@ COMMON: tuple[Flag, ...] = (
         name="namespace",
         short="n",
         value="NAME",
-        help="Where `why` looks for an object; queues have no namespace.",
+        help=(
+            "Where `why` looks for an object, and `drain` for pods where you may not read all; queues have "
+            "no namespace."
+        ),
     ),
     Flag(name="server", short="s", value="URL", help="The address of the API server."),
     Flag(name="token", value="TOKEN", help="Bearer token to authenticate with."),

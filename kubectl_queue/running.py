@@ -13,9 +13,16 @@ from kubectl_queue.session import Session
 from kubectl_queue.values import literal
 
 
-def run(words: Sequence[str], *, out: TextIO, err: TextIO, environ: Mapping[str, str]) -> int:
+def run(
+    words: Sequence[str],
+    *,
+    out: TextIO,
+    err: TextIO,
+    environ: Mapping[str, str],
+    source: TextIO | None = None,
+) -> int:
     """The exit code. What an operator has to know of is said on `err`, and never raised."""
-    console = Console(out, err)
+    console = Console(out, err, source)
     try:
         return _run(words, console=console, environ=environ)
     except QueueError as exc:

@@ -2,7 +2,7 @@
 
 Promises
 - What is not on the command line is left as it is stored.
-- What the API server would refuse is refused here, by the same rules (`queues.fields`) and by the flag's name.
+- What the API server would refuse is refused here, by the same rules (`queues.fields`), naming the flag.
 - A deadline is in the future by the API server's clock, which decides when it is over.
 """
 
@@ -89,19 +89,28 @@ FLAGS: Mapping[str, Flag] = {
         value="SELECTOR",
         help="Pods that are to stay, by their labels, e.g. app=db,tier!=web.",
     ),
-    "barePods": switch("keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."),
+    "barePods": switch(
+        "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
+    ),
     "rate": Flag(
         name="rate", default=None, read=_rate, value="N", help="Evictions a second, at most, e.g. 0.5 or 20."
     ),
     "inFlight": Flag(
-        name="in-flight", default=None, read=_in_flight, value="N", help="Pods on their way out at a time, at most."
+        name="in-flight",
+        default=None,
+        read=_in_flight,
+        value="N",
+        help="Pods on their way out at a time, at most.",
     ),
     "deadline": Flag(
         name="deadline",
         default=None,
         read=_deadline,
         value="TIME|DURATION",
-        help=f"When nothing is evicted any more, e.g. 2h, 18:30 (your zone) or 2030-01-31T18:30:00Z; {NONE}: never.",
+        help=(
+            "From when on nothing is evicted any more, e.g. 2h, 18:30 (in your zone) or "
+            f"2030-01-31T18:30:00Z; {NONE}: never."
+        ),
     ),
     "afterDeadline": switch(
         "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."

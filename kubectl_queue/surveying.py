@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
+from urllib.parse import quote
 
 from kubectl_queue.answers import Object
 from kubectl_queue.belonging import belonging
@@ -79,7 +80,7 @@ class Surveying:
             return []
 
     def _listed(self, kind: Type, *, fields: str = "") -> list[Object]:
-        place = f"/namespaces/{self._only}" if self._only else ""
+        place = f"/namespaces/{quote(self._only, safe='')}" if self._only else ""
         query = {"limit": _PAGE, **({"fieldSelector": fields} if fields else {})}
         found: list[Object] = []
         while True:

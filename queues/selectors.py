@@ -2,8 +2,8 @@
 
 Promises
 - An empty selector selects everything, no selector (None) nothing.
-- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select. So does what the
-  API server would refuse: a key or a value that no label can have, an operator with the wrong number of values.
+- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select. So does what
+  the API server would refuse: what no label can be, an operator with the wrong number of values.
 
 Source: `LabelSelectorAsSelector` and `labels.NewRequirement` of `k8s.io/apimachinery`.
 """

@@ -30,6 +30,9 @@ TABLE: Mapping[str, Row] = {
     "open": Row("Let queues take and schedule work.", "acting"),
     "close": Row("Let queues take no new work and run out.", "acting"),
     "suspend": Row("Let queues take work and schedule none.", "acting"),
+    "hold": Row("Let queues schedule nothing new, by their stop policy.", "draining"),
+    "drain": Row("Let queues schedule nothing new, and evict what runs.", "draining"),
+    "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "draining"),
     "resume": Row("Undo a suspension and a stop policy.", "acting"),
     "delete": Row("Delete queues.", "deleting"),
 }

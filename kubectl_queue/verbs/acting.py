@@ -11,22 +11,22 @@ from kubectl_queue.verb import Verb
 from kubectl_queue.verbs.changing import CLOSED, change
 from queues.states import Action
 
-_REASON = Flag(name="reason", help="Why, in your words; shown to whoever is stopped by it.")
+REASON = Flag(name="reason", help="Why, in your words; shown to whoever is stopped by it.")
 
 
-def _waiting(text: str) -> str:
+def waiting(text: str) -> str:
     return str(boolean(text)).lower()
 
 
 def _waiting_or_closed(text: str) -> str:
-    return CLOSED if text == CLOSED else _waiting(text)
+    return CLOSED if text == CLOSED else waiting(text)
 
 
 _WAIT = Flag(
     name="wait",
     default="false",
     bare="true",
-    read=_waiting,
+    read=waiting,
     value="true|false",
     help="Wait until the controller has acknowledged it: status.observedGeneration and the condition say so.",
 )
@@ -66,7 +66,7 @@ VERBS = (
             "kubectl queue close team-a --reason 'moved to team-b'",
             "kubectl queue close team-a --wait=closed",
         ),
-        flags=(_REASON, _WAIT_CLOSED, *_SHARED),
+        flags=(REASON, _WAIT_CLOSED, *_SHARED),
         run=partial(change, Action.CLOSE),
     ),
     Verb(
@@ -90,7 +90,7 @@ VERBS = (
                 value="TIME",
                 help="Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z.",
             ),
-            _REASON,
+            REASON,
             _WAIT,
             *_SHARED,
         ),
