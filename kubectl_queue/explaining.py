@@ -5,7 +5,7 @@ Promises: the first line is the whole answer; what follows is how it comes about
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 
 from kubectl_queue.ages import age, moment
@@ -18,8 +18,10 @@ from queues.states import Desired, StopPolicy
 _WIDTH = 13
 
 
-def lines(told: Explanation, *, now: datetime) -> list[str]:
-    return [told.summary, *(line for pair in _sections(told, now=now) for line in _section(*pair))]
+def lines(told: Explanation, *, now: datetime, drain: Sequence[str] = ()) -> list[str]:
+    """`drain`: how far the drain of its queue is."""
+    sections = _sections(told, now=now, drain=drain)
+    return [told.summary, *(line for pair in sections for line in _section(*pair))]
 
 
 def _section(heading: str, body: list[str]) -> list[str]:
@@ -27,7 +29,7 @@ def _section(heading: str, body: list[str]) -> list[str]:
     return [f"{head:<{_WIDTH}}{line}".rstrip() for head, line in zip(heads, body, strict=False)]
 
 
-def _sections(told: Explanation, *, now: datetime) -> Iterator[tuple[str, list[str]]]:
+def _sections(told: Explanation, *, now: datetime, drain: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     yield "Owned by", [str(owner) for owner in told.owners]
     yield "PodGroup", [str(told.group).removeprefix("PodGroup ")] if told.group else []
     yield "Queue", _belonging(told.belonging) if told.belonging and told.object.kind != QUEUE else []
@@ -37,6 +39,7 @@ def _sections(told: Explanation, *, now: datetime) -> Iterator[tuple[str, list[s
     yield "Closed by", _who(told.refusal, now=now) if told.refusal and not _said(told.refusal, told) else []
     yield "Reopened by", [told.refusal.way_out] if told.refusal and not _said(told.refusal, told) else []
     yield "Closing", [told.closing] if told.closing else []
+    yield "Drain", list(drain)
     yield "Note", list(told.notes)
 
 

@@ -108,6 +108,10 @@ class Snapshot:
         """The queue and all below it, as far as they were read."""
         return [self.items[each] for each in sorted(self.tree.below(named)) if each in self.items]
 
+    def from_top(self, named: str) -> list[Object]:
+        """The same, the queue first; it has to have been read."""
+        return [self.items[named], *(item for item in self.branch(named) if name(item) != named)]
+
     def own_state(self, named: str) -> State:
         """The state the queue would have without its ancestors: the column of the table of actions."""
         chain = self.tree.chain(named)

@@ -1,16 +1,17 @@
-"""The table of queues, column for column that of `kubectl get queues`; RESUMES comes after it where a stop
-ends by itself.
+"""The table of queues, column for column that of `kubectl get queues`; after those RESUMES, where a stop
+ends by itself, and with -o wide LEFT, where a queue drains.
 
 Promises: the columns are the printer columns of the Queue's definition (`manifests/crds`), the
 spacing that of kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one);
 rows that come later keep the widths of those before. RESUMES is what a definition cannot tell, when a stop
-ends by itself and how long that is; it is there only with queues of which that is true.
+ends by itself and how long that is; LEFT is how many pods of the queue itself are still to go. Both are
+there only with queues of which that is true, LEFT with such among the first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -41,16 +42,22 @@ COLUMNS = (
     Column("POLICY", "spec.schedulerPolicy", wide=True),
 )
 RESUMES = Column("RESUMES", "spec.resumeAt")
+LEFT = Column("LEFT", "status.drain.left", wide=True)
 
 
 class Table:
     """Lines of one table, as long as it goes on."""
 
     def __init__(self, *, wide: bool = False) -> None:
+        self._wide = wide
         self._columns = [column for column in COLUMNS if wide or not column.wide]
         self._layout = Layout()
+        self._begun = False
 
-    def lines(self, items: Iterable[Object], *, now: datetime, headings: bool) -> list[str]:
+    def lines(self, items: Sequence[Object], *, now: datetime, headings: bool) -> list[str]:
+        if self._wide and not self._begun and any(at(item, LEFT.path) is not None for item in items):
+            self._columns.append(LEFT)
+        self._begun = True
         rows = [self._row(item, now=now) for item in items]
         known = [column.heading for column in self._columns]
         timed = any(len(row) > len(known) for row in rows)

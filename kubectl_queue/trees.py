@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from kubectl_queue import drains
 from kubectl_queue.ages import moment
 from kubectl_queue.reading import Snapshot, live, status
 from kubectl_queue.tables import Layout, one_line
@@ -89,6 +90,7 @@ def _row(name: str, snapshot: Snapshot) -> tuple[str, ...]:
     notes = [
         *_causes(verdict),
         *_end(queue, now=snapshot.now),
+        *_drain(name, verdict, snapshot),
         *_doubts(verdict, str(status(item).get("state") or "")),
     ]
     return (
@@ -110,6 +112,13 @@ def _end(queue: Queue, *, now: datetime) -> Iterator[str]:
     """When the queue's own stop ends by itself."""
     if queue.asks_to_stop and queue.resumes is not None:
         yield f"resumes at {moment(queue.resumes, now=now)}"
+
+
+def _drain(name: str, verdict: Verdict, snapshot: Snapshot) -> Iterator[str]:
+    """How far the drain of the branch is."""
+    if verdict.drains:
+        told = drains.brief(snapshot.from_top(name))
+        yield from [told] if told else []
 
 
 def _causes(verdict: Verdict) -> Iterator[str]:

@@ -164,7 +164,9 @@ def wishes_of(drain: Any) -> Wishes:
     try:
         read = msgspec.convert(drain, _Drain)
         keep = selector_of(read.keep)
-    except (msgspec.ValidationError, BadSelector, UnicodeEncodeError) as exc:  # the last: half of a pair
+    except BadSelector as exc:
+        return Wishes(unreadable=f"spec.drain.keep cannot be read: {exc}")
+    except (msgspec.ValidationError, UnicodeEncodeError) as exc:  # the latter: half of a pair
         return Wishes(unreadable=f"spec.drain cannot be read: {exc}")
     at = read.deadline
     return Wishes(

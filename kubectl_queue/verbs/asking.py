@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from kubectl_queue import chains, targets
+from kubectl_queue import chains, drains, reading, targets
 from kubectl_queue.answers import Object
 from kubectl_queue.belonging import Owners, belonging
 from kubectl_queue.errors import QueueError
@@ -34,7 +34,7 @@ def why(session: Session, flags: Flags) -> int:
     placed = any(each.type.namespaced for each in chosen)
     namespace = checked(session.namespace, see=targets.COMMAND) if placed else ""
     asking = _Asking(session, namespace=namespace)
-    told: list[Explanation] = []
+    told: list[_Told] = []
     for target in chosen:
         try:
             told.append(asking.ask(target))
@@ -44,15 +44,30 @@ def why(session: Session, flags: Flags) -> int:
     return 0 if len(told) == len(chosen) else 1
 
 
-def _print(session: Session, told: list[Explanation], *, as_list: bool) -> None:
+class _Told(NamedTuple):
+    """An answer, and the queues whose drain it speaks of: that of the object first."""
+
+    explanation: Explanation
+    draining: Sequence[Object] = ()
+
+
+def _print(session: Session, told: list[_Told], *, as_list: bool) -> None:
     if session.output in DOCUMENTS:
-        found: list[Any] = [msgspec.to_builtins(each) for each in told]
+        found: list[Any] = [{**msgspec.to_builtins(each), **_drain(draining)} for each, draining in told]
         if found:
             session.console.say(printed({"items": found} if as_list else found[0], output=session.output))
         return
-    texts = ["\n".join(lines(each, now=session.calls.now)) for each in told]
+    now = session.calls.now
+    texts = [
+        "\n".join(lines(each, now=now, drain=drains.lines(draining, now=now))) for each, draining in told
+    ]
     if texts:
         session.console.say("\n\n".join(texts))
+
+
+def _drain(draining: Sequence[Object]) -> dict[str, Any]:
+    found = drains.summed(draining)
+    return {"drain": msgspec.to_builtins(found)} if found is not None else {}
 
 
 class _Asking:
@@ -63,7 +78,7 @@ class _Asking:
         self._objects = Objects(session.calls)
         self._namespace = namespace
 
-    def ask(self, target: Target) -> Explanation:
+    def ask(self, target: Target) -> _Told:
         """The explanation. Raises what the server answers where the object cannot be read."""
         item = self._item(target)
         owners = tuple(self._owners(item))
@@ -75,7 +90,16 @@ class _Asking:
         queue = found.queue if found else None
         queues = chains.read(self._session.api, queue, first=first) if queue else None
         told = subject(target.type, item, owners=tuple(each for each, _, _ in owners))
-        return explain(told, found, queues=queues)
+        explanation = explain(told, found, queues=queues)
+        drained = queue and queues is not None and queues.verdict(queue).drains
+        return _Told(explanation, self._draining(target.type, str(queue)) if drained else ())
+
+    def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
+        """The queue of the object; where that is what was asked about, with those below it."""
+        seen = reading.take(self._session.api, [queue])
+        if queue not in seen.items:
+            return ()
+        return seen.from_top(queue) if kind is QUEUE else [seen.items[queue]]
 
     def _item(self, target: Target) -> Object:
         if target.type is not QUEUE:
@@ -118,7 +142,8 @@ VERBS = (
             "Say why an object waits: its owners, the queue that it is in and by which rule, the chain of "
             "queues above that, who stops it, since when and why, and what lets it go. TYPE is pod, "
             "podgroup, queue or a kind of workload, spelt as for kubectl; a name alone is a queue's. Of a "
-            "pod whose queue does not stop it, it says what else does, as far as that is known."
+            "pod whose queue does not stop it, it says what else does, as far as that is known; of a queue "
+            "that drains, how far that is and what blocks it."
         ),
         examples=(
             "kubectl queue why pod/train-0 -n research",

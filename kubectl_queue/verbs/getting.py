@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from kubectl_queue import drains, reading
 from kubectl_queue.answers import Object
 from kubectl_queue.api import Event, Listing, Queues
 from kubectl_queue.errors import ExpiredError, QueueError, UsageError
@@ -40,9 +41,23 @@ def get(session: Session, flags: Flags) -> int:
         return _print(session, flags, session.api.list(selector=flags.text("selector")).items, as_list=True)
     found, errors = _each(session.api, chosen, ignore=flags.on("ignore-not-found"))
     code = _print(session, flags, found, as_list=len(chosen) > 1) if found else 0
+    _drains(session, found)
     for error in errors:
         session.console.note(str(error))
     return 1 if errors else code
+
+
+def _drains(session: Session, items: list[Object]) -> None:
+    """How far the queues that drain are, each with those below it; under tables alone."""
+    draining = [item for item in items if drains.drain_of(item) is not None]
+    if not draining or session.output not in {None, Output.TABLE, Output.WIDE}:
+        return
+    snapshot = reading.take(session.api, [reading.name(item) for item in draining])
+    for item in draining:
+        named = reading.name(item)
+        told = drains.lines(snapshot.from_top(named) if named in snapshot.items else [item], now=snapshot.now)
+        heading = "Drain:" if len(items) == 1 else f"Drain of {named}:"
+        session.console.say("\n".join(["", heading, *(f"  {line}" for line in told)]))
 
 
 def list_(session: Session, flags: Flags) -> int:
@@ -149,7 +164,8 @@ VERBS = (
         usage="",
         long=(
             "Show all queues, or those with certain labels, with the columns of `kubectl get queues`; "
-            "RESUMES says when a stop ends by itself, where one does."
+            "RESUMES says when a stop ends by itself, where one does, and with -o wide LEFT how many pods of "
+            "a queue that drains are still to go."
         ),
         examples=("kubectl queue list", "kubectl queue list -o wide -l team=a --sort-by=.spec.weight"),
         flags=_FLAGS,
@@ -160,7 +176,8 @@ VERBS = (
         usage="[NAME...]",
         long=(
             "Show the queues of these names, or all, with the columns of `kubectl get queues`; RESUMES says "
-            "when a stop ends by itself, where one does."
+            "when a stop ends by itself, where one does. Of a queue that was named and drains it says how "
+            "far that is, in the queue and those below it, and what blocks it."
         ),
         examples=("kubectl queue get research", "kubectl queue get research -o yaml", "kubectl queue get -w"),
         flags=_FLAGS,

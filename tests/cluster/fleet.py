@@ -93,6 +93,12 @@ class Fleet:
         self._share()
         processes.stop(self._cluster.layout.folder, components=[name])
 
+    def only(self, name: str) -> None:
+        """All that is asked goes to this one from now on, on new connections."""
+        self._front.set_targets([self._ports[name]])
+        self._front.cut()
+        self._front.heal()
+
     def _share(self) -> None:
         self._front.set_targets(list(self._ports.values()))
 

@@ -1,4 +1,4 @@
-"""A validating webhook that takes its time and allows everything: somebody else's, beside ours."""
+"""A validating webhook that takes its time and allows everything, or nothing: somebody else's, beside ours."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class SlowWebhook:
     """Each bind in the stage's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
 
     `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
+    `allows`: what it answers then.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class SlowWebhook:
         *,
         seconds: float,
         resources: Sequence[str] = ("pods/binding", "bindings"),
+        allows: bool = True,
     ) -> None:
         self._stage = stage
         self._resources = list(resources)
@@ -44,7 +46,7 @@ class SlowWebhook:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*pair.save(folder, stem="slow"))
         self._ca = ca.certificate
-        self._server = _Server(context, seconds)
+        self._server = _Server(context, seconds, allows=allows)
         self._thread = threading.Thread(target=self._server.serve_forever, name="slow-webhook")
 
     @property
@@ -107,10 +109,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1000
 
-    def __init__(self, context: ssl.SSLContext, seconds: float) -> None:
+    def __init__(self, context: ssl.SSLContext, seconds: float, *, allows: bool) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.context = context
         self.seconds = seconds
+        self.allows = allows
         self.ended = threading.Event()
         self.asked = 0
         self.seen = 0
@@ -139,7 +142,10 @@ class _Handler(BaseHTTPRequestHandler):
             {
                 "apiVersion": "admission.k8s.io/v1",
                 "kind": "AdmissionReview",
-                "response": {"uid": request["uid"], "allowed": True},
+                "response": {
+                    "uid": request["uid"],
+                    "allowed": self.server.allows or bool(request.get("dryRun")),
+                },
             }
         ).encode()
         self.send_response(200)

@@ -165,7 +165,7 @@ def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> 
     (text,) = let_go(snapshot(SUSPENDED, *below), snapshot(CLOSED, *below))
     assert text == (
         'queue "b" was Suspended, and Closed schedules: the 3 pods that are parked in it will run; '
-        "to have that wait on, set spec.stopPolicy to Hold"
+        "to have that wait on: kubectl queue hold b"
     )
 
 

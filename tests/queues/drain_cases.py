@@ -162,7 +162,7 @@ class Cluster:
     def go(self, unit: Unit) -> bool:
         """Whether all of a unit may go, as it goes. Suspended work asks nobody, so that we look ourselves."""
         if unit.how is How.EVICT:
-            return all([self.evict(one) for one in unit.pods])
+            return all(self.evict(one) for one in unit.pods)
         needs: Counter[Key] = Counter()
         for one in unit.pods:
             found = self.of(one) if one.running else []
@@ -186,7 +186,7 @@ class Cluster:
     def carry_out(self, found: Plan) -> bool:
         """Each step in its order; whether all were granted."""
         self.begun |= {(unit.pods[0].namespace, unit.gang) for unit in found.steps if unit.gang}
-        return all([self.go(unit) for unit in found.steps])
+        return all(self.go(unit) for unit in found.steps)
 
     def settle(self, *, ready: bool = True) -> None:
         """Who is on the way is gone, and all that can become ready does."""

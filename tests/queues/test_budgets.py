@@ -1,0 +1,167 @@
+"""PodDisruptionBudgets as they are read, whom they count, and how many may ever go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queues.budgets import Budget, BudgetObject, Index, budget_of
+from queues.selectors import BadSelector, Selector
+from tests.queues.cases import MODEST
+from tests.queues.drain_cases import LAB, WEB, budget
+
+STATUS = {
+    "observedGeneration": 2,
+    "disruptionsAllowed": 1,
+    "currentHealthy": 3,
+    "desiredHealthy": 2,
+    "expectedPods": 3,
+    "conditions": [{"type": "DisruptionAllowed", "status": "True"}],
+}
+
+
+def read(*, status: dict[str, Any] | None = None, generation: int = 2, **spec: Any) -> Budget:
+    """A budget as the API server sends it."""
+    obj: dict[str, Any] = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": LAB, "generation": generation, "uid": "u"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": dict(WEB)}} | spec,
+    }
+    if status is not None:
+        obj["status"] = status
+    return budget_of(msgspec.json.decode(msgspec.json.encode(obj), type=BudgetObject))
+
+
+def test_a_budget_is_read_as_it_stands() -> None:
+    """What it allows, what it counts and what it wants; nobody has looked outside."""
+    assert read(status=STATUS) == Budget(
+        namespace=LAB,
+        name="web",
+        selector=Selector(match_labels=dict(WEB)),
+        allowed=1,
+        healthy=3,
+        desired=2,
+    )
+
+
+def test_a_budget_is_named_with_its_kind_and_namespace() -> None:
+    assert str(read(status=STATUS)) == "PodDisruptionBudget lab/web"
+
+
+@pytest.mark.parametrize(
+    ("status", "generation"), [(None, 1), ({}, 1), (STATUS, 3)], ids=["no status", "empty", "former"]
+)
+def test_a_status_of_the_past_allows_nothing(status: dict[str, Any] | None, generation: int) -> None:
+    """The eviction API refuses as long as the disruption controller has not seen the last edit."""
+    found = read(status=status, generation=generation)
+    assert not found.current
+    assert found.allowed == 0
+    assert replace(found, outside=9).may_ever_go(1) is None
+    assert not found.lets_unready_go(0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "spares"), [(None, False), ("IfHealthyBudget", False), ("AlwaysAllow", True)]
+)
+def test_pods_that_are_not_ready_are_spared_where_the_budget_says_so(
+    policy: str | None, spares: bool
+) -> None:
+    assert read(status=STATUS, unhealthyPodEvictionPolicy=policy).spares_unready is spares
+
+
+@pytest.mark.parametrize(
+    ("selector", "selects"),
+    [
+        (None, False),
+        ({}, True),
+        ({"matchLabels": {"app": "web"}}, True),
+        ({"matchLabels": {"app": "db"}}, False),
+    ],
+)
+def test_a_budget_selects_in_its_own_namespace(selector: dict[str, Any] | None, selects: bool) -> None:
+    """Without a selector nothing, with an empty one everything, elsewhere never."""
+    found = read(status=STATUS, selector=selector)
+    assert found.selects(LAB, WEB) is selects
+    assert not found.selects("other", WEB)
+
+
+def test_a_selector_that_cannot_be_read_is_said() -> None:
+    with pytest.raises(BadSelector):
+        read(status=STATUS, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
+
+
+@pytest.mark.parametrize(
+    ("going", "outside", "desired", "ever"),
+    [
+        (3, 0, 0, 3),  # it wants nobody
+        (3, 0, 2, 1),  # a Deployment of 3 of which 2 have to run, and replacements wait
+        (3, 0, 3, 0),
+        (3, 0, 5, 0),  # more than there are
+        (3, 2, 2, 3),  # those outside are enough
+        (3, 1, 2, 2),
+        (3, 9, 2, 3),  # never more than there are
+        (0, 0, 2, 0),
+    ],
+)
+def test_how_many_may_ever_go(going: int, outside: int, desired: int, ever: int) -> None:
+    """As many as the budget can spare once all others are ready that can be."""
+    assert budget(outside=outside, desired=desired).may_ever_go(going) == ever
+
+
+def test_how_many_may_ever_go_is_not_known_where_nobody_looked_outside() -> None:
+    assert budget(desired=2).may_ever_go(3) is None
+
+
+@pytest.mark.parametrize(
+    ("healthy", "desired", "taken", "spares", "goes"),
+    [
+        (2, 2, 0, False, True),
+        (3, 2, 1, False, True),
+        (2, 2, 1, False, False),  # one more is on its way than its status knows
+        (1, 2, 0, False, False),  # it is short of healthy pods already
+        (1, 2, 0, True, True),
+        (0, 0, 0, False, False),  # the API asks for `allowed` all the same
+    ],
+)
+def test_unready_pods_go_where_the_budget_is_whole(
+    healthy: int, desired: int, taken: int, spares: bool, goes: bool
+) -> None:
+    """Each row is one branch of the eviction API."""
+    found = budget(healthy=healthy, desired=desired, spares_unready=spares)
+    assert found.lets_unready_go(taken) is goes
+
+
+def test_the_index_finds_all_that_select_a_pod() -> None:
+    """Those of its own namespace, in the order in which they were given, and the same ones again."""
+    web, every = budget("web"), budget("every", labels={})
+    elsewhere = Budget(namespace="other", name="every", selector=Selector())
+    index = Index([web, elsewhere, every, budget("none", labels={"app": "db"})])
+    for _ in range(2):
+        assert index.of(LAB, {"app": "web", "x": "y"}) == (web, every)
+        assert index.of(LAB, {}) == (every,)
+        assert index.of("other", WEB) == (elsewhere,)
+        assert index.of("third", WEB) == ()
+
+
+few = st.sampled_from(("", "x", "y"))
+
+
+@MODEST
+@given(
+    st.lists(st.dictionaries(st.sampled_from("ab"), few, max_size=2), max_size=4),
+    st.lists(st.dictionaries(st.sampled_from("ab"), few, max_size=2), max_size=8),
+)
+def test_the_index_answers_as_each_budget_would(
+    wanted: list[dict[str, str]], asked: list[dict[str, str]]
+) -> None:
+    """Whatever was asked before."""
+    budgets = [budget(f"b{number}", labels=labels) for number, labels in enumerate(wanted)]
+    index = Index(budgets)
+    for labels in asked:
+        assert index.of(LAB, labels) == tuple(one for one in budgets if one.selects(LAB, labels))

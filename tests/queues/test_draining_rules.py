@@ -1,0 +1,182 @@
+"""What `spec.drain` is read as, who stays by rule, and what units are called."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from queues import draining
+from queues.draining import How, Plan, Rule, Runner, Unit, Wishes, rule_for, wishes_of
+from queues.selectors import Selector
+from tests.queues.cases import NOW, SECOND, plain
+from tests.queues.drain_cases import job, keeping, pod, work
+
+CRITICAL = 2_000_000_000
+STAYS = keeping(stay="yes")
+KEEP_BARE = Wishes(keep_bare=True)
+
+
+# spec.drain
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"rate": None, "keep": None, "deadline": None}])
+def test_nothing_wished_is_nothing_kept_and_no_bound(nothing: Any) -> None:
+    assert wishes_of(nothing) == Wishes()
+
+
+def test_every_wish_is_read() -> None:
+    """Under the names that the definition of a Queue has."""
+    found = wishes_of(
+        {
+            "rate": 2.5,
+            "inFlight": 7,
+            "barePods": "Keep",
+            "keep": {"matchLabels": {"stay": "yes"}},
+            "deadline": "2030-01-01T13:00:00Z",
+            "afterDeadline": "Delete",
+        }
+    )
+    assert found == Wishes(
+        rate=2.5,
+        in_flight=7,
+        keep_bare=True,
+        keep=Selector(match_labels={"stay": "yes"}),
+        deadline=NOW + timedelta(hours=1),
+        delete_after=True,
+    )
+
+
+def test_the_other_choice_of_each_wish_is_the_default() -> None:
+    assert wishes_of({"barePods": "Evict", "afterDeadline": "Keep"}) == Wishes()
+
+
+def test_an_empty_keep_selector_keeps_everybody() -> None:
+    """As an empty selector does everywhere; one that is not there keeps nobody."""
+    assert rule_for(pod(), wishes_of({"keep": {}})) is Rule.LABEL
+    assert rule_for(pod(), wishes_of({})) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ("fast", "Expected `object`"),
+        ([], "Expected `object`"),
+        ({"rate": "fast"}, "$.rate"),
+        ({"rate": -1}, "$.rate"),
+        ({"rate": 0}, "$.rate"),
+        ({"inFlight": 0}, "$.inFlight"),
+        ({"inFlight": -3}, "$.inFlight"),
+        ({"inFlight": 1.5}, "$.inFlight"),
+        ({"barePods": "keep"}, "$.barePods"),
+        ({"barePods": True}, "$.barePods"),
+        ({"afterDeadline": "delete"}, "$.afterDeadline"),
+        ({"deadline": "tomorrow"}, "$.deadline"),
+        ({"deadline": ""}, "$.deadline"),
+        ({"deadline": "\ud800"}, ""),
+        ({"keep": "stay=yes"}, "drain.keep"),
+        ({"keep": {"matchLabels": {"to stay": "yes"}}}, "drain.keep"),
+        ({"keep": {"matchExpressions": [{"key": "stay", "operator": "In"}]}}, "drain.keep"),
+    ],
+)
+def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place: str) -> None:
+    """They name the field; none of them passes for another wish, for a pod lost by a typing error is lost."""
+    found = wishes_of(wrong)
+    assert found.unreadable.startswith("spec.drain")
+    assert place in found.unreadable
+    assert plain(found.unreadable)
+    assert found == Wishes(unreadable=found.unreadable)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2030-01-01T12:00:00Z", NOW),
+        ("2030-01-01T14:00:00+02:00", NOW),
+        ("2030-01-01T12:00:00", NOW),
+        ("0001-01-01T00:00:00+02:00", datetime.min.replace(tzinfo=UTC)),
+        ("9999-12-31T23:59:59-02:00", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ],
+)
+def test_a_deadline_is_held_in_utc(written: str, meant: datetime) -> None:
+    """Whatever zone it was written in, and at either end of the calendar."""
+    found = wishes_of({"deadline": written}).deadline
+    assert found == meant
+    assert found.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("deadline", "overdue"), [(None, False), (NOW + SECOND, False), (NOW, True), (NOW - SECOND, True)]
+)
+def test_a_drain_is_overdue_from_its_deadline_on(deadline: datetime | None, overdue: bool) -> None:
+    assert Wishes(deadline=deadline).overdue(NOW) is overdue
+
+
+def test_a_deadline_counts_across_zones() -> None:
+    east = timezone(timedelta(hours=2))
+    assert Wishes(deadline=NOW.astimezone(east)).overdue(NOW)
+    assert not Wishes(deadline=(NOW + SECOND).astimezone(east)).overdue(NOW)
+
+
+# Who stays by rule
+
+
+@pytest.mark.parametrize(
+    ("one", "wishes", "rule"),
+    [
+        (pod(), Wishes(), None),
+        (pod(bare=True), Wishes(), None),
+        (pod(daemon=True), Wishes(), Rule.DAEMON),
+        (pod(priority=CRITICAL), Wishes(), Rule.CRITICAL),
+        (pod(priority=CRITICAL + 1000), Wishes(), Rule.CRITICAL),
+        (pod(priority=CRITICAL - 1), Wishes(), None),
+        (pod(labels={"stay": "yes"}), STAYS, Rule.LABEL),
+        (pod(labels={"stay": "no"}), STAYS, None),
+        (pod(labels={}), STAYS, None),
+        (pod(bare=True), KEEP_BARE, Rule.BARE),
+        (pod(), KEEP_BARE, None),
+    ],
+)
+def test_each_rule_keeps_those_it_names(one: Runner, wishes: Wishes, rule: Rule | None) -> None:
+    assert rule_for(one, wishes) is rule
+
+
+def test_the_first_rule_that_holds_is_told() -> None:
+    """In the order of the table; take one away, and the next holds."""
+    wishes = Wishes(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
+    all_of_them = {"daemon": True, "priority": CRITICAL, "labels": {"stay": "yes"}, "bare": True}
+    found = []
+    for _ in range(len(all_of_them) + 1):
+        found.append(rule_for(pod(**all_of_them), wishes))
+        all_of_them = dict(list(all_of_them.items())[1:])
+    assert found == [Rule.DAEMON, Rule.CRITICAL, Rule.LABEL, Rule.BARE, None]
+
+
+def test_the_table_of_rules_has_them_all_in_their_order() -> None:
+    """The page at the top of the module is what the code knows."""
+    first = [line.split()[0] for line in (draining.__doc__ or "").splitlines() if line]
+    assert [word for word in first if word in set(Rule)] == list(Rule)
+
+
+# What they are called
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [("jobs", "job lab/j"), ("jobs.batch.volcano.sh", "job lab/j"), ("jobsets", "jobset lab/j")],
+)
+def test_work_is_called_by_its_kind(kind: str, called: str) -> None:
+    assert str(work(kind=kind)) == called
+
+
+def test_a_unit_is_called_by_what_it_is() -> None:
+    """A Job, a gang, a pod."""
+    pods = tuple(job(2))
+    assert str(Unit(how=How.SUSPEND, pods=pods, work=pods[0].work)) == "job lab/j"
+    assert str(Unit(how=How.EVICT, pods=pods, gang="g")) == "podgroup lab/g"
+    assert str(Unit(how=How.EVICT, pods=(pod("a"),))) == "pod lab/a"
+
+
+def test_a_plan_of_nothing_leaves_nobody() -> None:
+    assert Plan().left == 0
