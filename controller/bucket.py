@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 
 class Bucket:
     """`rate` a second; 0 is "any number". Owner: one thread. `now` is monotonic seconds."""
@@ -23,12 +21,12 @@ class Bucket:
 
     def take(self, number: int) -> None:
         """So many have gone; what was not there is owed."""
-        self._tokens -= number
+        self._tokens -= number if self._rate else 0
 
     def wait(self) -> float:
         """Seconds until one may go, as of the last look."""
         return 0.0 if not self._rate else max(0.0, (1.0 - self._tokens) / self._rate)
 
     def _fill(self, now: float) -> None:
-        self._tokens = min(max(1.0, self._rate), self._tokens + (now - self._at) * (self._rate or math.inf))
+        self._tokens = min(max(1.0, self._rate), self._tokens + (now - self._at) * self._rate)
         self._at = now

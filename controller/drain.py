@@ -5,7 +5,7 @@ Owner: the controller's thread. Times are monotonic seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from controller.bucket import Bucket
 from controller.drain_reading import Reading
@@ -21,6 +21,8 @@ NEVER_SECONDS = 60.0
 LONGEST_PAUSE = 30.0
 #: How long it takes at most until suspended work is seen to be, and until a Command is taken.
 ANSWER_SECONDS = 10.0
+#: How long the status of a budget takes to follow its pods.
+SETTLE_SECONDS = 0.3
 
 
 class Drain:
@@ -45,13 +47,15 @@ class Drain:
         self._bucket = Bucket(0.0, now=now)
         #: UIDs of pods and work with a request under way, and how many pods each stands for.
         self._under_way: dict[str, int] = {}
-        #: UIDs of pods that were evicted, as far as the store does not know that yet.
+        #: UIDs of pods that were evicted and of work that was suspended, while the store does not know it.
         self._gone: set[str] = set()
         #: Disruptions asked for: budget, how many, and when the answer came.
         self._asked: dict[str, tuple[tuple[Key, ...], int, float | None]] = {}
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0
+        #: When each budget was last seen to be taken from by paused work.
+        self._busy_at: dict[Key, float] = {}
 
     def set_wishes(self, wishes: Wishes) -> None:
         self.wishes = wishes
@@ -80,14 +84,22 @@ class Drain:
                 found[budget] = found.get(budget, 0) + number
         return found
 
+    def busy(self, reading: Reading) -> frozenset[Key]:
+        """Budgets that paused work of this drain takes from, or did until shortly before that reading."""
+        return frozenset(key for key, at in self._busy_at.items() if reading.at <= at + SETTLE_SECONDS)
+
+    def planned(self, plan: Plan, *, now: float) -> None:
+        fresh = {key: at for key, at in self._busy_at.items() if at > now - ANSWER_SECONDS}
+        self._busy_at = fresh | dict.fromkeys(plan.busy, now)
+
     def read(self, reading: Reading) -> None:
         if self.reading is None:
             self._gone |= reading.leaving
         self.reading = reading
 
-    def seen(self, held: Iterable[Runner], *, leaving: Callable[[str], bool]) -> None:
-        """Of those evicted, the store knows by now who is leaving, or gone."""
-        present = {runner.uid for runner in held}
+    def seen(self, held: Collection[Runner], *, leaving: Callable[[str], bool]) -> None:
+        """Of those evicted and suspended, the store knows by now who is on their way, or gone."""
+        present = {runner.uid for runner in held} | {pod.work.uid for pod in held if pod.work is not None}
         self._gone = {uid for uid in self._gone if uid in present and not leaving(uid)}
 
     def sendable(self, plan: Plan, *, now: float, room: int, server: Bucket) -> tuple[list[Unit], float]:
@@ -112,13 +124,13 @@ class Drain:
             flying, room = flying + size, room - size
         return found, 0.0
 
-    def asking(self, unit: Unit) -> None:
+    def asking(self, unit: Unit, *, now: float) -> None:
         """It is about to be asked to go."""
+        if unit.work is not None:
+            self._busy_at |= dict.fromkeys(unit.budgets, now)
         for uid, pods in _requests(unit):
             self._under_way[uid] = pods
             self._asked[uid] = (unit.budgets, pods, None)
-        if unit.gang:
-            self.begun.add((unit.pods[0].namespace, unit.gang))
 
     def answered(self, answer: Answer, *, now: float) -> None:
         uid = answer.pod.uid if answer.pod is not None else answer.unit.work.uid if answer.unit.work else ""
@@ -127,9 +139,11 @@ class Drain:
         match answer.outcome:
             case Outcome.GONE:
                 self._failures = 0
-                if answer.pod is not None:
+                if answer.unit.work is None or answer.unit.work.kind != VOLCANO:
                     self._gone.add(uid)
-                elif answer.unit.work is not None:
+                if answer.unit.gang:
+                    self.begun.add((answer.unit.pods[0].namespace, answer.unit.gang))
+                if answer.pod is None and answer.unit.work is not None:
                     self._not_before[uid] = now + ANSWER_SECONDS
                     if answer.unit.work.kind == VOLCANO:
                         self.commanded[uid] = now

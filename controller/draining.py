@@ -128,7 +128,7 @@ class Draining:
                 now=self._store.clock.now(),
             )
         )
-        drain.seen(held, leaving=self._is_leaving)
+        drain.seen(held, leaving=self._is_on_its_way)
         self._read(drain, held)
         if drain.reading is None:
             drain.due = now + READ_SECONDS
@@ -140,7 +140,9 @@ class Draining:
             now=self._store.clock.now(),
             taken=drain.taken(),
             begun=drain.begun,
+            busy=frozenset().union(*(one.busy(drain.reading) for one in self._drains.values())),
         )
+        drain.planned(found, now=now)
         wait = self._take(drain, found)
         drain.due = self._next(found, wait)
         drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
@@ -167,7 +169,7 @@ class Draining:
         room = max(0, self._parts.drain_in_flight - flying)
         units, wait = drain.sendable(found, now=now, room=room, server=self._bucket)
         for unit in units:
-            drain.asking(unit)
+            drain.asking(unit, now=now)
             if unit.work is not None and unit.work.uid in drain.commanded:
                 self.pausing.withdraw(drain.by, unit)  # nobody has taken the Command
             elif unit.how in {How.SUSPEND, How.SUSPEND_ANYWAY}:
@@ -234,6 +236,6 @@ class Draining:
             first=drain.reading is None,
         )
 
-    def _is_leaving(self, uid: str) -> bool:
-        member = self._store.members.by_uid(uid)
-        return member is None or member.leaving
+    def _is_on_its_way(self, uid: str) -> bool:
+        member, work = self._store.members.by_uid(uid), self._store.workloads.by_uid(uid)
+        return member.leaving if member is not None else work is None or work.paused

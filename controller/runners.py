@@ -21,8 +21,8 @@ def runners(
 ) -> Iterator[Runner]:
     """Those of the queues that are on a node and have not finished.
 
-    `gone`: UIDs of pods that are on their way, whatever we hold of them. `unanswered`: UIDs of work that
-    cannot be paused, since nobody answers for it.
+    `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
+    that cannot be paused, since nobody answers for it.
     """
     for queue in queues:
         for member in store.members.of(queue):
@@ -34,7 +34,7 @@ def _runner(
     store: Store, member: Member, *, gone: Container[str], unanswered: Container[str], now: datetime
 ) -> Runner:
     made_by = _pausable(store, member)
-    work = _work(made_by) if made_by is not None and made_by.uid not in unanswered else None
+    work = _work(made_by, gone) if made_by is not None and made_by.uid not in unanswered else None
     lost = made_by is None and member.owner_kind == "Job" and member.created + UNKNOWN > now
     return Runner(
         uid=member.uid,
@@ -65,11 +65,11 @@ def _pausable(store: Store, member: Member) -> Workload | None:
     return found
 
 
-def _work(work: Workload) -> Work:
+def _work(work: Workload, gone: Container[str]) -> Work:
     return Work(
         kind=work.kind.key,
         namespace=work.namespace,
         name=work.name,
         uid=work.uid,
-        paused=work.paused,
+        paused=work.paused or work.uid in gone,
     )

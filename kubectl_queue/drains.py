@@ -19,22 +19,13 @@ from kubectl_queue.answers import Object
 from kubectl_queue.errors import QueueError
 from kubectl_queue.reading import generation, name, observed, spec, status
 from kubectl_queue.waiting import find, many
+from queues.drained import DRAINED, Blocker
 from queues.showing import shown
 from queues.states import StopPolicy
 
-DRAINED = "Drained"
 _WIDTH = 20
 #: Blockers that a line names.
 _NAMED = 2
-
-
-class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps pods from going. `never`: waiting is no help."""
-
-    name: str
-    pods: int = 0
-    never: bool = False
-    message: str = ""
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +48,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hopeless(self) -> bool:
-        """Whether all that is left will never go by itself, and all of it is told of."""
+        """Whether all that is left is kept by what keeps pods for good, and all of it is told of."""
         told = sum(each.pods for each in self.blockers if each.never)
         return 0 < self.left <= self.blocked <= told and not self.leaving
 
@@ -90,7 +81,7 @@ def _merged(found: Iterable[Drain]) -> Iterator[Blocker]:
         by_name.setdefault(blocker.name, []).append(blocker)
     merged = [
         msgspec.structs.replace(
-            held[0], pods=sum(each.pods for each in held), never=all(each.never for each in held)
+            held[0], pods=sum(each.pods for each in held), never=any(each.never for each in held)
         )
         for held in by_name.values()
     ]
@@ -204,7 +195,7 @@ class Emptied:
         first = next((each for each in drain.blockers if each.message), None)
         because = f": {shown(first.message, limit=1000)}" if first is not None else ""
         return (
-            f'queue "{name(items[0])}" does not become empty by waiting: what is left is kept for good by '
+            f'queue "{name(items[0])}" does not become empty by waiting: what is left is blocked by '
             f"{_names(drain.blockers)}{because}"
         )
 

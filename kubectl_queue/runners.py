@@ -51,11 +51,13 @@ class Works:
 
     def of(self, pod: Object) -> Work | None:
         """What made the pod and can pause: the topmost of its owners that can."""
-        owner = controller(pod)
-        work = self._work(owner, namespace=str(at(pod, "metadata.namespace") or ""))
-        if work is None or work.uid not in self._held:
-            return work
-        return self._work(controller(self._held[work.uid][1]), namespace=work.namespace) or work
+        place = str(at(pod, "metadata.namespace") or "")
+        found, work = None, self._work(controller(pod), namespace=place)
+        while work is not None and work != found:
+            found = work
+            _, item = self._held.get(work.uid, ("", {}))
+            work = self._work(controller(item), namespace=place)
+        return found
 
     def _work(self, owner: Mapping[str, Any], *, namespace: str) -> Work | None:
         group, _, _ = str(owner.get("apiVersion")).rpartition("/")

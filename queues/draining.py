@@ -143,12 +143,15 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`steps` may be taken now, in this order, all of them; `leaving` are on their way."""
+    """`steps` may be taken now, in this order, all of them; `leaving` are on their way.
+
+    `busy`: budgets that paused work takes from without asking, now."""
 
     steps: tuple[Unit, ...] = ()
     kept: tuple[tuple[Runner, Rule], ...] = ()
     blocked: tuple[Block, ...] = ()
     leaving: tuple[Runner, ...] = ()
+    busy: frozenset[Key] = frozenset()
 
     @property
     def left(self) -> int:

@@ -21,6 +21,7 @@ if the budget says AlwaysAllow, or has all the healthy pods that it wants; but t
 which looks again, and not with suspended work. Otherwise one.
 
 Invariants
+- While pods of paused work are on their way, nobody else of their budgets is asked to go.
 - No plan asks a budget for more than it allows, nor for a pod that two budgets select.
 - A unit that has begun comes first; then the lowest priority, then the youngest, then by name.
 - A budget that can never allow it is told apart from one that does not allow it now: `never` is said where
@@ -33,7 +34,7 @@ Invariants
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -50,14 +51,15 @@ def plan(
     now: datetime,
     taken: Mapping[Key, int] | None = None,
     begun: Container[Key] = frozenset(),
+    busy: Collection[Key] = frozenset(),
 ) -> Plan:
     """What may be done now for these pods, all that run in the queues of one drain.
 
     `taken`: by budget, disruptions that were asked for and that what was read does not know of yet; the pods
     of paused work are counted here, and need not be. `begun`: the gangs, by namespace and name, that pods
-    were evicted from already.
+    were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just gone.
     """
-    planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun)
+    planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun, busy=busy)
     return planning.plan(tuple(runners))
 
 
@@ -99,36 +101,48 @@ class _Planning:
         now: datetime,
         taken: Mapping[Key, int],
         begun: Container[Key],
+        busy: Collection[Key],
     ) -> None:
         self._budgets = budgets
         self._wishes = wishes
         self._overdue = wishes.overdue(now)
         self._taken = dict(taken)
         self._begun = begun
-        #: Budgets of work that was suspended and whose pods are not gone yet.
-        self._busy: set[Key] = set()
+        #: Budgets of work that was suspended and whose pods are not gone yet; of work that is about to be.
+        self._paused: set[Key] = set(busy)
+        self._pausing: set[Key] = set()
 
     def plan(self, runners: tuple[Runner, ...]) -> Plan:
         ruled = [(pod, rule_for(pod, self._wishes)) for pod in runners]
         kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not _on_its_way(pod))
         going = [pod for pod, rule in ruled if rule is None or _on_its_way(pod)]
         leaving = tuple(pod for pod in going if _on_its_way(pod))
-        self._note(leaving)
+        own = self._note(leaving)
         parts = {pod.work.uid: pod for pod, _ in kept if pod.work is not None}
         units = sorted(self._units(going, parts), key=_order)
         judged = [self._judge(unit, part) for unit, part in units]
         steps = tuple(one for one in judged if isinstance(one, Unit))
-        return Plan(steps=steps, kept=kept, blocked=self._blocked(judged), leaving=leaving)
+        return Plan(
+            steps=steps,
+            kept=kept,
+            blocked=self._blocked(judged),
+            leaving=leaving,
+            busy=frozenset(own),
+        )
 
-    def _note(self, leaving: tuple[Runner, ...]) -> None:
-        """What paused work is about to take: its pods are deleted, and no budget is asked."""
+    def _note(self, leaving: tuple[Runner, ...]) -> set[Key]:
+        """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
+        own: set[Key] = set()
         for pod in leaving:
             if pod.work is None or not pod.work.paused:
                 continue
             for budget in self._budgets.of(pod.namespace, pod.labels):
-                self._busy.add(budget.key)
+                own.add(budget.key)
                 if pod.running and pod.ready and not pod.leaving:
                     self._taken[budget.key] = self._taken.get(budget.key, 0) + 1
+
+        self._paused |= own
+        return own
 
     def _units(self, going: list[Runner], parts: Mapping[str, Runner]) -> list[tuple[Unit, Runner | None]]:
         """Who goes together, and the part of it that is to stay, if there is one."""
@@ -191,7 +205,7 @@ class _Planning:
         for key, need in needs.items():
             self._taken[key] = self._taken.get(key, 0) + need
         if unit.how is How.SUSPEND:
-            self._busy.update(held)
+            self._pausing.update(held)
         return msgspec.structs.replace(unit, budgets=tuple(needs))
 
     def _costs(self, pod: Runner, budget: Budget, how: How) -> bool:
@@ -205,7 +219,7 @@ class _Planning:
     def _lack(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Lack | None:
         """What this budget lacks to let the unit go; None if it does."""
         allowed = max(0, budget.allowed - self._taken.get(budget.key, 0))
-        busy = unit.how is How.SUSPEND and budget.key in self._busy
+        busy = budget.key in self._paused or (unit.how is How.SUSPEND and budget.key in self._pausing)
         if need <= allowed and not busy:
             return None
         return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)

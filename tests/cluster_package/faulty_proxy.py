@@ -1,89 +1,38 @@
 """A reverse proxy in front of a real API server, that a test tells what to do wrong.
 
-Plain HTTP towards the client, the administrator's TLS towards the API server. What no fault is ordered
-for passes through untouched, byte by byte and on the same connection.
+Plain HTTP towards the client, TLS with the client's own certificate towards the API server, which so sees
+the user that it always saw. What no fault is ordered for passes through untouched, byte by byte and on the
+same connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.cluster_package.faults import (
+    Answer,
+    Answered,
+    Asked,
+    Closing,
+    Cut,
+    Fault,
+    Kept,
+    Silence,
+    When,
+    expired_event,
+    status,
+)
 
 LOOPBACK = "127.0.0.1"
 
-
-@dataclass(frozen=True)
-class Asked:
-    """One request as it came."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-
-    @property
-    def watch(self) -> bool:
-        return "watch" in self.query
-
-    @property
-    def lists(self) -> bool:
-        return self.method == "GET" and not self.watch
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The proxy answers itself; the API server is not asked."""
-
-    status: int
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def encoded(self) -> bytes:
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(self.body)), **self.headers}
-        lines = [f"HTTP/1.1 {self.status} Ordered", *(f"{key}: {value}" for key, value in headers.items())]
-        return "\r\n".join([*lines, "", ""]).encode() + self.body
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The connection is reset after so many bytes of the API server's answer."""
-
-    after: int = 0
-
-
-@dataclass(frozen=True)
-class Silence:
-    """Nothing more comes after so many bytes of the API server's answer; the connection stays open."""
-
-    after: int = 0
-
-
-@dataclass(frozen=True)
-class Closing:
-    """The API server's answer says that it closes the connection after it."""
-
-
-Fault = Answer | Cut | Silence | Closing
-When = Callable[[Asked], bool]
-
-
-def status(code: int, *, reason: str = "", message: str = "as ordered", **headers: str) -> Answer:
-    """A refusal as the API server words it."""
-    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(code, json.dumps(body).encode(), told)
-
-
-def expired_event() -> Answer:
-    """A watch that begins well and then says that its place is lost."""
-    line = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}}
-    return Answer(200, json.dumps(line).encode() + b"\n")
+__all__ = ["Answer", "Answered", "Asked", "Closing", "Cut", "Fault", "FaultyProxy", "Kept", "Silence", "When"]
+__all__ += ["expired_event", "status"]
 
 
 class FaultyProxy:
@@ -96,7 +45,12 @@ class FaultyProxy:
         self._lock = threading.Lock()
         #: Every request so far, in the order they came.
         self.asked: list[Asked] = []
-        self._connections: set[asyncio.Transport] = set()
+        #: Those that the API server has answered, in the order of its answers.
+        self.answered: list[Answered] = []
+        #: All that were ever kept: whoever waits for one that nobody frees lives as long as we do.
+        self._kept: list[Kept] = []
+        self._is_away = False
+        self._connections: set[_Connection] = set()
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, LOOPBACK, 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -117,9 +71,36 @@ class FaultyProxy:
         with self._lock:
             self._orders.clear()
 
-    def cut(self) -> None:
-        """Reset every connection that is open now."""
-        self._loop.call_soon_threadsafe(lambda: [_reset(each) for each in list(self._connections)])
+    def keep(self, when: When, *, answered: bool) -> Kept:
+        """Keep the next request of which `when` holds; those after it pass."""
+        kept = Kept(answered)
+        with self._lock:
+            self._orders = [order for order in self._orders if not isinstance(order[1], Kept)]
+            self._orders.append((when, kept, 1))
+            self._kept.append(kept)
+        return kept
+
+    def free(self, kept: Kept) -> None:
+        """Let it go on."""
+        self._loop.call_soon_threadsafe(kept.freed.set)
+
+    def cut(self, *, when: When = lambda _: True) -> None:
+        """Reset every connection that is open now and whose latest request is one of these."""
+
+        def reset() -> None:
+            for each in list(self._connections):
+                if each.asked is None or when(each.asked):
+                    each.reset()
+
+        self._loop.call_soon_threadsafe(reset)
+
+    def go_away(self) -> None:
+        """Nothing passes any more: connections are reset, new ones are closed at once."""
+        self._is_away = True
+        self.cut()
+
+    def come_back(self) -> None:
+        self._is_away = False
 
     def close(self) -> None:
         if self._thread.is_alive():
@@ -149,17 +130,17 @@ class FaultyProxy:
         return None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(reader, writer, self._upstream, self._context)
-        self._connections.add(writer.transport)  # type: ignore[arg-type]
+        connection = _Connection(reader, writer, self._upstream, self._context, self.answered)
+        self._connections.add(connection)
         try:
-            while (request := await connection.read()) is not None:
+            while not self._is_away and (request := await connection.read()) is not None:
                 asked, raw = request
-                await connection.answer(raw, self._ordered(asked))
+                await connection.answer(asked, raw, self._ordered(asked))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             connection.close()
-            self._connections.discard(writer.transport)  # type: ignore[arg-type]
+            self._connections.discard(connection)
 
 
 class _Connection:
@@ -171,13 +152,17 @@ class _Connection:
         writer: asyncio.StreamWriter,
         upstream: int,
         context: ssl.SSLContext,
+        answered: list[Answered],
     ) -> None:
         self._reader, self._writer = reader, writer
         self._upstream, self._context = upstream, context
+        self._answered = answered
+        #: Its latest request.
+        self.asked: Asked | None = None
         self._there: asyncio.StreamWriter | None = None
         self._pump: asyncio.Task[None] | None = None
         self._fault: Fault | None = None
-        self._passed = 0
+        self._passed, self._begun = 0, False
 
     async def read(self) -> tuple[Asked, bytes] | None:
         try:
@@ -188,14 +173,16 @@ class _Connection:
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
         body = await self._reader.readexactly(int(fields.get(b"content-length", b"0")))
         parts = urlsplit(target)
-        return Asked(method, parts.path, dict(parse_qsl(parts.query))), head + body
+        return Asked(method, parts.path, dict(parse_qsl(parts.query)), body), head + body
 
-    async def answer(self, raw: bytes, fault: Fault | None) -> None:
-        self._fault, self._passed = fault, 0
+    async def answer(self, asked: Asked, raw: bytes, fault: Fault | None) -> None:
+        self.asked, self._fault, self._passed, self._begun = asked, fault, 0, False
         if isinstance(fault, Answer):
             self._writer.write(fault.encoded())
             await self._writer.drain()
             return
+        if isinstance(fault, Kept) and not fault.answered:
+            await fault.hold()
         if self._there is None:
             there, self._there = await asyncio.open_connection(LOOPBACK, self._upstream, ssl=self._context)
             self._pump = asyncio.create_task(self._pumped(there))
@@ -203,18 +190,39 @@ class _Connection:
         await self._there.drain()
 
     async def _pumped(self, there: asyncio.StreamReader) -> None:
+        with suppress(OSError):
+            await self._passed_on(there)
+        self._writer.close()
+
+    async def _passed_on(self, there: asyncio.StreamReader) -> None:
         while chunk := await there.read(65536):
-            if isinstance(self._fault, Closing) and not self._passed:
-                chunk = chunk.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+            if not self._begun:
+                chunk = await self._begin(chunk)
             if isinstance(self._fault, Cut | Silence):
                 chunk = chunk[: max(0, self._fault.after - self._passed)]
             self._passed += len(chunk)
             self._writer.write(chunk)
             await self._writer.drain()
             if isinstance(self._fault, Cut) and self._passed >= self._fault.after:
-                _reset(self._writer.transport)  # type: ignore[arg-type]
+                self.reset()
                 return
-        self._writer.close()
+
+    async def _begin(self, chunk: bytes) -> bytes:
+        """The first part of an answer."""
+        self._begun = True
+        if self.asked is not None:
+            self._answered.append(Answered(self.asked, int(chunk.split(b" ", 2)[1])))
+        if isinstance(self._fault, Kept) and self._fault.answered:
+            await self._fault.hold()
+        if isinstance(self._fault, Closing):
+            return chunk.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        return chunk
+
+    def reset(self) -> None:
+        sock = self._writer.transport.get_extra_info("socket")
+        if sock is not None and sock.fileno() != -1:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
     def close(self) -> None:
         if self._pump is not None:
@@ -222,10 +230,3 @@ class _Connection:
         if self._there is not None:
             self._there.transport.abort()
         self._writer.transport.abort()
-
-
-def _reset(transport: asyncio.Transport) -> None:
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.fileno() != -1:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()

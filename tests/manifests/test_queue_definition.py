@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from queues.drained import TOLD, Blocker, Report, Tally, status
 from queues.draining import _Drain, wishes_of
 from queues.fields import CHECKS, REASON_LENGTH, field_refusal
 from queues.states import Desired, StopPolicy
@@ -21,13 +23,17 @@ LATER = {
 }
 
 
-@pytest.fixture(scope="module")
-def spec() -> dict[str, Any]:
-    """The properties of `spec`."""
+def of(part: str) -> dict[str, Any]:
+    """The properties of `spec`, or of `status`."""
     definition = yaml.safe_load(PATH.read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    properties: dict[str, Any] = schema["properties"]["spec"]["properties"]
+    properties: dict[str, Any] = schema["properties"][part]["properties"]
     return properties
+
+
+@pytest.fixture(scope="module")
+def spec() -> dict[str, Any]:
+    return of("spec")
 
 
 def test_each_field_is_checked_and_each_check_is_of_a_field(spec: dict[str, Any]) -> None:
@@ -61,6 +67,16 @@ def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> Non
     assert read == {"Keep": False, "Delete": True}
     defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
     assert wishes_of(defaults) == wishes_of(None)
+
+
+def test_all_that_is_told_of_a_drain_has_its_place() -> None:
+    """The status that the controller writes, and no field that it does not."""
+    blocker = Blocker(name="b", pods=1, never=False, message="m")
+    told = status(Tally(since=datetime.now(UTC)), Report(blockers=(blocker,)), since="now")
+    drain = of("status")["drain"]["properties"]
+    assert drain.keys() == told.keys()
+    assert drain["blockers"]["items"]["properties"].keys() == told["blockers"][0].keys()
+    assert drain["blockers"]["maxItems"] == TOLD
 
 
 @pytest.mark.parametrize("field", sorted(LATER))

@@ -23,6 +23,7 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("patch", "/pods:status", {}),
         ("create", "/pods:binding", {}),
         ("create", "/pods:eviction", {}),
+        ("get", "/pods", {}),
         ("delete", "/pods", {}),
         ("get", "policy/poddisruptionbudgets", {}),
         ("list", "policy/poddisruptionbudgets", {}),
