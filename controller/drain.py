@@ -32,6 +32,8 @@ class Drain:
         self.by = by
         self.queues: tuple[str, ...] = ()
         self.wishes = Wishes()
+        #: Up to which version of the queues every replica is known to refuse their pods.
+        self.agreed = -1
         self.reading: Reading | None = None
         self.reading_asked = False
         #: When it was asked for last.
@@ -97,10 +99,10 @@ class Drain:
             self._gone |= reading.leaving
         self.reading = reading
 
-    def seen(self, held: Collection[Runner], *, leaving: Callable[[str], bool]) -> None:
+    def seen(self, held: Collection[Runner], *, on_its_way: Callable[[str], bool]) -> None:
         """Of those evicted and suspended, the store knows by now who is on their way, or gone."""
         present = {runner.uid for runner in held} | {pod.work.uid for pod in held if pod.work is not None}
-        self._gone = {uid for uid in self._gone if uid in present and not leaving(uid)}
+        self._gone = {uid for uid in self._gone if uid in present and not on_its_way(uid)}
 
     def sendable(self, plan: Plan, *, now: float, room: int, server: Bucket) -> tuple[list[Unit], float]:
         """The steps to be taken now, in their order; and the seconds after which more may be.

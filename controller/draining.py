@@ -114,9 +114,12 @@ class Draining:
 
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now = drain.looked_at = self._now()
-        if not seen_by_all(self._store.board.seen):
-            drain.due = now + LOOK_SECONDS
-            return set()
+        version = self._store.board.seen
+        if drain.agreed < version:
+            if not seen_by_all(version):
+                drain.due = now + LOOK_SECONDS
+                return set()
+            drain.agreed = version
         obj = self._store.queues.get(drain.by)
         drain.set_wishes(wishes_of(obj.spec.drain if obj is not None else None))
         held = list(
@@ -128,7 +131,7 @@ class Draining:
                 now=self._store.clock.now(),
             )
         )
-        drain.seen(held, leaving=self._is_on_its_way)
+        drain.seen(held, on_its_way=self._is_on_its_way)
         self._read(drain, held)
         if drain.reading is None:
             drain.due = now + READ_SECONDS

@@ -37,6 +37,7 @@ from controller.draining import Draining
 from controller.founding import founded
 from controller.grouping import Grouping
 from controller.guarding import Guards
+from controller.measuring import measure
 from controller.mirroring import mirror
 from controller.nudging import Nudging
 from controller.parts import Parts
@@ -45,7 +46,6 @@ from controller.reconciling import ACKNOWLEDGE_SECONDS, Reconciling
 from controller.releasing import Releasing
 from controller.reserving import Reserving
 from controller.telling import Telling
-from queues.verdict import Why
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
@@ -230,7 +230,7 @@ class QueueController:
             self._store.passes.forget(self._store.members.get)
             self._grouping.forget()
             self._releasing.forget_queues()
-            self._measure()
+            measure(self._parts)
 
     def _look_at_members(self, queue: str, whats: set[str]) -> None:
         members = self._members(queue, whats)
@@ -306,26 +306,6 @@ class QueueController:
         if again is not None:
             when = self._store.clock.monotonic() + again
             self._due[queue] = min(when, self._due.get(queue, when))
-
-    def _measure(self) -> None:
-        counting, members = self._parts.counting, self._store.members
-        counting.members.set(len(members))
-        unmarked = sum(
-            1 for queue in self._store.board.tree for m in members.of(queue) if m.waiting and not m.marked
-        )
-        counting.unguarded.set(unmarked)
-        absent = [q for q in members.queues() if self._is_absent(q)]
-        counting.orphans.set(sum(len(members.of(queue)) for queue in absent))
-        states: dict[str, int] = {}
-        for obj in list(self._store.queues.values()):
-            states[obj.status.state] = states.get(obj.status.state, 0) + 1
-        counting.queues.clear()
-        for state, number in states.items():
-            counting.queues.labels(state).set(number)
-
-    def _is_absent(self, queue: str) -> bool:
-        stop = self._store.board.ruling(queue).stop
-        return not queue or (stop is not None and stop.why is Why.NOT_FOUND)
 
 
 def _uids(whats: set[str]) -> list[str]:

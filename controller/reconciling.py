@@ -24,19 +24,17 @@ from typing import Any
 import msgspec
 
 from cluster.client import decode
-from cluster.objects import Condition, Metadata, QueueObject
-from cluster.podgroups import is_live
-from cluster.workloads import Workload
+from cluster.objects import QueueObject
 from controller.acknowledging import Acknowledging
+from controller.announcing import Announcing
 from controller.closing import Close, Closing
 from controller.draining import Draining
-from controller.parts import QUEUES, Parts, queue_subject
+from controller.keeping import kept_by
+from controller.parts import QUEUES, Parts
 from controller.rivals import Rivals
 from controller.status import Counted, Drain, Known, differing, present, time_text, urgent, wanted
 from controller.timing import undo_if_past
-from queues.changes import added, told
-from queues.conditions import ACTIVE
-from queues.drained import DRAINED, Standing, drained
+from queues.drained import drained
 from queues.drained import status as drained_status
 from queues.states import State
 from queues.verdict import Verdict
@@ -45,14 +43,6 @@ COUNT_SECONDS = 1.0
 #: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
 ACKNOWLEDGE_SECONDS = 0.02
 EMPTY_SECONDS = 0.5
-#: The account of events on queues for what they did not do themselves.
-INHERITED = "inherited by queues"
-DRAIN_EVENTS = {
-    Standing.DRAINING: "DrainBegun",
-    Standing.DRAINED: "DrainEnded",
-    Standing.BLOCKED: "DrainBlocked",
-    Standing.OVERDUE: "DrainOverdue",
-}
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +80,7 @@ class Reconciling:
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._acknowledging = acknowledging
         self._draining = draining
+        self._announcing = Announcing(parts)
         self._rivals = Rivals(parts)
         self._closing = Closing(parts, changed=written)
         self._uids: dict[str, str] = {}
@@ -126,7 +117,7 @@ class Reconciling:
             self._counted(queue),
             known=Known(stop=acknowledged, seen=seen, below=checked),
             now=self._parts.store.clock.now(),
-            kept_by=self._kept_by(verdict),
+            kept_by=kept_by(self._parts.store, verdict),
             drain=self._drain(queue),
         )
         before = present(obj.status)
@@ -242,80 +233,12 @@ class Reconciling:
                 self._written[answer.queue] = answer.after.metadata.version
                 self._states[answer.after.metadata.uid] = answer.after.status.state
                 self._rivals.wrote(answer.after)
-                self._said(answer.before, answer.after)
-
-    def _said(self, before: QueueObject, after: QueueObject) -> None:
-        subject = queue_subject(after)
-        # What an ancestor does to a thousand queues below it is no reason for a thousand events.
-        own_doing = before.status.observed_generation != after.status.observed_generation
-        budget = "" if own_doing else INHERITED
-        for line in added(before.status.changes or (), after.status.changes or ()):
-            self._parts.recorder.record(subject, reason="QueueChanged", message=told(line), again_after=0.0)
-        if before.status.state != after.status.state:
-            self._parts.recorder.record(
-                subject,
-                reason=f"Queue{after.status.state}",
-                message=f"the queue is {after.status.state}, it was {before.status.state or 'new'}",
-                again_after=0.0,
-                budget=budget,
-            )
-        self._said_of_drain(before, after)
-        active = after.status.condition(ACTIVE)
-        if active and _status(active) != _status(before.status.condition(ACTIVE)):
-            self._parts.recorder.record(
-                subject,
-                reason=f"Active{active.status}",
-                message=active.message,
-                again_after=0.0,
-                budget=budget,
-            )
-
-    def _said_of_drain(self, before: QueueObject, after: QueueObject) -> None:
-        found, held = after.status.condition(DRAINED), before.status.condition(DRAINED)
-        if found is None or (held is not None and held.reason == found.reason):
-            return
-        own_doing = self._parts.store.board.ruling(after.metadata.name).policy_by == after.metadata.name
-        self._parts.recorder.record(
-            queue_subject(after),
-            reason=DRAIN_EVENTS[Standing(found.reason)],
-            message=found.message,
-            warning=found.reason in {Standing.BLOCKED, Standing.OVERDUE},
-            again_after=0.0,
-            budget="" if own_doing else INHERITED,
-        )
+                self._announcing.changed(answer.before, answer.after)
 
     def _counted(self, queue: str) -> Counted:
         store = self._parts.store
         groups = store.podgroups.counts(queue).by_phase()
         return Counted(pods=store.members.counts(queue), groups=groups)
-
-    def _kept_by(self, verdict: Verdict) -> str:
-        if verdict.refusal is None or verdict.state is State.CLOSED:
-            return ""
-        store = self._parts.store
-        for queue in sorted(store.board.tree.below(verdict.queue)):
-            name = self._keeper(queue)
-            if name:
-                others = " and others" if store.live_in(queue) > 1 else ""
-                return f"kept from Closed by {name}{others} of queue {queue}"
-        return "what was admitted before may still come"
-
-    def _keeper(self, queue: str) -> str:
-        """A live member, the first that is found: rather what its user made than what that made."""
-        store = self._parts.store
-        work = next((one for one in store.workloads.live_in(queue) if not self._is_part(one)), None)
-        if work is not None:
-            return str(work)
-        group = next((one for one in store.podgroups.of(queue) if is_live(one)), None)
-        if group is not None:
-            return f"podgroup {_name(group.metadata)}"
-        pod = next((one for one in store.members.of(queue) if one.live), None)
-        return f"pod {pod.namespace}/{pod.name}" if pod else ""
-
-    def _is_part(self, work: Workload) -> bool:
-        """Whether another workload made it, and is the one to name."""
-        top = self._parts.store.workloads.top_of(work.uid, namespace=work.namespace)
-        return top is not None and top.uid != work.uid
 
     def _forget(self, queue: str) -> None:
         self._forget_stop(queue)
@@ -329,11 +252,3 @@ class Reconciling:
     def _forget_stop(self, queue: str) -> None:
         self.pending.pop(queue, None)
         self._acknowledged.pop(queue, None)
-
-
-def _name(meta: Metadata) -> str:
-    return f"{meta.namespace}/{meta.name}"
-
-
-def _status(condition: Condition | None) -> str:
-    return condition.status if condition else ""

@@ -32,6 +32,8 @@ _PAUSABLE: Mapping[tuple[str, str], str] = {
     ("JobSet", "jobset.x-k8s.io"): JOBSETS,
     ("Job", "batch.volcano.sh"): VOLCANO_JOBS,
 }
+#: Owners above each other that are followed: a cycle of references ends.
+_HEIGHT = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,11 +54,13 @@ class Works:
     def of(self, pod: Object) -> Work | None:
         """What made the pod and can pause: the topmost of its owners that can."""
         place = str(at(pod, "metadata.namespace") or "")
-        found, work = None, self._work(controller(pod), namespace=place)
-        while work is not None and work != found:
+        found, owner = None, controller(pod)
+        for _ in range(_HEIGHT):
+            work = self._work(owner, namespace=place)
+            if work is None:
+                break
             found = work
-            _, item = self._held.get(work.uid, ("", {}))
-            work = self._work(controller(item), namespace=place)
+            owner = controller(self._held.get(work.uid, ("", {}))[1])
         return found
 
     def _work(self, owner: Mapping[str, Any], *, namespace: str) -> Work | None:

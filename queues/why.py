@@ -28,6 +28,7 @@ import msgspec
 
 from queues import names
 from queues.explanation import POD, QUEUE, Belonging, Explanation, Fate, Queues, Stop, Subject
+from queues.membership import valid_name
 from queues.showing import quoted, shown
 from queues.states import State
 from queues.stopping import chain, refusal, stop, stops
@@ -164,7 +165,8 @@ def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
 
 def _running(verdict: Verdict) -> Iterator[str]:
     if verdict.drains:
-        yield f"its queue is stopped by stopPolicy {verdict.policy}; what runs is not evicted yet"
+        way = f"kubectl queue get {verdict.queue}" if valid_name(verdict.queue) else "kubectl queue get"
+        yield f"its queue is drained: it is evicted as soon as its budgets allow; see: {way}"
     elif verdict.stop:
         yield "its queue does not schedule now; what runs goes on"
 

@@ -45,6 +45,11 @@ def job(number: int, name: str = "j", *, paused: bool = False, **fields: object)
     return pods(number, f"{name}-", work=work(name, paused=paused), **fields)
 
 
+def gang(number: int, name: str = "g", **fields: object) -> list[Runner]:
+    """The pods of a PodGroup."""
+    return pods(number, f"{name}-", group=name, **fields)
+
+
 def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: object) -> Budget:
     """A budget for these labels in namespace lab."""
     held = {"namespace": LAB, "name": name, "selector": Selector(match_labels=dict(labels))}
@@ -58,8 +63,17 @@ def planned(
     now: datetime = NOW,
     taken: Mapping[Key, int] | None = None,
     begun: Iterable[Key] = (),
+    busy: Iterable[Key] = (),
 ) -> Plan:
-    return plan(runners, Index(budgets), wishes or Wishes(), now=now, taken=taken, begun=frozenset(begun))
+    return plan(
+        runners,
+        Index(budgets),
+        wishes or Wishes(),
+        now=now,
+        taken=taken,
+        begun=frozenset(begun),
+        busy=frozenset(busy),
+    )
 
 
 def keeping(**labels: str) -> Wishes:

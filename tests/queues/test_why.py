@@ -185,7 +185,7 @@ def test_a_pod_of_no_queue_is_said_to_be_of_none() -> None:
         (StopPolicy.HOLD, "its queue does not schedule now; what runs goes on"),
         (
             StopPolicy.HOLD_AND_DRAIN,
-            "its queue is stopped by stopPolicy HoldAndDrain; what runs is not evicted yet",
+            "its queue is drained: it is evicted as soon as its budgets allow; see: kubectl queue get b",
         ),
     ],
 )

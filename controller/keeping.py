@@ -1,0 +1,39 @@
+"""What keeps a Closing queue from being Closed: a live member, as far as the cache knows one."""
+
+from __future__ import annotations
+
+from cluster.podgroups import is_live
+from cluster.store import Store
+from cluster.workloads import Workload
+from queues.states import State
+from queues.verdict import Verdict
+
+
+def kept_by(store: Store, verdict: Verdict) -> str:
+    """For condition Accepting; empty where the queue accepts, or is Closed."""
+    if verdict.refusal is None or verdict.state is State.CLOSED:
+        return ""
+    for queue in sorted(store.board.tree.below(verdict.queue)):
+        name = _keeper(store, queue)
+        if name:
+            others = " and others" if store.live_in(queue) > 1 else ""
+            return f"kept from Closed by {name}{others} of queue {queue}"
+    return "what was admitted before may still come"
+
+
+def _keeper(store: Store, queue: str) -> str:
+    """A live member, the first that is found: rather what its user made than what that made."""
+    work = next((one for one in store.workloads.live_in(queue) if not _is_part(store, one)), None)
+    if work is not None:
+        return str(work)
+    group = next((one for one in store.podgroups.of(queue) if is_live(one)), None)
+    if group is not None:
+        return f"podgroup {group.metadata.namespace}/{group.metadata.name}"
+    pod = next((one for one in store.members.of(queue) if one.live), None)
+    return f"pod {pod.namespace}/{pod.name}" if pod else ""
+
+
+def _is_part(store: Store, work: Workload) -> bool:
+    """Whether another workload made it, and is the one to name."""
+    top = store.workloads.top_of(work.uid, namespace=work.namespace)
+    return top is not None and top.uid != work.uid

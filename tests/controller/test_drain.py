@@ -1,0 +1,206 @@
+"""One drain: how much may be asked for, and what is remembered of what was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller.bucket import Bucket
+from controller.drain import AGAIN_SECONDS, ANSWER_SECONDS, LONGEST_PAUSE, SETTLE_SECONDS, Drain
+from controller.drain_reading import Reading
+from controller.evicting import Answer, Outcome
+from controller.runners import VOLCANO
+from queues.budgets import Index
+from queues.draining import How, Plan, Runner, Unit, Wishes, Work
+
+NOW = 1000.0
+MADE = datetime(2030, 1, 1, tzinfo=UTC)
+BUDGET = ("team", "web")
+
+
+def pod(name: str, **more: Any) -> Runner:
+    return Runner(uid=name, namespace="team", name=name, queue="research", labels={}, created=MADE, **more)
+
+
+def work(kind: str = "jobs", name: str = "train") -> Work:
+    return Work(kind=kind, namespace="team", name=name, uid=f"uid-of-{name}")
+
+
+def evicting(*pods: str, gang: str = "") -> Unit:
+    return Unit(how=How.EVICT, pods=tuple(map(pod, pods)), gang=gang, budgets=(BUDGET,))
+
+
+def suspending(number: int = 2, kind: str = "jobs") -> Unit:
+    made = work(kind)
+    pods = tuple(pod(f"part-{each}", work=made) for each in range(number))
+    return Unit(how=How.SUSPEND, pods=pods, work=made, budgets=(BUDGET,))
+
+
+def drain(**wishes: Any) -> Drain:
+    made = Drain("research", now=NOW)
+    made.set_wishes(Wishes(**wishes))
+    return made
+
+
+def names(units: list[Unit]) -> list[str]:
+    return [each.name for unit in units for each in unit.pods]
+
+
+def sendable(held: Drain, *units: Unit, leaving: int = 0, room: int = 100, now: float = NOW) -> list[str]:
+    found = Plan(steps=units, leaving=tuple(pod(f"old-{number}") for number in range(leaving)))
+    return names(held.sendable(found, now=now, room=room, server=Bucket(0.0, now=now))[0])
+
+
+def answer(
+    held: Drain, unit: Unit, outcome: Outcome = Outcome.GONE, *, now: float = NOW, **more: Any
+) -> None:
+    whole = unit.how is How.SUSPEND
+    for each in (None,) if whole else unit.pods:
+        told = Answer(drain="research", unit=unit, how=unit.how, outcome=outcome, pod=each, **more)
+        held.answered(told, now=now)
+
+
+@pytest.mark.parametrize(("limit", "leaving", "expected"), [(0, 50, 3), (3, 0, 3), (3, 1, 2), (3, 3, 0)])
+def test_no_more_are_in_flight_than_the_queue_says(limit: int, leaving: int, expected: int) -> None:
+    """Those on their way count."""
+    units = [evicting(name) for name in "abc"]
+    assert len(sendable(drain(in_flight=limit), *units, leaving=leaving)) == expected
+
+
+def test_no_more_are_in_flight_than_the_server_has_room_for() -> None:
+    assert sendable(drain(), evicting("a"), evicting("b"), evicting("c"), room=2) == ["a", "b"]
+
+
+def test_a_unit_that_is_larger_than_what_may_be_in_flight_goes_alone() -> None:
+    """Else it would never go."""
+    assert len(sendable(drain(in_flight=2), suspending(5))) == 5
+    assert sendable(drain(in_flight=2), suspending(5), leaving=1) == []
+
+
+def test_nobody_overtakes_a_unit_that_waits_for_room() -> None:
+    """The order is kept."""
+    assert sendable(drain(in_flight=3), evicting("a"), suspending(3), evicting("b")) == ["a"]
+
+
+def test_a_rate_lets_so_many_go_in_a_second() -> None:
+    held = drain(rate=2.0)
+    units = [evicting(name) for name in "abcdef"]
+    assert sendable(held, *units) == ["a"]
+    assert sendable(held, *units, now=NOW + 1.0) == ["a", "b"]
+    assert sendable(held, *units, now=NOW + 1.2) == []
+    assert sendable(held, *units, now=NOW + 1.5) == ["a"]
+
+
+def test_a_gang_of_many_is_owed_afterwards() -> None:
+    """It goes whole, and the next waits for as long as all of it would have taken."""
+    held = drain(rate=2.0)
+    assert len(sendable(held, evicting("a", "b", "c", "d"))) == 4
+    assert sendable(held, evicting("e"), now=NOW + 1.9) == []
+    assert sendable(held, evicting("e"), now=NOW + 2.1) == ["e"]
+
+
+def test_who_was_asked_is_not_asked_again_before_the_answer() -> None:
+    held, unit = drain(), evicting("a")
+    held.asking(unit, now=NOW)
+    assert held.in_flight == 1
+    assert sendable(held, unit) == []
+
+
+def test_who_is_gone_is_not_asked_again_though_the_cache_still_has_it() -> None:
+    held, unit = drain(), evicting("a")
+    held.asking(unit, now=NOW)
+    answer(held, unit)
+    assert held.gone == {"a"}
+    held.seen([pod("a")], on_its_way=lambda _: False)
+    assert held.gone == {"a"}
+    held.seen([pod("a")], on_its_way=lambda _: True)
+    assert held.gone == frozenset()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.AWAY, Outcome.REFUSED])
+def test_what_failed_is_asked_for_again_after_a_while(outcome: Outcome) -> None:
+    held, unit = drain(), evicting("a")
+    held.asking(unit, now=NOW)
+    answer(held, unit, outcome)
+    assert sendable(held, unit, now=NOW + AGAIN_SECONDS / 2) == []
+    assert sendable(held, unit, now=NOW + AGAIN_SECONDS) == ["a"]
+
+
+def test_a_busy_api_server_pauses_everything_for_longer_and_longer() -> None:
+    """What it asks for at least; and the first success ends it."""
+    held, pauses = drain(), []
+    for _ in range(10):
+        answer(held, evicting("a"), Outcome.BUSY)
+        pauses.append(held.paused(NOW))
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (1.0, LONGEST_PAUSE)
+    answer(held, evicting("a"))
+    answer(held, evicting("b"), Outcome.BUSY, retry_after=7.0)
+    assert held.paused(NOW) == 7.0
+
+
+def test_what_was_asked_for_counts_until_a_reading_is_younger_than_its_answer() -> None:
+    held = drain()
+    held.read(Reading(at=NOW - 1, index=Index([])))
+    held.asking(evicting("a"), now=NOW)
+    assert held.taken() == {BUDGET: 1}
+    answer(held, evicting("a"), now=NOW + 1)
+    held.read(Reading(at=NOW + 0.5, index=Index([])))
+    assert held.taken() == {BUDGET: 1}
+    held.read(Reading(at=NOW + 1.5, index=Index([])))
+    assert held.taken() == {}
+
+
+def test_a_refused_disruption_counts_no_more() -> None:
+    held = drain()
+    held.asking(evicting("a"), now=NOW)
+    answer(held, evicting("a"), Outcome.BUDGET)
+    assert held.taken() == {}
+
+
+def test_a_gang_has_begun_once_one_of_it_has_gone() -> None:
+    """Not when the API server was asked: it may refuse."""
+    held, gang = drain(), evicting("a", "b", gang="ring")
+    held.asking(gang, now=NOW)
+    answer(held, gang, Outcome.BUDGET)
+    assert held.begun == set()
+    answer(held, gang)
+    assert held.begun == {("team", "ring")}
+
+
+def test_a_budget_is_busy_while_paused_work_takes_from_it_and_until_its_status_has_followed() -> None:
+    held = drain()
+    held.asking(suspending(), now=NOW)
+    assert held.busy(Reading(at=NOW, index=Index([]))) == {BUDGET}
+    held.planned(Plan(busy=frozenset([BUDGET])), now=NOW + 2)
+    assert held.busy(Reading(at=NOW + 2 + SETTLE_SECONDS, index=Index([]))) == {BUDGET}
+    assert held.busy(Reading(at=NOW + 2.1 + SETTLE_SECONDS, index=Index([]))) == frozenset()
+
+
+def test_volcanos_job_is_gone_only_when_its_controller_says_so() -> None:
+    """A Command may find nobody; when it has waited for long enough the Job comes up again."""
+    held, unit = drain(), suspending(kind=VOLCANO)
+    held.asking(unit, now=NOW)
+    answer(held, unit)
+    assert held.gone == frozenset()
+    assert sendable(held, unit, now=NOW + ANSWER_SECONDS / 2) == []
+    assert len(sendable(held, unit, now=NOW + ANSWER_SECONDS)) == 2
+    assert unit.work is not None
+    assert unit.work.uid in held.commanded
+    answer(held, unit, Outcome.UNANSWERED)
+    assert held.unanswered == {unit.work.uid}
+
+
+def test_who_was_on_its_way_before_we_looked_is_taken_from_the_first_reading() -> None:
+    held = drain()
+    held.read(Reading(at=NOW, index=Index([]), leaving=frozenset(["a"])))
+    assert sendable(held, evicting("a"), evicting("b")) == ["b"]
+
+
+def test_what_is_remembered_of_those_who_are_gone_is_forgotten() -> None:
+    held, unit = drain(), evicting("a")
+    answer(held, unit, Outcome.REFUSED)
+    held.forget({"b"})
+    assert sendable(held, unit) == ["a"]

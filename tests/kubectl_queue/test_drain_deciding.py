@@ -1,0 +1,196 @@
+"""What hold, drain and stop make of a queue, and what is said of it afterwards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from plugin_stage import NOW, item, snapshot
+
+from kubectl_queue.answers import Object
+from kubectl_queue.deciding import Decision
+from kubectl_queue.drains import Emptied
+from kubectl_queue.errors import QueueError
+from kubectl_queue.holding import Stopping
+from kubectl_queue.patching import patched, replacing
+from kubectl_queue.waiting import Goal
+from queues.states import StopPolicy
+
+HOLD, DRAIN, NONE = StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN, StopPolicy.NONE
+PAST, LATER = "2030-01-01T11:00:00Z", "2030-01-01T13:00:00Z"
+
+
+def decided(wish: Stopping, queue: Object, *others: Object) -> Decision:
+    return wish.decide(item=queue, snapshot=snapshot(queue, *others))
+
+
+def edit(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> dict[str, Any]:
+    return dict(decided(Stopping(policy=policy, **wish), queue).edit)
+
+
+def said(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> str:
+    return decided(Stopping(policy=policy, **wish), queue).said
+
+
+def after(wish: Stopping, queue: Object, *others: Object) -> list[str]:
+    """What is said once it is done."""
+    before = snapshot(queue, *others)
+    done = patched(queue, {"spec": wish.decide(item=queue, snapshot=before).edit})
+    return wish.afterthoughts("b", before=before, after=snapshot(done, *others))
+
+
+@pytest.mark.parametrize("before", StopPolicy)
+@pytest.mark.parametrize(("policy", "word"), [(HOLD, "held"), (DRAIN, "draining")])
+def test_each_change_of_policy_is_one_edit_and_the_same_again_is_none(
+    before: StopPolicy, policy: StopPolicy, word: str
+) -> None:
+    queue = item("b", stopPolicy=before.value)
+    if before is policy:
+        assert said(queue, policy).startswith("unchanged (it is ")
+        assert edit(queue, policy) == {}
+    else:
+        assert said(queue, policy) == word
+        assert edit(queue, policy) == {"stopPolicy": policy.value}
+
+
+@pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
+def test_the_state_stays_whatever_it_is(state: str) -> None:
+    assert edit(item("b", state=state)) == {"stopPolicy": "HoldAndDrain"}
+
+
+def test_reason_and_time_come_with_the_stop_and_those_before_go() -> None:
+    queue = item("b", stopPolicy="Hold", reason="old", resumeAt=LATER)
+    assert edit(queue) == {"stopPolicy": "HoldAndDrain", "reason": None, "resumeAt": None}
+    wish = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
+    assert edit(queue, **wish) == {
+        "stopPolicy": "HoldAndDrain",
+        "reason": "new racks",
+        "resumeAt": "2030-01-01T12:30:00Z",
+    }
+    assert said(queue, **wish) == "draining until 2030-01-01T12:30:00Z"
+
+
+def test_a_queue_that_is_stopped_so_already_takes_a_new_reason_time_or_setting() -> None:
+    queue = item("b", stopPolicy="HoldAndDrain", reason="old", drain={"rate": 5})
+    assert edit(queue, reason="new") == {"reason": "new"}
+    assert edit(queue, drain={"rate": 9}) == {"drain": {"rate": 9}}
+    assert said(queue, reason="new", drain={"rate": 9}) == "edited (reason, drain.rate)"
+    assert said(queue, drain={"rate": 5}) == "unchanged (it is to be drained already)"
+
+
+def test_a_stop_whose_time_is_past_is_set_anew() -> None:
+    queue = item("b", stopPolicy="Hold", reason="old", resumeAt=PAST)
+    assert (said(queue, HOLD), edit(queue, HOLD)) == ("held", {"reason": None, "resumeAt": None})
+
+
+def test_settings_that_are_not_given_stay_and_one_that_is_given_is_set_whole() -> None:
+    """What a merge would leave of the selector before would keep other pods."""
+    stored = {"rate": 5, "keep": {"matchLabels": {"app": "db"}, "matchExpressions": [{"key": "x"}]}}
+    found = edit(item("b", drain=stored), drain={"keep": {"matchLabels": {"tier": "web"}}})
+    patch = {"keep": {"matchLabels": {"app": None, "tier": "web"}, "matchExpressions": None}}
+    assert found == {"stopPolicy": "HoldAndDrain", "drain": patch}
+    assert patched(stored, patch) == {"rate": 5, "keep": {"matchLabels": {"tier": "web"}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ({}, {"a": {"b": 1}}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}),
+        ({"a": {"b": {"c": 1}}, "d": 1}, {"a": {"b": {"e": [1]}}}),
+        ({"a": [1]}, {"a": {"b": 1}}),
+        ({"a": {"b": 1}}, {"a": [1]}),
+        ({"a": 1}, {}),
+        ({"a": 1}, {"a": 1}),
+    ],
+)
+def test_a_patch_makes_what_was_wanted(before: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert patched(before, replacing(before, wanted)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("stored", "then"),
+    [
+        ({"deadline": PAST}, "so nothing would go"),
+        (
+            {"deadline": PAST, "afterDeadline": "Delete"},
+            "and its pods would be deleted, whatever their budgets",
+        ),
+    ],
+)
+def test_no_drain_begins_under_a_deadline_of_an_earlier_one_that_has_passed(
+    stored: dict[str, str], then: str
+) -> None:
+    """It names the time and the way out, by which it then begins."""
+    queue = item("b", drain=stored)
+    with pytest.raises(QueueError) as error:
+        edit(queue)
+    assert PAST in str(error.value)
+    assert then in str(error.value)
+    assert "--deadline=none" in str(error.value)
+    assert edit(queue, drain={"deadline": None, "afterDeadline": None})["stopPolicy"] == "HoldAndDrain"
+    assert edit(queue, drain={"deadline": LATER})["drain"] == {"deadline": LATER}
+
+
+def test_a_deadline_that_passed_meanwhile_keeps_nobody_from_holding_or_waiting() -> None:
+    drain = {"deadline": PAST}
+    assert edit(item("b", drain=drain), HOLD) == {"stopPolicy": "Hold"}
+    assert edit(item("b", stopPolicy="HoldAndDrain", drain=drain)) == {}
+
+
+def test_deleting_after_a_deadline_takes_one_of_now_or_before() -> None:
+    wish = {"drain": {"afterDeadline": "Delete"}}
+    with pytest.raises(QueueError, match=r"--delete-after-deadline needs a deadline; .* --deadline 2h"):
+        edit(item("b"), **wish)
+    assert edit(item("b", drain={"deadline": LATER}), **wish)["drain"] == {"afterDeadline": "Delete"}
+
+
+@pytest.mark.parametrize("policy", [HOLD, DRAIN])
+def test_no_time_resumes_a_closed_queue(policy: StopPolicy) -> None:
+    with pytest.raises(QueueError, match=r"is Closing, which no time undoes: .* kubectl queue open b"):
+        edit(item("b", state="Closed"), policy, resume_at=NOW + timedelta(hours=1))
+
+
+def test_an_ancestor_that_stops_the_queue_too_is_named() -> None:
+    parent = item("a", state="Suspended", reason="why")
+    assert after(Stopping(policy=HOLD), item("b", parent="a"), parent) == [
+        'queue "b" is Suspended by its ancestor "a" (why); resume it with: kubectl queue resume a'
+    ]
+
+
+def test_to_hold_what_an_ancestor_drains_is_said_to_be_of_no_use() -> None:
+    parent = item("a", stopPolicy="HoldAndDrain")
+    texts = after(Stopping(policy=HOLD), item("b", parent="a"), parent)
+    assert texts[-1] == ('queue "b" is drained all the same, by stopPolicy HoldAndDrain of its ancestor "a"')
+
+
+def test_what_becomes_of_a_suspension_s_time_is_said() -> None:
+    suspended = item("b", state="Suspended", resumeAt=LATER)
+    (lost,) = after(Stopping(policy=HOLD), suspended)
+    assert f"Suspended too, and no longer until {LATER}" in lost
+    at = NOW + timedelta(hours=2)
+    assert after(Stopping(policy=HOLD, resume_at=at), suspended) == [
+        'the suspension of queue "b" ends at the same time'
+    ]
+
+
+def test_settings_that_an_earlier_drain_left_are_said() -> None:
+    """Those that were given now are not, nor is what holds anyway."""
+    stored = {
+        "rate": 5,
+        "barePods": "Evict",
+        "keep": {"matchLabels": {"app": "db"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
+        "inFlight": 3,
+    }
+    queue = item("b", drain=stored)
+    assert after(Stopping(policy=DRAIN, drain={"inFlight": 4}), queue) == [
+        'queue "b" keeps from before, in spec.drain: rate 5, keep app=db,x'
+    ]
+    assert after(Stopping(policy=HOLD), queue) == []
+
+
+def test_a_drain_is_waited_for_to_its_end_and_a_hold_until_it_is_acknowledged() -> None:
+    verdict = snapshot(item("b", stopPolicy="Hold")).board.verdict("b", live=True)
+    assert isinstance(Stopping(policy=DRAIN).goal(verdict), Emptied)
+    assert Stopping(policy=HOLD).goal(verdict) == Goal(condition="Active", wanted=False)

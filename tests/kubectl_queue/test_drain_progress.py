@@ -1,0 +1,314 @@
+"""How far a drain is, while it is waited for and in what get, list, tree and why print."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from plugin_stage import NOW, item, snapshot
+
+from kubectl_queue.answers import Object
+from kubectl_queue.console import Console
+from kubectl_queue.drains import Emptied, bar, brief, counted, drain_of, lines, summed
+from kubectl_queue.errors import QueueError, WaitTimeout
+from kubectl_queue.explaining import lines as explained
+from kubectl_queue.tables import Table
+from kubectl_queue.trees import draw
+from kubectl_queue.waiting import Clock, wait
+from queues.explanation import Explanation, Fate, Thing
+
+SINCE = "2030-01-01T11:58:00Z"
+WEB = {"name": "PodDisruptionBudget lab/web", "pods": 2, "never": False, "message": "it allows 0 now"}
+DB = {"name": "PodDisruptionBudget lab/db", "pods": 3, "never": True, "message": "it keeps 3 pods for good"}
+
+
+def draining(
+    name: str = "b",
+    *,
+    drained: str = "False",
+    reason: str = "Draining",
+    generation: int = 1,
+    told: int = 1,
+    observed: int = 1,
+    **counts: Any,
+) -> Object:
+    """A queue that drains; `told`: the generation that the condition speaks of, `observed`: the status."""
+    condition = {
+        "type": "Drained",
+        "status": drained,
+        "reason": reason,
+        "message": "as it is",
+        "observedGeneration": told,
+    }
+    status = {
+        "observedGeneration": observed,
+        "state": "Open",
+        "conditions": [condition],
+        "drain": {"since": SINCE, **counts},
+    }
+    return item(name, generation=generation, status=status, stopPolicy="HoldAndDrain")
+
+
+def below(**counts: Any) -> Object:
+    return {**draining("c", **counts), "spec": {"parent": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("queue", "missing"),
+    [
+        (item("b", stopPolicy="HoldAndDrain"), "not acknowledged yet"),
+        (draining(drained="True", reason="Drained", generation=2, observed=1), "not acknowledged yet"),
+        (draining(drained="True", reason="Drained", generation=2, observed=2), "not begun yet"),
+        (draining(), "Draining"),
+        (draining(reason="Blocked"), "Blocked"),
+        (draining(reason="DeadlinePassed"), "DeadlinePassed"),
+        (draining(drained="True", reason="Drained"), ""),
+        (draining(drained="True", reason="Drained", generation=3, observed=3, told=3), ""),
+    ],
+)
+def test_drained_is_true_for_the_generation_that_was_set(queue: Object, missing: str) -> None:
+    """Of one before it says nothing."""
+    since = min(2, queue["metadata"]["generation"])
+    assert Emptied().missing(queue, since=since) == missing
+
+
+def test_a_queue_that_somebody_lets_go_meanwhile_ends_the_wait() -> None:
+    resumed = item("b", generation=2, status={"observedGeneration": 2}, stopPolicy="Hold")
+    with pytest.raises(QueueError, match='queue "b" is no longer to be drained: its stopPolicy is Hold now'):
+        Emptied().missing(resumed, since=1)
+
+
+def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_told_once() -> None:
+    found = summed(
+        [
+            draining(left=5, leaving=1, blocked=4, evicted=3, blockers=[WEB, DB]),
+            below(left=2, blocked=2, suspended=1, deleted=1, kept=2, blockers=[{**WEB, "pods": 4}]),
+            item("d"),
+        ]
+    )
+    assert found is not None
+    assert [(each.name, each.pods) for each in found.blockers] == [(WEB["name"], 6), (DB["name"], 3)]
+    assert counted(found) == (
+        "7 pods left (1 on their way, 6 blocked by PodDisruptionBudget lab/web, PodDisruptionBudget lab/db), "
+        "3 evicted, 1 Job suspended, 1 deleted past a budget, 2 kept"
+    )
+
+
+def test_more_blockers_than_a_line_can_hold_are_counted() -> None:
+    many = [{**WEB, "name": f"pod lab/{number}", "pods": 1} for number in range(5)]
+    found = summed([draining(left=5, blocked=5, blockers=many)])
+    assert found is not None
+    assert counted(found) == "5 pods left (5 blocked by pod lab/0, pod lab/1 and 3 more)"
+
+
+@pytest.mark.parametrize("drain", [None, "x", {"left": "many"}, {"blockers": [{"pods": 1}]}])
+def test_what_cannot_be_read_is_no_drain(drain: object) -> None:
+    assert drain_of(item("b", status={"drain": drain})) is None
+
+
+def test_a_blocker_s_words_cannot_steer_the_terminal() -> None:
+    queue = draining(left=1, blocked=1, blockers=[{**DB, "message": "a\nb\x1b[2J"}])
+    assert all(line.isprintable() for line in lines([queue], now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("done", "whole", "drawn"),
+    [
+        (0, 4, "[--------------------]   0%"),
+        (1, 4, "[#####---------------]  25%"),
+        (999, 1000, "[###################-]  99%"),
+        (4, 4, "[####################] 100%"),
+        (0, 0, "[####################] 100%"),
+    ],
+)
+def test_the_bar_is_full_at_the_end_and_not_before(done: int, whole: int, drawn: str) -> None:
+    assert bar(done, whole) == drawn
+
+
+def test_the_bar_never_goes_back_and_counts_what_had_gone_before_one_waited() -> None:
+    """Suspended Jobs' pods are known from what was left; evicted ones from what is told of them."""
+    goal = Emptied(bar=True)
+    steps = [
+        {"left": 60, "evicted": 40},
+        {"left": 60, "leaving": 10, "evicted": 50},
+        {"left": 30, "evicted": 50, "suspended": 1},
+        {"left": 0, "evicted": 80, "suspended": 1},
+    ]
+    drawn = [goal.progress([draining(**step)]).partition("]")[2].split()[0] for step in steps]
+    assert drawn == ["40%", "40%", "70%", "100%"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def waited(stream: io.StringIO, *answers: Object, bar: bool = False) -> str:
+    """What is written while waiting."""
+    console = Console(io.StringIO(), stream)
+    waiting = list(answers)
+    found = wait(
+        Emptied(bar=bar),
+        items=[waiting.pop(0)],
+        read=lambda: [waiting.pop(0)],
+        say=console.progress,
+        clock=Clock(timedelta(seconds=60)),
+        warn=console.warn,
+    )
+    console.end_progress()
+    assert found
+    return stream.getvalue()
+
+
+STEPS = (
+    draining(left=4, leaving=4),
+    draining(left=4, leaving=4),
+    draining(left=1, blocked=1, evicted=3, blockers=[{**WEB, "pods": 1}]),
+    draining(drained="True", reason="Drained", evicted=4, kept=1),
+)
+
+
+def test_elsewhere_a_line_is_written_when_something_has_changed() -> None:
+    assert waited(io.StringIO(), *STEPS).splitlines() == [
+        'queue "b": Draining; 4 pods left (4 on their way)',
+        'queue "b": Draining; 1 pod left (1 blocked by PodDisruptionBudget lab/web), 3 evicted',
+    ]
+
+
+def test_on_a_terminal_one_line_is_drawn_over() -> None:
+    written = waited(Terminal(), *STEPS, bar=True)
+    assert written.count("\n") == 0
+    assert written.startswith('\rqueue "b": Draining; [--------------------]   0% 4 pods left')
+    assert "[###############-----]  75% 1 pod left" in written
+    assert written.endswith("\r\x1b[K")
+
+
+HOPELESS = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        draining(left=4, blocked=3, blockers=[DB]),
+        draining(left=3, leaving=1, blocked=3, blockers=[DB]),
+        draining(left=5, blocked=5, blockers=[DB, WEB]),
+        draining(left=4, blocked=4, blockers=[DB]),
+        draining(left=3, blocked=3, blockers=[DB], generation=2),
+        draining(left=0),
+    ],
+)
+def test_that_waiting_is_no_help_is_said_of_nothing_that_may_yet_go(queue: Object) -> None:
+    """Nor where not all of it is told of, nor of what was before."""
+    assert Emptied().hopeless([queue]) == ""
+
+
+def test_a_wait_that_can_never_end_says_so_once_and_goes_on() -> None:
+    """Somebody may lower the budget meanwhile; then it ends well."""
+    done = draining(drained="True", reason="Drained")
+    written = waited(io.StringIO(), HOPELESS, {**HOPELESS}, done)
+    text = (
+        'Warning: queue "b" does not become empty by waiting: what is left is blocked by '
+        "PodDisruptionBudget lab/db: it keeps 3 pods for good\n"
+    )
+    assert written.count(text) == written.count("Warning") == 1
+
+
+def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() -> None:
+    with pytest.raises(WaitTimeout) as error:
+        wait(
+            Emptied(bar=True),
+            items=[HOPELESS],
+            read=lambda: [HOPELESS],
+            say=lambda _: None,
+            clock=Clock(timedelta(microseconds=1)),
+        )
+    assert str(error.value).endswith(
+        'queue "b": Blocked; 3 pods left (3 blocked by PodDisruptionBudget lab/db); as it is'
+    )
+
+
+def test_the_end_says_what_was_done() -> None:
+    done = draining(drained="True", reason="Drained", evicted=4, suspended=2, kept=1)
+    assert Emptied().reached([done]) == "drained: 0 pods left, 4 evicted, 2 Jobs suspended, 1 kept"
+
+
+def test_the_block_tells_since_when_how_far_and_what_blocks() -> None:
+    queue = draining(reason="Blocked", left=5, blocked=5, kept=1, evicted=2, blockers=[DB, WEB])
+    assert lines([queue], now=NOW) == [
+        f"Blocked, begun {SINCE} (2m ago)",
+        "5 pods left (5 blocked by PodDisruptionBudget lab/db, PodDisruptionBudget lab/web), 2 evicted, 1 kept",
+        "blocked by PodDisruptionBudget lab/db, 3 pods, for good: it keeps 3 pods for good",
+        "blocked by PodDisruptionBudget lab/web, 2 pods: it allows 0 now",
+        "as it is",
+    ]
+    assert lines([item("b")], now=NOW) == []
+
+
+def test_wide_shows_how_many_are_left_where_queues_drain_and_when_a_stop_ends_behind_it() -> None:
+    timed = draining(left=12)
+    timed["spec"]["resumeAt"] = "2030-01-01T12:25:00Z"
+    head, *rows = Table(wide=True).lines([timed, item("c")], now=NOW, headings=True)
+    assert head.split()[-2:] == ["LEFT", "RESUMES"]
+    place = head.index("LEFT")
+    assert rows[0][place:].split()[:2] == ["12", "2030-01-01T12:25:00Z"]
+    assert rows[1][place:].strip() == ""
+    assert "LEFT" not in Table().lines([timed], now=NOW, headings=True)[0]
+    assert "LEFT" not in Table(wide=True).lines([item("c")], now=NOW, headings=True)[0]
+
+
+def branch(*queues: Object) -> Sequence[str]:
+    return draw(snapshot(*queues), top="b", headings=False)
+
+
+def test_the_tree_says_how_far_the_drain_of_a_branch_is() -> None:
+    drawn = branch(draining(left=1), below(left=2, leaving=2))
+    assert drawn[0].endswith("stopPolicy HoldAndDrain; 3 pods left (2 on their way)")
+    assert drawn[1].endswith("stopPolicy HoldAndDrain of b; 2 pods left (2 on their way)")
+
+
+def test_the_tree_says_when_a_queue_is_drained_and_nothing_before_it_is_counted() -> None:
+    assert branch(draining(drained="True", reason="Drained", kept=2))[0].endswith("; drained, 2 kept")
+    assert branch(item("b", stopPolicy="HoldAndDrain", status={"state": "Open"}))[0].endswith("HoldAndDrain")
+
+
+def test_a_drain_that_has_ended_is_no_longer_told() -> None:
+    """The controller has yet to take it off."""
+    held = draining(left=3)
+    held["spec"]["stopPolicy"] = "Hold"
+    assert branch(held)[0].endswith("stopPolicy Hold")
+    assert brief([item("b")]) == ""
+
+
+def test_why_tells_of_the_drain_under_a_heading_of_its_own() -> None:
+    told = Explanation(
+        object=Thing("Queue", "b"), fate=Fate.STOPPED, summary="it is stopped", notes=("note",)
+    )
+    assert explained(told, now=NOW, drain=["Draining", "3 pods left"]) == [
+        "it is stopped",
+        "Drain:       Draining",
+        "             3 pods left",
+        "Note:        note",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False), ("yeah\n", False)],
+)
+def test_whatever_is_not_yes_is_no(typed: str, answer: bool) -> None:  # noqa: FBT001 - a row of a table
+    err = Terminal()
+    assert Console(io.StringIO(), err, Terminal(typed)).ask("Drain all the same?") is answer
+    assert err.getvalue() == "Drain all the same? [y/N]: "
+
+
+@pytest.mark.parametrize(
+    ("source", "err"),
+    [(None, Terminal()), (io.StringIO("y\n"), Terminal()), (Terminal("y\n"), io.StringIO())],
+)
+def test_nobody_is_asked_but_at_a_terminal(source: io.StringIO | None, err: io.StringIO) -> None:
+    """A pipe that says yes is nobody, and who does not see the question cannot answer it."""
+    assert Console(io.StringIO(), err, source).ask("?") is None
+    assert err.getvalue() == ""

@@ -1,0 +1,349 @@
+"""What keeps whom from going, and whether for good: one case at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+
+from queues.draining import Hindrance, How, Rule, Runner, Wishes
+from queues.selectors import Selector
+from tests.queues.cases import NOW, SECOND, plain
+from tests.queues.drain_cases import LAB, blocked, budget, gang, going, job, keeping, only, planned, pod, pods
+
+WAITS, NEVER = (Hindrance.BUDGET, False), (Hindrance.BUDGET, True)
+BUSY = (Hindrance.BUDGET_BUSY, False)
+B = (LAB, "b")
+
+#: The deadline has passed, and who is left stays, or is deleted.
+OVERDUE = Wishes(deadline=NOW - SECOND)
+DELETE = Wishes(deadline=NOW, delete_after=True)
+
+
+# Two budgets
+
+
+def test_a_pod_under_two_budgets_never_goes() -> None:
+    """The eviction API answers 500 for ever, whatever they allow: both are named, and the way out."""
+    found = only(planned([pod("a")], budget("b", allowed=9), budget("c", allowed=9)))
+    assert (found.hindrance, found.never) == (Hindrance.TWO_BUDGETS, True)
+    assert found.by == "PodDisruptionBudget lab/b and PodDisruptionBudget lab/c"
+    assert "refuses pod lab/a for ever" in found.message
+    assert "leave it under one of them" in found.message
+
+
+def test_a_pod_under_two_budgets_that_does_not_run_yet_goes() -> None:
+    """The API looks at no budget then."""
+    assert going(planned([pod(running=False)], budget("b"), budget("c"))) == [["p"]]
+
+
+def test_an_unready_pod_under_two_budgets_never_goes() -> None:
+    """The API counts the budgets before it looks at their policies."""
+    spares = [budget(name, spares_unready=True) for name in "bc"]
+    assert only(planned([pod(ready=False)], *spares)).hindrance is Hindrance.TWO_BUDGETS
+
+
+@pytest.mark.parametrize("held", [job(3), gang(3)], ids=["job", "gang"])
+def test_one_pod_under_two_budgets_keeps_the_whole_unit(held: list[Runner]) -> None:
+    *others, last = held
+    twice = pod(last.name, group=last.group, work=last.work, labels={"app": "web", "tier": "front"})
+    found = planned([*others, twice], budget(allowed=9), budget("t", labels={"tier": "front"}, allowed=9))
+    assert only(found).hindrance is Hindrance.TWO_BUDGETS
+    assert found.left == 3
+
+
+# Jobs
+
+
+def test_a_job_goes_when_its_budget_allows_all_of_it() -> None:
+    assert blocked(planned(job(3), budget(allowed=2))) == {"j-0 j-1 j-2": WAITS}
+    (unit,) = planned(job(3), budget(allowed=3)).steps
+    assert unit.budgets == (B,)
+
+
+def test_a_job_needs_each_of_its_budgets() -> None:
+    """Some of its pods under one, some under another; the one that never allows it is told first."""
+    made_by = job(1)[0].work
+    held = [*job(2), pod("db", labels={"app": "db"}, work=made_by)]
+    db = budget("db", labels={"app": "db"}, allowed=1)
+    assert len(planned(held, budget(allowed=2), db).steps) == 1
+    assert only(planned(held, budget(allowed=1), db)).by == "PodDisruptionBudget lab/b"
+    never = budget("db", labels={"app": "db"}, desired=1, outside=0)
+    found = only(planned(held, budget(allowed=1), never))
+    assert (found.by, found.never) == ("PodDisruptionBudget lab/db", True)
+
+
+def test_one_job_of_a_budget_goes_at_a_time() -> None:
+    """Though the budget would allow both: it learns of the first only when its pods are gone."""
+    found = planned([*job(2, "one"), *job(2, "two")], budget(allowed=4))
+    assert [str(unit) for unit in found.steps] == ["job lab/one"]
+    assert (
+        only(found).message
+        == "PodDisruptionBudget lab/b lets one work go at a time, and another is on its way"
+    )
+    assert blocked(found) == {"two-0 two-1": BUSY}
+
+
+def test_jobs_of_two_budgets_go_together() -> None:
+    held = [*job(2, "one"), *job(2, "two", labels={"app": "db"})]
+    found = planned(held, budget(allowed=2), budget("db", labels={"app": "db"}, allowed=2))
+    assert len(found.steps) == 2
+
+
+@pytest.mark.parametrize("leaving", [False, True], ids=["not told yet", "leaving"])
+@pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
+def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(leaving: bool, after: list[Runner]) -> None:
+    """As long as one of them is there, whoever suspended it, and though a rule would have kept it."""
+    before = job(1, "before", paused=True, leaving=leaving, labels={"app": "web", "stay": "yes"})
+    found = planned([*before, *after], budget(allowed=9), wishes=keeping(stay="yes"))
+    assert list(blocked(found).values()) == [BUSY]
+    assert found.busy == {B}
+
+
+@pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
+def test_suspended_work_of_another_drain_is_waited_for_too(after: list[Runner]) -> None:
+    """Its budgets are told to us; they are not ours to tell on."""
+    found = planned(after, budget(allowed=9), busy=[B])
+    assert list(blocked(found).values()) == [BUSY]
+    assert found.busy == frozenset()
+
+
+def test_who_takes_nothing_of_a_busy_budget_goes() -> None:
+    """Pods that do not run yet, and pods that it does not select."""
+    after = [pod("starting", running=False, ready=False), pod("elsewhere", labels={})]
+    found = planned([*job(1, paused=True), *after], budget(allowed=9))
+    assert sorted(map(tuple, going(found))) == [("elsewhere",), ("starting",)]
+
+
+def test_pods_go_beside_a_job_as_far_as_the_budget_allows() -> None:
+    """What the Job takes is not there for them."""
+    found = planned([*job(2), *pods(2, priority=1)], budget(allowed=3))
+    assert going(found) == [["j-0", "j-1"], ["p0"]]
+
+
+def test_the_unready_pods_of_a_job_count() -> None:
+    """No eviction looks again whether they are ready by now; only AlwaysAllow lets them go all the same."""
+    held = job(2, ready=False)
+    whole = {"allowed": 1, "healthy": 3, "desired": 2}
+    assert not planned(held, budget(**whole)).steps
+    assert planned(held, budget(**whole, spares_unready=True)).steps
+
+
+@pytest.mark.parametrize("wishes", [keeping(stay="yes"), Wishes(keep=Selector())], ids=["one", "all"])
+def test_a_job_of_which_a_pod_is_to_stay_stays(wishes: Wishes) -> None:
+    """It would go with the others; all of it kept is kept, and no block."""
+    held = [*job(2), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
+    found = planned(held, wishes=wishes)
+    if wishes == Wishes(keep=Selector()):
+        assert (len(found.kept), found.blocked) == (3, ())
+        return
+    block = only(found)
+    assert (block.hindrance, block.never, block.by) == (Hindrance.KEPT_PART, True, "pod lab/kept")
+    assert "take it out of drain.keep" in block.message
+    assert [(one.name, rule) for one, rule in found.kept] == [("kept", Rule.LABEL)]
+    assert found.left == 2
+
+
+# Gangs
+
+
+def test_a_gang_is_begun_only_where_all_of_it_may_go() -> None:
+    assert blocked(planned(gang(3), budget(allowed=2))) == {"g-0 g-1 g-2": WAITS}
+    assert going(planned(gang(3), budget(allowed=3))) == [["g-0", "g-1", "g-2"]]
+
+
+@pytest.mark.parametrize("begun", [[(LAB, "g")], []], ids=["remembered", "seen"])
+def test_a_gang_that_has_begun_goes_pod_by_pod(begun: list[tuple[str, str]]) -> None:
+    """As far as the budget allows; the rest stalls, and that is said."""
+    first, *others = gang(3)
+    gone = pod(first.name, group="g", leaving=True)
+    found = planned(others if begun else [gone, *others], budget(allowed=1), begun=begun)
+    assert going(found) == [["g-1"]]
+    assert only(found).message.startswith("podgroup lab/g has begun to go and stalls: ")
+
+
+def test_a_gang_without_its_kept_part_goes() -> None:
+    """Evicting the others takes nobody along."""
+    held = [*gang(2), pod("kept", group="g", labels={"stay": "yes"})]
+    assert going(planned(held, wishes=keeping(stay="yes"))) == [["g-0", "g-1"]]
+
+
+def test_a_gang_that_waits_does_not_keep_others_from_going() -> None:
+    found = planned([*gang(3), pod("alone", priority=1)], budget(allowed=1))
+    assert going(found) == [["alone"]]
+
+
+# Budgets that can never allow it
+
+
+def test_a_deployment_of_three_of_which_two_have_to_run_never_ends() -> None:
+    """One goes, and its replacement waits for the queue: the others are told of at once, with the way out."""
+    found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=0))
+    assert going(found) == [["p0"]]
+    assert blocked(found) == {"p1": NEVER, "p2": NEVER}
+    assert {block.message for block in found.blocked} == {
+        "PodDisruptionBudget lab/b keeps 2 pods for good: it wants 2 healthy, and replacements wait for the "
+        "queue; lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
+    }
+
+
+def test_it_is_still_said_when_the_first_has_gone() -> None:
+    found = planned(pods(2), budget(allowed=0, healthy=2, desired=2, outside=0))
+    assert blocked(found) == {"p0": NEVER, "p1": NEVER}
+
+
+def test_a_budget_that_others_may_fill_is_waited_for() -> None:
+    """The pods outside are not ready yet; when they are, all may go."""
+    assert blocked(planned(pods(2), budget(healthy=2, desired=2, outside=2))) == {"p0": WAITS, "p1": WAITS}
+
+
+def test_some_that_may_go_and_some_that_never_do_are_told_together() -> None:
+    """Who it will be is not known before; how many stay is."""
+    found = planned(pods(3), budget(healthy=2, desired=2, outside=1))
+    assert blocked(found) == {"p0": WAITS, "p1": WAITS, "p2": WAITS}
+    assert "allows 0 now, and 1 would have to go; PodDisruptionBudget lab/b keeps 1 pod for good" in (
+        found.blocked[0].message
+    )
+
+
+def test_a_broken_pod_does_not_stay_for_good() -> None:
+    """Two healthy pods are what the budget wants: the third, which is not ready, may go."""
+    held = [pod("broken", ready=False, age=9), *pods(2)]
+    found = planned(held, budget(allowed=0, healthy=2, desired=2, outside=0))
+    assert going(found) == [["broken"]]
+    assert blocked(found) == {"p0": NEVER, "p1": NEVER}
+
+
+def test_those_that_are_not_ready_yet_may_still_make_room() -> None:
+    """None is healthy now; once all are, one may go: nobody can say that it will not be this one."""
+    found = planned(pods(3, ready=False), budget(desired=2, outside=0))
+    assert set(blocked(found).values()) == {WAITS}
+
+
+@pytest.mark.parametrize(
+    "of", [{"outside": None}, {"outside": 0, "current": False}], ids=["outside", "status"]
+)
+def test_never_is_not_said_where_it_is_not_known(of: Mapping[str, object]) -> None:
+    """Nobody looked at the pods outside, or the status is of a former generation."""
+    assert blocked(planned([pod()], budget(desired=1, **of))) == {"p": WAITS}
+
+
+def test_what_was_asked_for_a_moment_ago_does_not_make_never() -> None:
+    """The budget would allow it, were it not for what its status does not know yet."""
+    found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=2), taken={B: 1})
+    assert set(blocked(found).values()) == {WAITS}
+
+
+def test_a_job_larger_than_what_may_ever_go_never_goes() -> None:
+    """Two of its pods could, but it goes whole: it is told so, though another Job is on its way too."""
+    found = planned(
+        [*job(1, "first", priority=-1), *job(3)], budget(allowed=3, healthy=4, desired=1, outside=0)
+    )
+    assert going(found) == [["first-0"]]
+    assert blocked(found) == {"j-0 j-1 j-2": NEVER}
+    assert only(found).message.startswith(
+        "3 go together or not at all: PodDisruptionBudget lab/b keeps 1 pod "
+    )
+
+
+def test_pods_that_stay_anyway_make_room_for_others() -> None:
+    """The pod under two budgets stays healthy, which is all that the budget wants."""
+    stuck = pod("stuck", labels={"app": "web", "tier": "front"}, priority=-1)
+    found = planned(
+        [stuck, pod("other")],
+        budget(allowed=1, healthy=2, desired=1, outside=0),
+        budget("t", labels={"tier": "front"}),
+    )
+    assert going(found) == [["other"]]
+
+
+# Deadlines
+
+
+@pytest.mark.parametrize("held", [[pod()], job(2), gang(2)], ids=["pod", "job", "gang"])
+def test_past_the_deadline_who_is_left_stays(held: list[Runner]) -> None:
+    """`afterDeadline: Keep`: nobody is asked any more, whatever the budgets say."""
+    block = only(planned(held, budget(allowed=9), wishes=OVERDUE))
+    assert (block.hindrance, block.by, block.never) == (Hindrance.DEADLINE, "spec.drain.deadline", True)
+    assert block.message.startswith("the deadline 2030-01-01T11:59:59Z has passed")
+
+
+def test_past_the_deadline_who_is_left_is_deleted() -> None:
+    """`afterDeadline: Delete`: under one budget, two or none; Jobs are suspended all the same."""
+    twice = pod("twice", labels={"app": "web", "tier": "front"})
+    found = planned(
+        [pod(), twice, *job(2), *gang(2)], budget(), budget("t", labels={"tier": "front"}), wishes=DELETE
+    )
+    assert {str(unit): unit.how for unit in found.steps} == {
+        "pod lab/p": How.DELETE,
+        "pod lab/twice": How.DELETE,
+        "podgroup lab/g": How.DELETE,
+        "job lab/j": How.SUSPEND_ANYWAY,
+    }
+    assert found.blocked == ()
+
+
+def test_past_the_deadline_who_stays_by_rule_stays() -> None:
+    """So does the Job that would take a kept pod along."""
+    held = [pod("d", daemon=True), *job(1), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
+    wishes = Wishes(keep=keeping(stay="yes").keep, deadline=NOW, delete_after=True)
+    found = planned(held, wishes=wishes)
+    assert [one.name for one, _ in found.kept] == ["d", "kept"]
+    assert only(found).hindrance is Hindrance.KEPT_PART
+
+
+def test_before_the_deadline_budgets_hold() -> None:
+    wishes = Wishes(deadline=NOW + SECOND, delete_after=True)
+    assert blocked(planned([pod()], budget(), wishes=wishes)) == {"p": WAITS}
+
+
+def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -> None:
+    """Waiting helps: neither "for good" nor "set a deadline" is said where one is set."""
+    wishes = Wishes(deadline=NOW + timedelta(hours=1), delete_after=True)
+    found = only(planned([pod()], budget(desired=1, outside=0), wishes=wishes))
+    assert (found.hindrance, found.never) == WAITS
+    assert "for good" not in found.message
+    assert found.message.endswith("what is left is deleted at the deadline 2030-01-01T13:00:00Z")
+    twice = only(planned([pod()], budget(), budget("c"), wishes=wishes))
+    assert not twice.never
+    assert twice.message.endswith("or wait: what is left is deleted at the deadline 2030-01-01T13:00:00Z")
+
+
+def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
+    wishes = Wishes(deadline=NOW + SECOND)
+    assert only(planned([pod()], budget(desired=1, outside=0), wishes=wishes)).never
+
+
+# Settings
+
+
+@pytest.mark.parametrize("overdue", [Wishes(), DELETE], ids=["in time", "overdue"])
+def test_nobody_goes_where_the_settings_cannot_be_read(overdue: Wishes) -> None:
+    """What they would have kept is not known. DaemonSets stay by rule all the same."""
+    wishes = Wishes(
+        unreadable="spec.drain is a riddle", deadline=overdue.deadline, delete_after=overdue.delete_after
+    )
+    found = planned([pod(), *job(2), pod("d", daemon=True)], wishes=wishes)
+    assert found.steps == ()
+    assert {(block.hindrance, block.by, block.message, block.never) for block in found.blocked} == {
+        (Hindrance.SETTINGS, "spec.drain", "spec.drain is a riddle", True)
+    }
+    assert [one.name for one, _ in found.kept] == ["d"]
+
+
+# All of them
+
+
+def test_every_hindrance_is_told_on_one_line() -> None:
+    """All that the enumeration has, each in words that can be shown."""
+    told = [
+        only(planned([pod()], budget())),
+        only(planned([pod()], budget(), budget("c"))),
+        planned([*job(1), *job(1, "k")], budget(allowed=2)).blocked[0],
+        only(planned([*job(1), pod("d", daemon=True, work=job(1)[0].work)])),
+        only(planned([pod()], wishes=OVERDUE)),
+        only(planned([pod()], wishes=Wishes(unreadable="so it is"))),
+    ]
+    assert [block.hindrance for block in told] == list(Hindrance)
+    assert all(plain(block.message) and plain(block.by) and block.message for block in told)

@@ -1,0 +1,261 @@
+"""Plans for random pods, budgets and wishes, carried out on paper: nothing is broken, lost or said falsely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queues.budgets import Budget, Key
+from queues.draining import Block, Hindrance, How, Plan, Runner, Unit, Wishes
+from queues.selectors import Selector
+from tests.queues.cases import MODEST, NOW, SECOND
+from tests.queues.drain_cases import LAB, Cluster, budget, pod, work
+
+#: Labels that budgets select, those of no budget, and those that `drain.keep` knows.
+LABELS = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {}, {"app": "db", "stay": "yes"})
+SELECTORS = ({"app": "web"}, {"app": "db"}, {"tier": "front"}, {})
+MAKERS = (
+    "bare",
+    "replica",
+    "replica",
+    "replica",
+    "gang g",
+    "gang h",
+    "job j",
+    "job k",
+    "job paused",
+    "daemon",
+)
+KEEP = Selector(match_labels={"stay": "yes"})
+LONG = timedelta(days=1)
+
+
+@st.composite
+def random_pods(draw: st.DrawFn, name: str) -> Runner:
+    """Any pod; one that is ready runs."""
+    kind, _, which = draw(st.sampled_from(MAKERS)).partition(" ")
+    running = draw(st.sampled_from((True, True, True, False)))
+    return pod(
+        name,
+        age=draw(st.integers(0, 2)),
+        labels=draw(st.sampled_from(LABELS)),
+        priority=draw(st.sampled_from((0, 0, 1, 2_000_000_000))),
+        namespace=LAB if kind == "job" else draw(st.sampled_from((LAB, LAB, LAB, "other"))),
+        group=which if kind == "gang" else "",
+        work=work(which, paused=which == "paused") if kind == "job" else None,
+        bare=kind == "bare",
+        daemon=kind == "daemon",
+        ready=running and draw(st.sampled_from((True, True, False))),
+        running=running,
+        leaving=draw(st.sampled_from((False,) * 5 + (True,))),
+    )
+
+
+@st.composite
+def random_budgets(draw: st.DrawFn, name: str) -> Budget:
+    """What it counts is worked out by the cluster; `outside` says whether that is looked at."""
+    return budget(
+        name,
+        labels=draw(st.sampled_from(SELECTORS)),
+        desired=draw(st.integers(0, 4)),
+        spares_unready=draw(st.booleans()),
+        outside=draw(st.sampled_from((0, 0, 0, None))),
+    )
+
+
+@st.composite
+def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> Wishes:
+    late = (NOW - SECOND,) if overdue else ()
+    return Wishes(
+        keep_bare=draw(st.booleans()),
+        keep=draw(st.sampled_from((None, KEEP))),
+        deadline=draw(st.sampled_from((None, None, NOW + LONG, *late))),
+        delete_after=draw(st.booleans()),
+        unreadable=draw(st.sampled_from(("", "", "", "no such thing"))) if overdue else "",
+    )
+
+
+@st.composite
+def random_clusters(draw: st.DrawFn, *, overdue: bool = True) -> Cluster:
+    names = [f"p{number}" for number in range(draw(st.integers(0, 9)))]
+    want = [draw(random_budgets(f"b{number}")) for number in range(draw(st.integers(0, 3)))]
+    return Cluster(
+        [draw(random_pods(name)) for name in names],
+        want,
+        wishes=draw(random_wishes(overdue=overdue)),
+        outside={one.key: draw(st.lists(st.booleans(), max_size=3)) for one in want},
+        begun=draw(st.frozensets(st.sampled_from(((LAB, "g"), ("other", "h"))))),
+    )
+
+
+def healthy(cluster: Cluster) -> Mapping[Key, int]:
+    """By budget, who is healthy once all who are on their way are gone."""
+    after = Cluster(
+        cluster.runners.values(), cluster.want.values(), wishes=cluster.wishes, outside=cluster.outside
+    )
+    after.settle(ready=False)
+    return {key: one.healthy for key, one in after.status.items()}
+
+
+def uids(unit: Unit) -> frozenset[str]:
+    return frozenset(one.uid for one in unit.pods)
+
+
+def never(found: Plan) -> list[Block]:
+    """Blocks of budgets that are said to be for good."""
+    return [block for block in found.blocked if block.never and block.hindrance is Hindrance.BUDGET]
+
+
+def goes_against_budgets(found: Plan) -> bool:
+    return any(unit.how in {How.DELETE, How.SUSPEND_ANYWAY} for unit in found.steps)
+
+
+@MODEST
+@given(random_clusters(), st.data())
+def test_no_budget_gives_more_than_it_has(cluster: Cluster, data: st.DataObject) -> None:
+    """Each step in its order is granted by an API server that knows of all that was asked for before."""
+    taken = {key: data.draw(st.integers(0, 3), label="taken") for key in cluster.status}
+    found = cluster.plan(taken=taken)
+    if goes_against_budgets(found):
+        return
+    for key, number in taken.items():
+        held = cluster.status[key]
+        cluster.status[key] = replace(held, allowed=max(0, held.allowed - number))
+    assert cluster.carry_out(found)
+
+
+@MODEST
+@given(random_clusters(overdue=False))
+def test_no_application_has_fewer_healthy_pods_than_it_wants(cluster: Cluster) -> None:
+    """Once all who go are gone, each budget has those it wants, or no fewer than it would have had anyway."""
+    before = healthy(cluster)
+    found = cluster.plan()
+    assert cluster.carry_out(found)
+    for key, number in healthy(cluster).items():
+        assert number >= min(before[key], cluster.want[key].desired)
+
+
+@MODEST
+@given(random_clusters(), st.booleans())
+def test_each_pod_is_in_one_place(cluster: Cluster, later: bool) -> None:
+    """To go, kept, blocked or on its way: nobody is forgotten, and nobody is counted twice."""
+    found = cluster.plan(now=NOW + LONG if later else NOW)
+    told = Counter(one.uid for unit in found.steps for one in unit.pods)
+    told.update(one.uid for one, _ in found.kept)
+    told.update(one.uid for block in found.blocked for one in block.unit.pods)
+    told.update(one.uid for one in found.leaving)
+    assert told == Counter(list(cluster.runners))
+    assert found.left == len(cluster.runners) - len(found.kept)
+
+
+@MODEST
+@given(random_clusters())
+def test_the_order_holds_among_those_that_go_and_those_that_do_not(cluster: Cluster) -> None:
+    """Begun first, then the least important, then the youngest."""
+    found = cluster.plan()
+    for units in (found.steps, [block.unit for block in found.blocked]):
+        ranks = [
+            (
+                not unit.begun,
+                max(one.priority for one in unit.pods),
+                NOW - max(one.created for one in unit.pods),
+            )
+            for unit in units
+        ]
+        assert ranks == sorted(ranks)
+
+
+@MODEST
+@given(random_clusters(), st.randoms())
+def test_a_plan_does_not_depend_on_who_is_named_first(cluster: Cluster, chance: object) -> None:
+    """Two leaders that hold the same pods in another order ask the same of them, in the same order."""
+    before = cluster.plan()
+    held = list(cluster.runners.items())
+    chance.shuffle(held)  # type: ignore[attr-defined]
+    cluster.runners = dict(held)
+    after = cluster.plan()
+    assert [uids(unit) for unit in after.steps] == [uids(unit) for unit in before.steps]
+    assert {uids(block.unit) for block in after.blocked} == {uids(block.unit) for block in before.blocked}
+
+
+@MODEST
+@given(random_clusters(), st.booleans())
+def test_nobody_is_asked_twice(cluster: Cluster, counted: bool) -> None:
+    """A second plan, before or after the budgets know of the first, names nobody whom the first sent away."""
+    first = cluster.plan()
+    if goes_against_budgets(first):
+        return
+    assert cluster.carry_out(first)
+    if counted:
+        cluster.count()
+    sent = {uid for unit in first.steps for uid in uids(unit)}
+    second = cluster.plan()
+    assert not sent & {uid for unit in second.steps for uid in uids(unit)}
+    assert sent <= {one.uid for one in second.leaving}
+
+
+@MODEST
+@given(random_clusters(overdue=False), st.data())
+def test_never_is_not_said_of_who_could_go(cluster: Cluster, data: st.DataObject) -> None:
+    """Whoever else becomes ready or goes: the eviction API grants it to none of them, ever."""
+    found = cluster.plan()
+    assert cluster.carry_out(found)
+    cluster.settle(ready=False)
+    told = never(found)
+    event(f"never: {bool(told)}")
+    for _ in range(3):
+        cluster.runners = {
+            uid: replace(one, running=True, ready=True) if data.draw(st.booleans()) else one
+            for uid, one in cluster.runners.items()
+        }
+        cluster.outside = {
+            key: [ready or data.draw(st.booleans()) for ready in held]
+            for key, held in cluster.outside.items()
+        }
+        for block in told:
+            cluster.count()
+            before = dict(cluster.runners)
+            unit = replace(block.unit, pods=tuple(before[one.uid] for one in block.unit.pods))
+            assert not cluster.go(unit)
+            cluster.runners = before
+
+
+@MODEST
+@given(random_clusters(overdue=False), st.data())
+def test_a_drain_ends_or_says_what_keeps_it(cluster: Cluster, data: st.DataObject) -> None:
+    """Evict step by step until nobody may go any more, while pods become ready at any time.
+
+    Who was said never to go has not gone; where all that can be known is known, all who are left are told of,
+    and none of them is told to wait.
+    """
+    gone, said = set(), set()
+    for _ in range(2 * len(cluster.runners) + 2):
+        found = cluster.plan()
+        gone |= {uids(unit) for unit in found.steps}
+        said |= {uids(block.unit) for block in never(found)}
+        assert not gone & said
+        assert cluster.carry_out(found)
+        cluster.settle(ready=data.draw(st.booleans()) or not found.steps)
+    found = cluster.plan()
+    assert (found.steps, found.leaving) == ((), ())
+    assert found.left == sum(len(block.unit.pods) for block in found.blocked)
+    event(f"ends: {not found.left}")
+    known = all(one.outside is not None for one in cluster.want.values())
+    if known and not (cluster.wishes.deadline and cluster.wishes.delete_after):
+        assert all(block.never for block in found.blocked)
+
+
+@MODEST
+@given(random_clusters(overdue=False))
+def test_a_deadline_that_deletes_ends_every_drain(cluster: Cluster) -> None:
+    """Past it nobody is left but who stays by rule, and work of which a part does."""
+    cluster.wishes = replace(cluster.wishes, deadline=NOW + LONG, delete_after=True)
+    assert all(block.hindrance is Hindrance.KEPT_PART for block in cluster.plan().blocked if block.never)
+    found = cluster.plan(now=NOW + LONG)
+    assert all(block.hindrance is Hindrance.KEPT_PART for block in found.blocked)
+    assert {unit.how for unit in found.steps} <= {How.DELETE, How.SUSPEND_ANYWAY}
