@@ -78,9 +78,10 @@ class Console:
 def _room(stream: TextIO) -> int | None:
     """Letters of a line that does not wrap: one that does could not be overwritten. None: nobody knows."""
     try:
-        return max(1, os.get_terminal_size(stream.fileno()).columns - 1)
+        columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:
         return None
+    return columns - 1 if columns > 1 else None
 
 
 def harmless(text: str) -> str:

@@ -141,7 +141,7 @@ def _limit(given: Mapping[str, Any], *, now: datetime, command: str) -> dict[str
     if at is None:
         if given.get("afterDeadline") == "Delete":
             raise UsageError(f"--delete-after-deadline and --deadline={NONE} exclude each other", see=command)
-        return {"deadline": None, "afterDeadline": None}
+        return {"deadline": None, "afterDeadline": "Keep"}
     if at <= now:
         raise UsageError(f"the --deadline, {written(at)}, is not in the future", see=command)
     if at - now > values.LONGEST:

@@ -100,7 +100,7 @@ def drained(queue: str, found: Iterable[Report]) -> Finding:
     left, kept = sum(one.left for one in told), sum(one.kept for one in told)
     standing = _standing(told, left=left)
     if standing is Standing.DRAINED:
-        but = f" but {kept} that stay by rule" if kept else ""
+        but = f" but {kept} that {'stays' if kept == 1 else 'stay'} by rule" if kept else ""
         return Finding(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
     words = {
         Standing.DRAINING: f'the pods of queue "{queue}" are being evicted',

@@ -44,12 +44,15 @@ def wish_refusal(queue: Queue) -> str | None:
     return None
 
 
-def deadline_refusal(before: datetime | None, after: datetime | None, *, now: datetime) -> str | None:
-    """No drain is given a `spec.drain.deadline` that is past; one that has passed since may stay.
+def deadline_refusal(
+    before: datetime | None, after: datetime | None, *, now: datetime, begins: bool = False
+) -> str | None:
+    """No drain is given a `spec.drain.deadline` that is past, nor `begins` under one; one that has passed since
+    may stay.
 
     `now` is the API server's time, by which drains go.
     """
-    if after is None or after == before or after > now:
+    if after is None or after > now or (after == before and not begins):
         return None
     return (
         f'spec.drain.deadline: "{after.isoformat()}" is in the past, it is '

@@ -28,7 +28,7 @@ from queues.editing import (
 from queues.fields import field_refusal
 from queues.queue import ROOT, Queue
 from queues.quota import Family, Quota, quota_of, quota_refusal
-from queues.states import State, own_state
+from queues.states import State, StopPolicy, own_state
 from queues.tree import Tree
 from queues.verdict import verdict
 from webhooks.review import ALLOWED, Answer, Request, refused, subject
@@ -97,13 +97,17 @@ def _judged(
         return _deletion(before, store=store, settled=said), before, None
     spec = subject(request.object, TOLD).spec or {}
     wrong = field_refusal(was, spec) or deadline_refusal(
-        _deadline(was), _deadline(spec), now=store.clock.now()
+        _deadline(was), _deadline(spec), now=store.clock.now(), begins=_drains(spec) and not _drains(was)
     )
     if wrong:
         return refused(wrong, code=422), before, None
     after = subject(request.object, _queues)
     refusal = _edit(before, after, store=store, terms=terms)
     return (refused(refusal, code=422) if refusal else ALLOWED), before, after
+
+
+def _drains(spec: Mapping[str, Any]) -> bool:
+    return spec.get("stopPolicy") == StopPolicy.HOLD_AND_DRAIN
 
 
 def _deadline(spec: Mapping[str, Any]) -> datetime | None:

@@ -12,6 +12,8 @@ from stage import Stage
 from waiting_for import until
 
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
+#: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
+SLOW = "tests.sluice.dev/slow"
 BUDGETS = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
 
 
@@ -107,3 +109,19 @@ def evictions(stage: Stage, names: Iterable[str]) -> list[str]:
         with contextlib.suppress(AssertionError):
             found += [event for event in stage.events(name) if " Evicted: " in event]
     return found
+
+
+def leaving(stage: Stage) -> set[str]:
+    """The pods that are on their way, by name."""
+    return {name for name, pod in stage.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
+
+
+def release(stage: Stage, *names: str) -> None:
+    """Take the finalizers off these pods: those that are on their way go."""
+    for name in names:
+        stage.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)
+
+
+def evicted_so_far(stage: Stage, how: str = '[^"]*') -> float:
+    """What the server has counted: pods that it evicted ("Evict") and deleted, work that it suspended."""
+    return stage.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')

@@ -32,3 +32,21 @@ def tables_of(page: str, section: str) -> list[list[Row]]:
 
 def yes(flag: bool) -> str:
     return "yes" if flag else "no"
+
+
+def ruled(docstring: str | None) -> list[list[Row]]:
+    """The tables of a docstring, each without its head; a row goes on in lines without a first cell."""
+    lines = (docstring or "").splitlines()
+    rules = [number for number, line in enumerate(lines) if re.fullmatch(r"=+( +=+)+", line)]
+    found = []
+    for first, head, last in zip(rules[::3], rules[1::3], rules[2::3], strict=True):
+        starts = [match.start() for match in re.finditer("=+", lines[first])]
+        table: list[Row] = []
+        for line in lines[head + 1 : last]:
+            row = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+            if row[0]:
+                table.append(row)
+            else:
+                table[-1] = [f"{above} {here}".strip() for above, here in zip(table[-1], row, strict=True)]
+        found.append(table)
+    return found

@@ -9,8 +9,12 @@ import pytest
 
 from cluster.counting import Counting
 from cluster.objects import QueueObject
+from controller.announcing import DRAIN_EVENTS
+from controller.drain_accounts import REASON, _how
 from controller.telling import EVENT_REASONS
 from queues import names
+from queues.drained import DRAINED, Standing
+from queues.draining import How
 from queues.states import ABILITIES, ACTIONS, Action, State
 from queues.verdict import Why
 from server.app import create_app
@@ -89,10 +93,39 @@ def test_each_reason_in_the_controller_has_its_row() -> None:
     source = "".join(path.read_text() for path in (Path(__file__).parents[2] / "controller").glob("*.py"))
     literal = set(re.findall(r'reason="(\w+)"', source))
     states = {f"Queue{state}" for state in State}
-    assert literal | states | set(Action) <= words("Events")
+    assert literal | states | set(Action) | set(DRAIN_EVENTS.values()) <= words("Events")
+
+
+def test_each_event_of_a_drain_has_its_row() -> None:
+    """Also those whose names the source does not hold in one word."""
+    source = (Path(__file__).parents[2] / "controller" / "drain_accounts.py").read_text()
+    said = {row[0]: row[1:] for row in rows("Events")}
+    for reason in ("Evicted", "DeletedPastBudget"):
+        assert f'"{reason}"' in source
+        assert said[reason][0] == "pods"
+    assert {said[reason][0] for reason in DRAIN_EVENTS.values()} == {"queues"}
+
+
+def test_evictions_are_counted_in_the_words_of_the_page() -> None:
+    """One word for each way to go, and the one reason there is."""
+    [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
+    assert {_how(how) for how in How} == {word for word in ("Evict", "Delete", "Suspend") if word in said}
+    assert said.endswith(f"reason: {REASON}")
+
+
+def test_each_metric_has_its_labels() -> None:
+    """In their order."""
+    told = {row[0]: [label for label in row[1].split(", ") if label] for row in rows("Metrics")}
+    held = {
+        one._name: list(one._labelnames) for one in vars(Counting()).values() if hasattr(one, "_labelnames")
+    }
+    assert held.items() <= told.items()
 
 
 def test_conditions_have_known_reasons() -> None:
-    """The table of conditions names only causes that verdicts have, and the two good ones."""
-    assert {row[2] for row in rows("Conditions")} <= {*Why, "Open", "Ready"}
+    """The table of conditions names only causes that verdicts have, and the two good ones; of drains, all."""
+    drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
+    assert drained == [[str(one is Standing.DRAINED), one.value] for one in Standing]
+    others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
+    assert others <= {*Why, "Open", "Ready"}
     assert QueueObject.__struct_fields__[-1] == "status"

@@ -13,10 +13,12 @@ import pytest
 from cluster.objects import QueueStatus
 from cluster.passes import REQUEST_SECONDS
 from cluster.presence import LEASE_SECONDS
+from controller.announcing import DRAIN_EVENTS
 from controller.telling import EVENT_REASONS
 from controller.timing import AUTHOR
-from queues import changes
+from queues import changes, names
 from queues.conditions import ACCEPTING, ACTIVE
+from queues.drained import DRAINED
 from queues.queue import Queue
 from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
 from queues.texts import command
@@ -117,14 +119,14 @@ def test_each_action_has_its_row() -> None:
 
 
 def test_each_stop_policy_has_its_row() -> None:
-    """Reservations go where nothing is scheduled; the evictions that do not happen yet are said to be so."""
+    """Reservations go where nothing is scheduled; what runs goes where the verdict drains."""
     rows = tables("Stop policies")[0]
     assert [row[0] for row in rows] == [policy.value for policy in StopPolicy]
     for name, scheduled, reservations, running in rows:
         found = OPEN._replace(policy=StopPolicy(name)).verdict
         assert (scheduled, found.state) == (yes(found.schedules), State.OPEN)
         assert reservations == ("stay" if found.schedules else "are cancelled")
-        assert ("evicted" in running, running.startswith("goes on")) == (found.drains, True)
+        assert running == ("is evicted, but for what stays by rule" if found.drains else "goes on")
 
 
 def test_the_times_that_are_told_are_the_codes() -> None:
@@ -169,9 +171,11 @@ def test_each_event_on_queues_and_commands_is_told_of() -> None:
     assert ours <= told | set(re.findall(r"`(\w+)`", PAGE))
     assert {*Action, *(f"Queue{state}" for state in State)} <= told
     assert {f"{ACTIVE}True", f"{ACTIVE}False"} <= told
+    assert set(DRAIN_EVENTS.values()) <= told
     places = " ".join(row[1] for row in rows)
     assert set(re.findall(r"`status\.(\w+)`", places)) <= set(QueueStatus.__struct_fields__)
-    assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING}
+    assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING, DRAINED}
+    assert f"`{names.SUSPENDED}`" in places
 
 
 def test_each_field_whose_changes_are_kept_is_named() -> None:

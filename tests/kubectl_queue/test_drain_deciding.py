@@ -129,7 +129,7 @@ def test_no_drain_begins_under_a_deadline_of_an_earlier_one_that_has_passed(
     assert PAST in str(error.value)
     assert then in str(error.value)
     assert "--deadline=none" in str(error.value)
-    assert edit(queue, drain={"deadline": None, "afterDeadline": None})["stopPolicy"] == "HoldAndDrain"
+    assert edit(queue, drain={"deadline": None, "afterDeadline": "Keep"})["stopPolicy"] == "HoldAndDrain"
     assert edit(queue, drain={"deadline": LATER})["drain"] == {"deadline": LATER}
 
 

@@ -60,7 +60,7 @@ def test_the_deadline_of_a_time_of_day_is_the_next_one() -> None:
 
 
 def test_none_takes_the_deadline_away_and_what_was_to_happen_at_it() -> None:
-    assert drain("--deadline=none") == {"deadline": None, "afterDeadline": None}
+    assert drain("--deadline=none") == {"deadline": None, "afterDeadline": "Keep"}
 
 
 @pytest.mark.parametrize(

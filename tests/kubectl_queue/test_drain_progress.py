@@ -239,7 +239,8 @@ def test_the_block_tells_since_when_how_far_and_what_blocks() -> None:
     queue = draining(reason="Blocked", left=5, blocked=5, kept=1, evicted=2, blockers=[DB, WEB])
     assert lines([queue], now=NOW) == [
         f"Blocked, begun {SINCE} (2m ago)",
-        "5 pods left (5 blocked by PodDisruptionBudget lab/db, PodDisruptionBudget lab/web), 2 evicted, 1 kept",
+        "5 pods left (5 blocked by PodDisruptionBudget lab/db, PodDisruptionBudget lab/web), 2 evicted, "
+        "1 kept",
         "blocked by PodDisruptionBudget lab/db, 3 pods, for good: it keeps 3 pods for good",
         "blocked by PodDisruptionBudget lab/web, 2 pods: it allows 0 now",
         "as it is",
@@ -292,23 +293,3 @@ def test_why_tells_of_the_drain_under_a_heading_of_its_own() -> None:
         "             3 pods left",
         "Note:        note",
     ]
-
-
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False), ("yeah\n", False)],
-)
-def test_whatever_is_not_yes_is_no(typed: str, answer: bool) -> None:  # noqa: FBT001 - a row of a table
-    err = Terminal()
-    assert Console(io.StringIO(), err, Terminal(typed)).ask("Drain all the same?") is answer
-    assert err.getvalue() == "Drain all the same? [y/N]: "
-
-
-@pytest.mark.parametrize(
-    ("source", "err"),
-    [(None, Terminal()), (io.StringIO("y\n"), Terminal()), (Terminal("y\n"), io.StringIO())],
-)
-def test_nobody_is_asked_but_at_a_terminal(source: io.StringIO | None, err: io.StringIO) -> None:
-    """A pipe that says yes is nobody, and who does not see the question cannot answer it."""
-    assert Console(io.StringIO(), err, source).ask("?") is None
-    assert err.getvalue() == ""

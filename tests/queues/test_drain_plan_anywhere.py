@@ -1,4 +1,4 @@
-"""Plans for random pods, budgets and wishes, carried out on paper: nothing is broken, lost or said falsely."""
+"""Plans for random pods, budgets and wishes, carried out on paper: nothing breaks, is lost or said falsely."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from tests.queues.cases import MODEST, NOW, SECOND
 from tests.queues.drain_cases import LAB, Cluster, budget, pod, work
 
 #: Labels that budgets select, those of no budget, and those that `drain.keep` knows.
-LABELS = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {}, {"app": "db", "stay": "yes"})
-SELECTORS = ({"app": "web"}, {"app": "db"}, {"tier": "front"}, {})
-MAKERS = (
-    "bare",
-    "replica",
-    "replica",
-    "replica",
-    "gang g",
-    "gang h",
-    "job j",
-    "job k",
-    "job paused",
-    "daemon",
+LABELS = (
+    *[{"app": "web"}] * 6,
+    {"app": "web", "tier": "front"},
+    {"app": "web", "stay": "yes"},
+    {"app": "db"},
+    {},
 )
+SELECTORS = ({"app": "web"}, {"app": "db"}, {"tier": "front"}, {})
+#: The selectors of a cluster's budgets, by their place.
+CHOSEN = ((0,), (0,), (0, 1), (0, 1, 2), (0, 2), (3,), (1, 3), ())
+GANGS, JOBS = ("gang g", "gang g", "gang h"), ("job j", "job j", "job k", "job paused")
+MAKERS = ("bare", *["replica"] * 6, *GANGS, *JOBS, "daemon")
+OFTEN = (True,) * 5 + (False,)
 KEEP = Selector(match_labels={"stay": "yes"})
 LONG = timedelta(days=1)
 
@@ -39,29 +38,29 @@ LONG = timedelta(days=1)
 def random_pods(draw: st.DrawFn, name: str) -> Runner:
     """Any pod; one that is ready runs."""
     kind, _, which = draw(st.sampled_from(MAKERS)).partition(" ")
-    running = draw(st.sampled_from((True, True, True, False)))
+    running = draw(st.sampled_from(OFTEN))
     return pod(
         name,
         age=draw(st.integers(0, 2)),
         labels=draw(st.sampled_from(LABELS)),
-        priority=draw(st.sampled_from((0, 0, 1, 2_000_000_000))),
+        priority=draw(st.sampled_from((0, 0, 0, 1, 1, 2_000_000_000))),
         namespace=LAB if kind == "job" else draw(st.sampled_from((LAB, LAB, LAB, "other"))),
         group=which if kind == "gang" else "",
         work=work(which, paused=which == "paused") if kind == "job" else None,
         bare=kind == "bare",
         daemon=kind == "daemon",
-        ready=running and draw(st.sampled_from((True, True, False))),
+        ready=running and draw(st.sampled_from(OFTEN)),
         running=running,
-        leaving=draw(st.sampled_from((False,) * 5 + (True,))),
+        leaving=not draw(st.sampled_from(OFTEN)),
     )
 
 
 @st.composite
-def random_budgets(draw: st.DrawFn, name: str) -> Budget:
+def random_budgets(draw: st.DrawFn, number: int) -> Budget:
     """What it counts is worked out by the cluster; `outside` says whether that is looked at."""
     return budget(
-        name,
-        labels=draw(st.sampled_from(SELECTORS)),
+        f"b{number}",
+        labels=SELECTORS[number],
         desired=draw(st.integers(0, 4)),
         spares_unready=draw(st.booleans()),
         outside=draw(st.sampled_from((0, 0, 0, None))),
@@ -74,7 +73,7 @@ def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> Wishes:
     return Wishes(
         keep_bare=draw(st.booleans()),
         keep=draw(st.sampled_from((None, KEEP))),
-        deadline=draw(st.sampled_from((None, None, NOW + LONG, *late))),
+        deadline=draw(st.sampled_from((None, None, None, NOW + LONG, *late))),
         delete_after=draw(st.booleans()),
         unreadable=draw(st.sampled_from(("", "", "", "no such thing"))) if overdue else "",
     )
@@ -83,12 +82,12 @@ def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> Wishes:
 @st.composite
 def random_clusters(draw: st.DrawFn, *, overdue: bool = True) -> Cluster:
     names = [f"p{number}" for number in range(draw(st.integers(0, 9)))]
-    want = [draw(random_budgets(f"b{number}")) for number in range(draw(st.integers(0, 3)))]
+    want = [draw(random_budgets(number)) for number in draw(st.sampled_from(CHOSEN))]
     return Cluster(
         [draw(random_pods(name)) for name in names],
         want,
         wishes=draw(random_wishes(overdue=overdue)),
-        outside={one.key: draw(st.lists(st.booleans(), max_size=3)) for one in want},
+        outside={one.key: draw(st.lists(st.booleans(), max_size=2)) for one in want},
         begun=draw(st.frozensets(st.sampled_from(((LAB, "g"), ("other", "h"))))),
     )
 

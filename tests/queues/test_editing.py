@@ -132,6 +132,13 @@ def test_a_deadline_that_has_passed_since_it_was_set_stands_in_no_edits_way() ->
     assert deadline_refusal(NOW - SECOND, None, now=NOW) is None
 
 
+def test_no_drain_begins_under_a_deadline_that_has_passed() -> None:
+    """What the last drain left behind would have everybody deleted at once."""
+    says(deadline_refusal(NOW - SECOND, NOW - SECOND, now=NOW, begins=True), "in the past", "or remove it")
+    assert deadline_refusal(NOW + SECOND, NOW + SECOND, now=NOW, begins=True) is None
+    assert deadline_refusal(None, None, now=NOW, begins=True) is None
+
+
 @pytest.mark.parametrize(
     ("name", "action"),
     [(n, a) for n in ("root", "default", "q") for a in ("Open", "Close", "Suspend", "Resume")],

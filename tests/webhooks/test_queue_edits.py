@@ -235,6 +235,21 @@ def test_a_drain_whose_deadline_has_passed_can_be_edited(change: Wire) -> None:
     assert edit(Server().has(before), before, with_spec(before, **change)).allowed
 
 
+@pytest.mark.parametrize("policy", ["None", "Hold", None])
+@pytest.mark.parametrize("after", ["Keep", "Delete"])
+def test_no_drain_begins_under_the_past_deadline_of_the_last_one(policy: str | None, after: str) -> None:
+    """By whatever client: with Delete it would delete everybody at once, with Keep it would evict nobody."""
+    drain = {"deadline": PAST, "afterDeadline": after}
+    before = queue("research", stopPolicy=policy, drain=drain)
+    server = Server().has(before)
+    refused(
+        edit(server, before, with_spec(before, stopPolicy="HoldAndDrain")),
+        by="spec.drain.deadline",
+        way_out="or remove it",
+    )
+    assert edit(server, before, with_spec(before, stopPolicy="HoldAndDrain", drain=None)).allowed
+
+
 def test_a_drain_that_should_not_be_stored_can_be_mended_field_by_field() -> None:
     """Whatever it holds, its other fields and all else stay editable."""
     bad = {"rate": -1, "deadline": "soon", "keep": "all", "afterDeadline": "Delete", "inFlight": 3}

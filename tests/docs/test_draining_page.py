@@ -1,0 +1,226 @@
+"""The page on draining says what the code does, cell by cell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import queues.drained
+import queues.draining
+import queues.planning
+from controller.announcing import DRAIN_EVENTS
+from controller.drain import ANSWER_SECONDS, LONGEST_PAUSE
+from controller.drain_accounts import STUCK_SECONDS
+from queues import names
+from queues.drained import DRAINED, TOLD, Blocker, Report, Standing, Tally, drained, status
+from queues.draining import Hindrance, How, Plan, Rule, Runner, Wishes, rule_for, wishes_of
+from queues.queue import Queue
+from queues.states import StopPolicy
+from queues.tree import Tree
+from queues.verdict import verdict
+from tests.docs.pages import DOCS, Row, ruled, tables_of
+from tests.queues.cases import NOW
+from tests.queues.drain_cases import budget, going, job, keeping, only, planned, pod, pods
+
+PAGE = (DOCS / "draining.md").read_text()
+DEFINITION = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
+SECOND = timedelta(seconds=1)
+
+
+def tables(section: str) -> list[list[Row]]:
+    return tables_of(PAGE, section)
+
+
+def plain(table: list[Row]) -> list[Row]:
+    """The words alone: ticks stand around what is typed, on the page as in the code."""
+    return [[cell.replace("`", "") for cell in row] for row in table]
+
+
+# Who drains, and by whose wishes
+
+
+def test_each_wish_has_its_row_with_its_default() -> None:
+    """Those of the definition, in its order; what has no default there has none here."""
+    schema = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
+    told = {row[0]: row[1] for row in tables("Who drains, and by whose wishes")[0]}
+    assert list(told.items()) == [(name, one.get("default", "")) for name, one in wishes.items()]
+    assert wishes_of({name: value for name, value in told.items() if value}) == Wishes()
+
+
+def test_the_nearest_of_equal_policies_drains() -> None:
+    """Its own drain counts for a queue that has one, its ancestor's for one that only holds."""
+    for own, by in (
+        (StopPolicy.HOLD_AND_DRAIN, "it"),
+        (StopPolicy.HOLD, "above"),
+        (StopPolicy.NONE, "above"),
+    ):
+        tree = Tree(
+            {
+                "root": Queue(name="root", parent=None),
+                "above": Queue(name="above", stop_policy=StopPolicy.HOLD_AND_DRAIN),
+                "it": Queue(name="it", parent="above", stop_policy=own),
+            }
+        )
+        found = verdict("it", tree=tree, live=True, now=NOW)
+        assert (found.drains, found.policy_by) == (True, by)
+
+
+# Who stays
+
+STAYING: dict[Rule, tuple[Runner, Wishes]] = {
+    Rule.DAEMON: (pod(daemon=True), Wishes()),
+    Rule.CRITICAL: (pod(priority=2_000_000_000), Wishes()),
+    Rule.LABEL: (pod(), keeping(app="web")),
+    Rule.BARE: (pod(bare=True), Wishes(keep_bare=True)),
+}
+
+
+def test_each_rule_has_its_row() -> None:
+    """In the words of the code's own table, and as the code answers."""
+    [rows] = tables("Who stays")
+    assert [plain(rows)] == [plain(table) for table in ruled(queues.draining.__doc__)]
+    assert [row[0] for row in rows] == list(STAYING) == list(Rule)
+    for rule, (runner, wishes) in STAYING.items():
+        assert rule_for(runner, wishes) is rule
+
+
+# Who goes, and how
+
+
+def test_each_unit_has_its_row() -> None:
+    """In the code's own words, and how each goes."""
+    [rows] = tables("Who goes, and how")
+    [told] = ruled(queues.planning.__doc__)
+    assert [(row[0], row[2]) for row in rows] == [(row[0], row[2]) for row in told]
+    units = {
+        "work that pauses": planned(job(2)),
+        "gang": planned(pods(2, group="g")),
+        "pod": planned([pod()]),
+    }
+    assert [row[:2] for row in rows] == [[name, found.steps[0].how] for name, found in units.items()]
+    assert [len(found.steps) for found in units.values()] == [1, 1, 1]
+
+
+def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
+    """The last column, row by row."""
+    two, one = budget(allowed=2, desired=0, outside=0), budget(allowed=1, desired=0, outside=0)
+    assert only(planned(job(2), one)).hindrance is Hindrance.BUDGET
+    assert going(planned(job(2), two)) == [["j-0", "j-1"]]
+    both = planned([*job(1, "a"), *job(1, "b")], two)
+    assert (len(both.steps), only(both).hindrance) == (1, Hindrance.BUDGET_BUSY)
+    gang = pods(2, group="g")
+    assert going(planned(gang, one)) == []
+    assert going(planned(gang, one, begun=[("lab", "g")])) == [["p0"]]
+    assert going(planned(pods(2), one)) == [["p0"]]
+
+
+def test_who_goes_first_is_told_in_the_order_of_the_code() -> None:
+    """Begun, priority, age, name."""
+    order = "First whatever has begun; then the lowest priority, then the youngest, then by name"
+    assert order in PAGE
+    begun = pods(1, "begun", group="g", priority=9)
+    others = [pod("b"), pod("a"), pod("old", age=5), pod("high", priority=1)]
+    found = planned([*others, *begun], begun=[("lab", "g")])
+    assert going(found) == [["begun0"], ["a"], ["b"], ["old"], ["high"]]
+
+
+# What blocks, and what to do
+
+KEEPS = budget(desired=1, outside=0)
+BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outside=0))
+#: What each hindrance comes of, and whether it is for good.
+BLOCKED: dict[Hindrance, tuple[Plan, str]] = {
+    Hindrance.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
+    Hindrance.TWO_BUDGETS: (planned([pod()], budget("a", allowed=9), budget("b", allowed=9)), "yes"),
+    Hindrance.BUDGET_BUSY: (BUSY, "no"),
+    Hindrance.KEPT_PART: (
+        planned([*job(1), *job(1, "j", labels={"keep": "me"})], wishes=keeping(keep="me")),
+        "yes",
+    ),
+    Hindrance.DEADLINE: (planned([pod()], wishes=Wishes(deadline=NOW)), "yes"),
+    Hindrance.SETTINGS: (planned([pod()], wishes=Wishes(unreadable="no")), "yes"),
+}
+
+
+def test_each_hindrance_has_its_row() -> None:
+    """And says whether it is for good as the plan does."""
+    [rows] = tables("What blocks, and what to do")
+    assert [row[0] for row in rows] == list(BLOCKED) == list(Hindrance)
+    assert [row[1] for row in rows] == [said for _, said in BLOCKED.values()]
+    for hindrance, (found, said) in BLOCKED.items():
+        block = only(found)
+        assert (block.hindrance, block.never) == (hindrance, said != "no")
+    now_only = planned([pod()], budget(allowed=0, desired=0, outside=0))
+    assert (only(now_only).hindrance, only(now_only).never) == (Hindrance.BUDGET, False)
+
+
+@pytest.mark.parametrize(("who", "how"), [(pods(1), How.DELETE), (job(1), How.SUSPEND_ANYWAY)])
+def test_only_a_deadline_goes_past_a_budget(who: list[Runner], how: How) -> None:
+    """When it has passed, and Delete is asked for; until then the block is not for good."""
+    wishes = Wishes(deadline=NOW, delete_after=True)
+    before = planned(who, KEEPS, wishes=wishes, now=NOW - SECOND)
+    assert (before.steps, only(before).never) == ((), False)
+    assert [unit.how for unit in planned(who, KEEPS, wishes=wishes).steps] == [how]
+    assert planned([pod(daemon=True)], KEEPS, wishes=wishes).steps == ()
+
+
+def test_the_way_out_of_a_budget_is_the_plans() -> None:
+    """The example shows the very words."""
+    words = "PodDisruptionBudget team/web keeps 2 pods for good: it wants 2 healthy, and replacements wait"
+    assert words in PAGE
+    message = only(planned([pod()], KEEPS)).message
+    assert message.partition("; ")[2] in PAGE
+
+
+def test_the_times_that_are_told_are_the_codes() -> None:
+    """Ten seconds, ten seconds, half a minute."""
+    assert (ANSWER_SECONDS, STUCK_SECONDS, LONGEST_PAUSE) == (10.0, 10.0, 30.0)
+
+
+# How far it is
+
+STANDING: dict[Standing, list[Report]] = {
+    Standing.DRAINED: [Report(kept=1)],
+    Standing.DRAINING: [Report(left=2, blocked=1), Report(left=1, leaving=1)],
+    Standing.BLOCKED: [Report(left=2, blocked=2)],
+    Standing.OVERDUE: [Report(left=2, blocked=2, overdue=True)],
+}
+
+
+def test_each_reason_of_the_condition_has_its_row() -> None:
+    """In the code's own words, and as the code answers; with its event."""
+    rows = tables("How far it is")[0]
+    told = ruled(queues.drained.__doc__)[0]
+    assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
+    assert [row[1] for row in rows] == list(Standing)
+    for row in rows:
+        found = drained("it", STANDING[Standing(row[1])])
+        assert [str(found.status), found.reason] == row[:2]
+    assert f"Condition `{DRAINED}`" in PAGE
+    assert all(f"`{event}`" in PAGE for event in DRAIN_EVENTS.values())
+
+
+def test_each_count_of_the_status_has_its_row() -> None:
+    """In their order, and the parts of what blocks."""
+    blocker = Blocker(name="b", pods=1, never=False, message="m")
+    told = status(Tally(since=datetime.now(UTC)), Report(blockers=(blocker,)), since="now")
+    rows: list[Row] = tables("How far it is")[1]
+    assert [row[0] for row in rows] == list(told)
+    parts: dict[str, Any] = told["blockers"][0]
+    assert all(f"`{part}`" in rows[-1][1] for part in parts)
+    assert (rows[-1][1].endswith("twenty at most"), TOLD) == (True, 20)
+
+
+# Giving back
+
+
+def test_what_was_suspended_is_told_by_the_annotation_alone() -> None:
+    """Only what bears it is given back (tests/webhooks/test_suspended_work.py shows who can touch it)."""
+    assert f"annotation `{names.SUSPENDED}`" in PAGE
+    for _, annotation, then in tables("Giving back")[0]:
+        assert ("`GivenBack`" in then) is (annotation != "none")

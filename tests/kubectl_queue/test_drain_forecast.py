@@ -1,0 +1,236 @@
+"""What --dry-run says of a drain, and which bare pods are asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from drain_stage import budget, owner, pod, survey, work
+from plugin_stage import item, snapshot
+
+from kubectl_queue.answers import Object
+from kubectl_queue.forecasting import bare, begins, forecasts, lines
+from kubectl_queue.reading import Snapshot
+from kubectl_queue.runners import budgets
+from kubectl_queue.surveying import Survey
+
+REPLICAS, DAEMONS, TRAIN = owner("ReplicaSet", "web"), owner("DaemonSet", "agent"), owner("Job", "train")
+VOLCANO = owner("Job", "sim", api_version="batch.volcano.sh/v1alpha1")
+
+
+def drained(name: str = "b", *, parent: str = "root", **drain: Any) -> Object:
+    return item(name, parent=parent, stopPolicy="HoldAndDrain", drain=drain)
+
+
+def said(found: Survey, *queues: Object) -> list[str]:
+    """What is printed of the drain of `b`, without indents."""
+    told = forecasts(found, snapshot(*(queues or (drained(),))), names=["b"])
+    return [line.strip() for each in told for line in lines(each)]
+
+
+def section(told: list[str], heading: str) -> list[str]:
+    """The lines below a heading, up to the next one."""
+    after = told[told.index(f"{heading}:") + 1 :]
+    end = next((place for place, line in enumerate(after) if line.endswith(":")), len(after))
+    return [" ".join(line.split()) for line in after[:end]]
+
+
+def test_who_goes_is_listed_in_the_order_of_the_rules() -> None:
+    """Lowest priority first, then the youngest; a Job whole, suspended; who has no controller is marked."""
+    pods = [
+        pod("web", owned_by=REPLICAS, priority=9),
+        pod("old", owned_by=REPLICAS, minute=1),
+        pod("young", minute=5),
+        pod("train-0", owned_by=TRAIN, minute=3),
+        pod("train-1", owned_by=TRAIN, minute=2),
+    ]
+    told = said(survey(pods, jobs=[work("train")]))
+    assert told[0] == 'queue "b": 5 pods to go, 0 to stay'
+    assert section(told, "Goes, in this order") == [
+        "evict pod lab/young priority 0 bare: nothing makes it again",
+        "suspend job lab/train priority 0 2 pods",
+        "evict pod lab/old priority 0",
+        "evict pod lab/web priority 9",
+    ]
+
+
+def test_who_stays_is_listed_with_the_rule() -> None:
+    pods = [
+        pod("agent", owned_by=DAEMONS),
+        pod("critical", owned_by=REPLICAS, priority=2_000_001_000),
+        pod("db", owned_by=REPLICAS, app="db"),
+        pod("shell"),
+    ]
+    told = said(survey(pods), drained(barePods="Keep", keep={"matchLabels": {"app": "db"}}))
+    assert told[0] == 'queue "b": 0 pods to go, 4 to stay'
+    assert [line.split()[-1] for line in section(told, "Stays")] == [
+        "DaemonSet",
+        "SystemCritical",
+        "KeepSelector",
+        "BarePod",
+    ]
+
+
+def test_a_budget_that_blocks_for_good_is_told_apart_from_one_that_is_waited_for() -> None:
+    """By budget, each text once, with the pods that it is about."""
+    pods = [pod(f"db-{number}", owned_by=REPLICAS, app="db", minute=number) for number in range(3)]
+    pods += [pod(f"web-{number}", owned_by=REPLICAS, app="web", minute=number) for number in range(2)]
+    blocking = budget("db", "db", allowed=1, desired=2)
+    told = said(survey(pods, budgeted=[blocking, budget("web", "web", allowed=1, desired=0, healthy=2)]))
+    assert section(told, "Goes, in this order") == [
+        "evict pod lab/db-2 priority 0",
+        "evict pod lab/web-1 priority 0",
+    ]
+    waiting, *those = section(told, "Waits until its budget allows it")
+    assert waiting.startswith("PodDisruptionBudget lab/web, 1 pod: ")
+    assert those == ["pod lab/web-0"]
+    blocked, *those = section(told, "Is blocked, for good")
+    assert blocked.startswith(
+        "PodDisruptionBudget lab/db, 2 pods: PodDisruptionBudget lab/db keeps 2 pods for good"
+    )
+    assert blocked.endswith("set spec.drain.deadline with afterDeadline Delete")
+    assert those == ["pod lab/db-1", "pod lab/db-0"]
+
+
+OUTSIDE = [
+    pod("elsewhere", queue="other", owned_by=REPLICAS, app="db"),
+    pod("no-queue", queue="", owned_by=REPLICAS, app="db"),
+    pod("pending", queue="other", owned_by=REPLICAS, app="db", nodeName=""),
+    pod("kept", owned_by=DAEMONS, app="db"),
+]
+NOT_OUTSIDE = [
+    pod("gated", owned_by=REPLICAS, app="db", nodeName=""),
+    pod("of-another", queue="other", owned_by=REPLICAS, app="web"),
+    pod(
+        "leaving",
+        queue="other",
+        app="db",
+        metadata={"deletionTimestamp": "2030-01-01T12:00:00Z", "labels": {"app": "db"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("other", "for_good"),
+    [*((each, False) for each in OUTSIDE), *((each, True) for each in NOT_OUTSIDE)],
+    ids=lambda value: value["metadata"]["name"] if isinstance(value, dict) else "",
+)
+def test_pods_that_may_be_ready_without_the_drain_let_a_budget_s_others_go(
+    other: Object, *, for_good: bool
+) -> None:
+    """What waits for the queue itself never will be."""
+    pods = [pod("db", owned_by=REPLICAS, app="db"), other]
+    told = said(survey(pods, budgeted=[budget("db", "db", allowed=0, desired=1)]))
+    assert ("Is blocked, for good:" in told) is for_good
+    assert ("Waits until its budget allows it:" in told) is not for_good
+
+
+def test_a_jobset_goes_whole_and_its_jobs_are_its_own() -> None:
+    train = work("train", owned_by=owner("JobSet", "set"))
+    told = said(survey([pod("train-0", owned_by=TRAIN)], jobs=[train], jobsets=[work("set")]))
+    assert section(told, "Goes, in this order") == ["suspend jobset lab/set priority 0 1 pod"]
+
+
+def test_owners_that_own_each_other_end() -> None:
+    """Nobody makes such, and nothing hangs."""
+    other = owner("Job", "other")
+    jobs = [work("train", owned_by=other), work("other", owned_by=TRAIN)]
+    assert "suspend" in " ".join(said(survey([pod("train-0", owned_by=TRAIN)], jobs=jobs)))
+
+
+def test_a_job_that_may_not_be_read_is_still_known_from_its_pods() -> None:
+    told = said(survey([pod("train-0", owned_by=TRAIN)]))
+    assert section(told, "Goes, in this order") == ["suspend job lab/train priority 0 1 pod"]
+
+
+@pytest.mark.parametrize(("phase", "how"), [("Running", "suspend job lab/sim"), ("", "evict pod lab/sim-0")])
+def test_a_volcano_job_pauses_where_its_controller_runs(phase: str, how: str) -> None:
+    """Elsewhere nobody would carry that out, and its pods are evicted."""
+    told = said(survey([pod("sim-0", owned_by=VOLCANO)], volcano_jobs=[work("sim", phase=phase)]))
+    assert section(told, "Goes, in this order")[0].startswith(how)
+
+
+def test_what_is_on_its_way_is_not_asked_again() -> None:
+    """A pod that is being deleted, and those of a Job that is suspended."""
+    leaving = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
+    pods = [pod("going", metadata=leaving), pod("train-0", owned_by=TRAIN)]
+    told = said(survey(pods, jobs=[work("train", suspend=True)]))
+    assert section(told, "Is on its way already") == ["pod lab/going", "pod lab/train-0"]
+    assert "Goes, in this order:" not in told
+
+
+def test_a_gang_is_one_line() -> None:
+    pods = [pod(f"rank-{number}", gang="ring") for number in range(3)]
+    told = section(said(survey(pods)), "Goes, in this order")
+    assert told == ["evict podgroup lab/ring priority 0 3 pods"]
+
+
+def test_pods_of_other_queues_and_those_on_no_node_are_none_of_it() -> None:
+    pods = [pod("other", queue="other"), pod("gated", nodeName=""), pod("free", queue="")]
+    assert said(survey(pods)) == ['queue "b": 0 pods to go, 0 to stay']
+
+
+def test_queues_below_go_with_it_and_one_with_a_policy_of_its_own_by_its_own_settings() -> None:
+    queues = [drained(), item("c", parent="b"), drained("d", parent="b", barePods="Keep")]
+    told = said(survey([pod("one", queue="c"), pod("two", queue="d")]), *queues)
+    assert [line for line in told if line.startswith("queue")] == [
+        'queue "b" and c below it: 1 pod to go, 0 to stay',
+        'queue "d": 0 pods to go, 1 to stay',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "then"),
+    [
+        ("Keep", "from 2030-01-01T14:00:00Z on nothing is evicted any more: what is left stays"),
+        ("Delete", "at 2030-01-01T14:00:00Z what is left is deleted, whatever its budgets say"),
+    ],
+)
+def test_what_becomes_of_the_rest_at_the_deadline_is_said(after: str, then: str) -> None:
+    queue = drained(deadline="2030-01-01T14:00:00Z", afterDeadline=after)
+    assert section(said(survey([pod("one")]), queue), "Then") == [then]
+
+
+def test_settings_that_cannot_be_read_keep_everybody_and_that_is_said() -> None:
+    told = said(survey([pod("one")]), drained(keep={"matchLabels": 7}))
+    assert section(told, "Is blocked, for good")[0].startswith("spec.drain, 1 pod: spec.drain")
+
+
+def test_a_budget_that_cannot_be_read_is_left_to_the_eviction_api() -> None:
+    broken = {"metadata": {"name": "x", "namespace": "lab"}, "spec": {"selector": {"matchExpressions": [{}]}}}
+    assert budgets([broken, {"metadata": 7}]) == []
+
+
+BARE, OWNED = pod("shell"), pod("web", owned_by=REPLICAS)
+OPEN = snapshot(item("b"))
+
+
+def asked(after: Snapshot, *, before: Snapshot = OPEN) -> list[str]:
+    found = [each.name for each in bare(survey([BARE, OWNED]), before=before, after=after)]
+    assert not found or begins(before=before, after=after)
+    return found
+
+
+def test_bare_pods_that_would_go_are_asked_about() -> None:
+    assert asked(snapshot(drained())) == ["shell"]
+
+
+@pytest.mark.parametrize("parent", ["root", "a"])
+def test_nobody_is_asked_about_what_goes_already(parent: str) -> None:
+    """By its own policy or an ancestor's."""
+    above = item("a", stopPolicy="HoldAndDrain" if parent == "a" else "None")
+    before = drained(rate=3) if parent == "root" else item("b", parent="a")
+    after = drained(parent=parent, rate=5)
+    assert asked(snapshot(above, after), before=snapshot(above, before)) == []
+
+
+def test_to_keep_them_no_longer_is_asked_about_too() -> None:
+    before = snapshot(drained(barePods="Keep"))
+    assert asked(snapshot(drained(barePods="Evict")), before=before) == ["shell"]
+
+
+@pytest.mark.parametrize(
+    "queue", [drained(barePods="Keep"), item("b", stopPolicy="Hold"), drained(keep={"matchLabels": 7})]
+)
+def test_where_none_goes_no_pod_has_to_be_read(queue: Object) -> None:
+    assert not begins(before=OPEN, after=snapshot(queue))
