@@ -140,8 +140,13 @@ def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
 
 def _told(blocker: Blocker) -> str:
     for_good = ", for good" if blocker.never else ""
-    message = f": {shown(blocker.message, limit=1000)}" if blocker.message else ""
+    message = f": {because(blocker.name, blocker.message)}" if blocker.message else ""
     return f"blocked by {shown(blocker.name)}, {many(blocker.pods, 'pod')}{for_good}{message}"
+
+
+def because(name: str, message: str) -> str:
+    """What a blocker says, without its name, which stands before it."""
+    return shown(message.removeprefix(f"{name} "), limit=1000)
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
@@ -193,10 +198,10 @@ class Emptied:
         if drain is None or not drain.hopeless or not observed(items[0]):
             return ""
         first = next((each for each in drain.blockers if each.message), None)
-        because = f": {shown(first.message, limit=1000)}" if first is not None else ""
+        why = f": {shown(first.message, limit=1000)}" if first is not None else ""
         return (
             f'queue "{name(items[0])}" does not become empty by waiting: what is left is blocked by '
-            f"{_names(drain.blockers)}{because}"
+            f"{_names(drain.blockers)}{why}"
         )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kubectl_queue.ages import written
+from kubectl_queue.drains import because
 from kubectl_queue.reading import Snapshot, spec
 from kubectl_queue.surveying import Survey
 from kubectl_queue.tables import Layout
@@ -157,7 +158,7 @@ def _blocked(blocks: Sequence[Block]) -> list[str]:
 
 def _by(by: str, those: Sequence[Block]) -> Iterator[str]:
     pods = sum(len(block.unit.pods) for block in those)
-    yield f"{shown(by)}, {many(pods, 'pod')}: {shown(those[0].message, limit=1000)}"
+    yield f"{shown(by)}, {many(pods, 'pod')}: {because(by, those[0].message)}"
     yield from (f"{_INDENT}{block.unit}" for block in those)
 
 

@@ -115,21 +115,28 @@ def budget_of(obj: BudgetObject) -> Budget:
 
 
 class Index:
-    """Which budgets select a pod: the same answer for the same labels is worked out once."""
+    """Which budgets select a pod: for the same values of the labels they ask for, it is worked out once."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
         self._by_namespace: dict[str, list[Budget]] = {}
         for budget in budgets:
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        self._found: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Budget, ...]] = {}
+        self._keys = {namespace: _keys(held) for namespace, held in self._by_namespace.items()}
+        self._found: dict[tuple[str | None, ...], tuple[Budget, ...]] = {}
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
-        held = self._by_namespace.get(namespace)
-        if not held:
+        keys = self._keys.get(namespace)
+        if keys is None:
             return ()
-        asked = namespace, frozenset(labels.items())
+        asked = namespace, *map(labels.get, keys)
         found = self._found.get(asked)
         if found is None:
+            held = self._by_namespace[namespace]
             found = tuple(budget for budget in held if budget.selects(namespace, labels))
             self._found[asked] = found
         return found
+
+
+def _keys(budgets: Iterable[Budget]) -> tuple[str, ...]:
+    """The labels that decide."""
+    return tuple({key for budget in budgets if budget.selector is not None for key in budget.selector.keys})

@@ -47,8 +47,8 @@ def wish_refusal(queue: Queue) -> str | None:
 def deadline_refusal(
     before: datetime | None, after: datetime | None, *, now: datetime, begins: bool = False
 ) -> str | None:
-    """No drain is given a `spec.drain.deadline` that is past, nor `begins` under one; one that has passed since
-    may stay.
+    """No drain is given a `spec.drain.deadline` that is past, nor `begins` under one. Else one that has
+    passed since may stay.
 
     `now` is the API server's time, by which drains go.
     """

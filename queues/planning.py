@@ -55,9 +55,9 @@ def plan(
 ) -> Plan:
     """What may be done now for these pods, all that run in the queues of one drain.
 
-    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet; the pods
-    of paused work are counted here, and need not be. `begun`: the gangs, by namespace and name, that pods
-    were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just gone.
+    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet, but for the
+    pods of paused work, whose budgets nobody else is asked of. `begun`: the gangs, by namespace and name, that
+    pods were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just gone.
     """
     planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun, busy=busy)
     return planning.plan(tuple(runners))
@@ -122,13 +122,8 @@ class _Planning:
         units = sorted(self._units(going, parts), key=_order)
         judged = [self._judge(unit, part) for unit, part in units]
         steps = tuple(one for one in judged if isinstance(one, Unit))
-        return Plan(
-            steps=steps,
-            kept=kept,
-            blocked=self._blocked(judged),
-            leaving=leaving,
-            busy=frozenset(own),
-        )
+        blocked = self._blocked(judged)
+        return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy=frozenset(own))
 
     def _note(self, leaving: tuple[Runner, ...]) -> set[Key]:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
@@ -136,11 +131,7 @@ class _Planning:
         for pod in leaving:
             if pod.work is None or not pod.work.paused:
                 continue
-            for budget in self._budgets.of(pod.namespace, pod.labels):
-                own.add(budget.key)
-                if pod.running and pod.ready and not pod.leaving:
-                    self._taken[budget.key] = self._taken.get(budget.key, 0) + 1
-
+            own.update(budget.key for budget in self._budgets.of(pod.namespace, pod.labels))
         self._paused |= own
         return own
 
@@ -197,6 +188,8 @@ class _Planning:
                 counted[budget.key] = counted.get(budget.key, 0) + 1
                 if self._costs(pod, budget, unit.how):
                     needs[budget.key] = needs.get(budget.key, 0) + 1
+        if not held:
+            return unit
         lacks = tuple(
             lack for key, need in needs.items() if (lack := self._lack(unit, held[key], need, counted[key]))
         )
@@ -210,11 +203,11 @@ class _Planning:
 
     def _costs(self, pod: Runner, budget: Budget, how: How) -> bool:
         """Whether it takes one of what the budget allows."""
-        if not pod.running:
-            return False
+        if not pod.running or pod.ready:
+            return pod.running
         if how is How.SUSPEND:
-            return pod.ready or not budget.spares_unready
-        return pod.ready or not budget.lets_unready_go(self._taken.get(budget.key, 0))
+            return not budget.spares_unready
+        return not budget.lets_unready_go(self._taken.get(budget.key, 0))
 
     def _lack(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Lack | None:
         """What this budget lacks to let the unit go; None if it does."""
@@ -245,8 +238,8 @@ class _Planning:
         lack, by = one.lack, str(one.lack.budget)
         if one.never:
             together = f"{lack.counted} go together or not at all: " if lack.counted > 1 else ""
-            message = together + self._keeps(one)
-            return _block(short.unit, Hindrance.BUDGET, by, message, never=not self._deleted)
+            words = together + self._keeps(one)
+            return _block(short.unit, Hindrance.BUDGET, by, words, never=not self._deleted)
         if lack.busy:
             message = f"{by} lets one work go at a time, and another is on its way"
             return _block(short.unit, Hindrance.BUDGET_BUSY, by, message)
@@ -293,9 +286,11 @@ def _on_its_way(pod: Runner) -> bool:
 def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str, str]:
     """A unit counts by its most important pod and its youngest."""
     unit = found[0]
-    youngest = max(pod.created for pod in unit.pods)
-    priority = max(pod.priority for pod in unit.pods)
-    return not unit.begun, priority, -youngest.timestamp(), str(unit), unit.pods[0].name
+    first, *others = unit.pods
+    priority, youngest = first.priority, first.created
+    for pod in others:
+        priority, youngest = max(priority, pod.priority), max(youngest, pod.created)
+    return not unit.begun, priority, -youngest.timestamp(), str(unit), first.name
 
 
 def _rank(pod: Runner) -> tuple[int, float, str]:

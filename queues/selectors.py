@@ -66,6 +66,11 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
     match_labels: dict[str, str] | None = None
     match_expressions: list[Requirement] | None = None
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The labels that it asks for."""
+        return frozenset(self.match_labels or ()) | {one.key for one in self.match_expressions or ()}
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         held = self.match_labels
         if held and any(labels.get(key) != value for key, value in held.items()):

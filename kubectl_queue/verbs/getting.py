@@ -41,7 +41,8 @@ def get(session: Session, flags: Flags) -> int:
         return _print(session, flags, session.api.list(selector=flags.text("selector")).items, as_list=True)
     found, errors = _each(session.api, chosen, ignore=flags.on("ignore-not-found"))
     code = _print(session, flags, found, as_list=len(chosen) > 1) if found else 0
-    _drains(session, found)
+    if not flags.on("no-headers"):
+        _drains(session, found)
     for error in errors:
         session.console.note(str(error))
     return 1 if errors else code

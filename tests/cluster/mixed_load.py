@@ -85,6 +85,10 @@ class MixedLoad:
         ]
         return current and drained(found) == ("True", "Drained")
 
+    def left(self) -> int:
+        """How many are still to go, as the queue says."""
+        return int(self.stage.read_queue(self.queue)["status"]["drain"]["left"])
+
     def move(self) -> None:
         """As its users would: where a budget lets no more go, one more pod is ready elsewhere."""
         for app, path in self._budgets.items():

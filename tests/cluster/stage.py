@@ -29,6 +29,7 @@ from work import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SE
 from localcluster import apiserver, kubectl
 from localcluster.auditing import Bind
 from localcluster.cluster import LocalCluster
+from queues.queue import BUILT_IN
 
 T = TypeVar("T")
 
@@ -60,15 +61,20 @@ class Stage:
 
     def clear(self) -> None:
         """No pod, queue or cluster-wide object of this test is left; the namespace goes by itself."""
+        self.remove_queues(self.leave())
+
+    def leave(self) -> list[str]:
+        """As `clear`, but its queues are no more than asked to close; returns them, for `remove_queues`."""
         for made in MAKERS:
             self.api.delete(f"{made.path(self.namespace)}?propagationPolicy=Background").must()
         self.api.delete(self.podgroups_path).must()
         self.delete_pods()
         for name in reversed(self._queues):
-            self.remove_queue(name)
+            until(lambda name=name: self._close(name) in (200, 404), f"queue {name} to be asked to close")
         for path in self._others:
             self.api.delete(path).must(200, 404)
         self.api.delete(self.home).must()
+        return self._queues
 
     def create(self, path: str, body: Object) -> Object:
         """Make a cluster-wide object, to be deleted at the end."""
@@ -82,6 +88,12 @@ class Stage:
         """The spec of every queue of the cluster."""
         items = self.api.get(QUEUES).must().body["items"]
         return {each["metadata"]["name"]: each["spec"] for each in items}
+
+    def first_wishes(self) -> dict[str, Object]:
+        """The same, once the queues that are always there are."""
+        return until(
+            lambda: (wishes := self.wishes()) and wishes.keys() >= BUILT_IN and wishes, "the first queues"
+        )
 
     def named(self, short: str) -> str:
         """The name of this test's queue of that short name."""
@@ -132,16 +144,23 @@ class Stage:
 
         return until(found, f"queue {queue} to {what}")
 
+    def remove_queues(self, names: Iterable[str]) -> None:
+        """Close and delete these, the last one first."""
+        for name in reversed(list(names)):
+            self.remove_queue(name)
+
     def remove_queue(self, name: str) -> None:
         """Close and delete it, whatever it was."""
-        wish = {"spec": {"state": "Closed", "stopPolicy": "None", "resumeAt": None}}
-        path = f"{QUEUES}/{name}"
 
         def gone() -> bool:
-            return 404 in (self.api.patch(path, wish).status, self.api.delete(path).status)
+            return self.api.delete(f"{QUEUES}/{name}").status in (200, 404) or self._close(name) == 404
 
         # What we admitted and others refused may still come for a minute, as far as the server knows.
         until(gone, f"queue {name} to go", seconds=90)
+
+    def _close(self, queue: str) -> int:
+        """Ask for that, whatever it was; the status of the answer."""
+        return self.patch_queue(queue, state="Closed", stopPolicy="None", resumeAt=None).status
 
     # Pods
 

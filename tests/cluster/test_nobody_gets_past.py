@@ -1,4 +1,7 @@
-"""Every way around a suspended queue that its users have, and none of them is one."""
+"""Every way around a suspended queue that its users have, and none of them is one.
+
+One queue for all of them: a stop waits two seconds where pods are pending that only others schedule.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,50 @@ from shapes import GATE, GROUPED_BY, NAMED_BY, gates, on_a_node, suspended_text
 from stage import Stage
 from waiting_for import settled, until
 
+from localcluster.cluster import LocalCluster
+
 OTHERS_SCHEDULER = "somebody-elses"
 USER = "bob@example.com"
 DELETE_GATE = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
 
 
+@pytest.fixture(scope="module")
+def stage(cluster: LocalCluster) -> Iterator[Stage]:
+    """A namespace for all tests here: each gives what it makes names of its own."""
+    made = Stage(cluster)
+    found = made.first_wishes()
+    yield made
+    made.clear()
+    left = made.wishes()
+    made.close()
+    assert left == found
+
+
+@pytest.fixture(scope="module")
+def suspended(stage: Stage) -> str:
+    """A queue with pods of it from before: `foreign`, and `early` and `unseen`, which have a gate of ours."""
+    name = stage.queue()
+    stage.pod("foreign", name, schedulerName=OTHERS_SCHEDULER).must(201)
+    for early in ("early", "unseen"):
+        stage.pod(early, name, gated=True).must(201)
+    stage.suspend(name)
+    stage.user(USER, "edit")
+    stage.may(USER, "patch", "pods")
+    return name
+
+
 @pytest.fixture
-def queue(stage: Stage) -> Iterator[str]:
-    """Suspended, with pods of it from before and from after: `foreign`, `early`, `late`.
+def queue(stage: Stage, suspended: str) -> Iterator[str]:
+    """Suspended, with pods of it from before and from after: `foreign`, `early`, and a `late` for each test.
 
     Whatever a test has tried with them, none of them is bound at the end.
     """
-    name = stage.queue()
-    stage.pod("foreign", name, schedulerName=OTHERS_SCHEDULER).must(201)
-    stage.pod("early", name, gated=True).must(201)
-    stage.suspend(name)
-    stage.pod("late", name).must(201)
-    stage.user(USER, "edit")
-    stage.may(USER, "patch", "pods")
-    yield name
+    stage.pod("late", suspended).must(201)
+    yield suspended
     stage.ungate(["early"])
-    stage.reason_on("early", suspended_text(name))
-    assert stage.bound(["foreign", "early", "late"]) == set()
+    stage.reason_on("early", suspended_text(suspended))
+    assert stage.bound(["foreign", "early", "unseen", "late"]) == set()
+    stage.api.delete(f"{stage.pods_path}/late?gracePeriodSeconds=0").must()
 
 
 def test_a_pod_with_a_node_name_is_refused(stage: Stage, queue: str) -> None:
@@ -91,9 +116,11 @@ def test_the_name_that_a_user_wrote_means_nothing_afterwards(
 
 def test_a_pending_pod_without_a_gate_cannot_leave_its_queue(stage: Stage, queue: str) -> None:
     """Its annotation is changed before it ever reaches filter."""
-    open_queue = stage.queue("open")
-    stage.patch_pod("early", {"metadata": {"annotations": {NAMED_BY: open_queue}}}, user=USER)
-    stage.patch_pod("early", {"metadata": {"annotations": {GATE: open_queue}}}, user=USER).must_refuse(queue)
+    open_queue = stage.queue("whither")
+    stage.patch_pod("unseen", {"metadata": {"annotations": {NAMED_BY: open_queue}}}, user=USER)
+    stage.patch_pod("unseen", {"metadata": {"annotations": {GATE: open_queue}}}, user=USER).must_refuse(queue)
+    stage.ungate(["unseen"])
+    stage.reason_on("unseen", suspended_text(queue))
 
 
 def test_a_pod_that_waits_for_its_podgroup_cannot_be_given_to_another(stage: Stage, queue: str) -> None:
@@ -108,11 +135,11 @@ def test_a_pod_that_waits_for_its_podgroup_cannot_be_given_to_another(stage: Sta
 
 def test_a_pod_that_waits_for_its_podgroup_cannot_leave_it(stage: Stage, queue: str) -> None:
     """Its user takes the group's name away and then the gate; no membership would be left."""
-    stage.pod("grouped", annotations={GROUPED_BY: "mine"}).must(201)
-    stage.patch_pod("grouped", {"metadata": {"annotations": {GROUPED_BY: None}}}, user=USER)
-    stage.patch_pod("grouped", DELETE_GATE, kind=STRATEGIC, user=USER)
-    settled(lambda: on_a_node(stage.read_pod("grouped")), "the pod", seconds=1)
-    assert not on_a_node(stage.read_pod("grouped"))
+    stage.pod("leaver", annotations={GROUPED_BY: "to-come"}).must(201)
+    stage.patch_pod("leaver", {"metadata": {"annotations": {GROUPED_BY: None}}}, user=USER)
+    stage.patch_pod("leaver", DELETE_GATE, kind=STRATEGIC, user=USER)
+    settled(lambda: on_a_node(stage.read_pod("leaver")), "the pod", seconds=1)
+    assert not on_a_node(stage.read_pod("leaver"))
 
 
 def test_the_guard_cannot_be_switched_off_by_a_label(stage: Stage, queue: str) -> None:
@@ -123,7 +150,7 @@ def test_the_guard_cannot_be_switched_off_by_a_label(stage: Stage, queue: str) -
 
 def test_a_namesake_of_a_written_queue_is_overwritten(stage: Stage, queue: str) -> None:
     """A pod that claims an open queue by our own annotation is in the queue that it names by the rules."""
-    claimed = {GATE: stage.queue("open")}
+    claimed = {GATE: stage.queue("claimed")}
     body = stage.pod("claiming", queue, annotations=claimed, labels=claimed).must(201).body
     assert gates(body) == [GATE]
     assert body["metadata"]["annotations"][GATE] == body["metadata"]["labels"][GATE] == queue
@@ -136,10 +163,10 @@ def test_a_pod_of_no_queue_cannot_bear_our_gate(stage: Stage, queue: str) -> Non
 
 def test_the_way_is_free_after_a_resume(stage: Stage) -> None:
     """The same acts that a suspended queue refuses are nobody's business once it is open."""
-    queue = stage.queue()
-    stage.pod("foreign", queue, schedulerName=OTHERS_SCHEDULER).must(201)
+    queue = stage.queue("resumed")
+    stage.pod("freed", queue, schedulerName=OTHERS_SCHEDULER).must(201)
     stage.suspend(queue)
     stage.edit(queue, state="Open")
-    stage.bind("foreign").must(201)
-    stage.pod("placed", queue, nodeName="node-0").must(201)
-    until(lambda: stage.bound(["foreign", "placed"]) == {"foreign", "placed"}, "both to be on a node")
+    stage.bind("freed").must(201)
+    stage.pod("put", queue, nodeName="node-0").must(201)
+    until(lambda: stage.bound(["freed", "put"]) == {"freed", "put"}, "both to be on a node")

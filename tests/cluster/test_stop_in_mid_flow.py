@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from calling import Api, Object, watched
-from shapes import binding_body, is_answered, on_a_node, pod_body, version
+from shapes import binding_body, is_answered, pod_body, version
 from slow_webhook import SlowWebhook
-from stage import QUEUES, Stage
+from stage import METADATA, QUEUES, Stage
 from waiting_for import until
 
 from localcluster.cluster import LocalCluster
@@ -58,9 +58,10 @@ class Stop:
         return self._bound() - self._bound(at=self.acknowledged)
 
     def _bound(self, *, at: int = 0) -> set[str]:
-        exactly = f"?resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
-        items = self._stage.api.get(self._stage.pods_path + exactly).must().body["items"]
-        return {pod["metadata"]["name"] for pod in items if on_a_node(pod) and is_member(pod)}
+        exactly = f"&resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
+        path = f"{self._stage.pods_path}?fieldSelector=spec.nodeName!={exactly}"
+        items = self._stage.api.get(path, accept=METADATA).must().body["items"] or ()
+        return {pod["metadata"]["name"] for pod in items if is_member(pod)}
 
     def binds_behind_the_mark(self) -> list[str]:
         """The same by the audit log, up to now."""

@@ -161,9 +161,15 @@ class Pair:
         self._tells(self.above, of_the_parent)
 
     def _tells(self, queue: str, wanted: Told) -> None:
-        with contextlib.suppress(AssertionError):
-            until(lambda: told_by(self.stage.read_queue(queue)) == wanted, "it", seconds=10)
-        assert told_by(self.stage.read_queue(queue)) == wanted, self.wishes
+        seen: list[Told] = []
+
+        def same() -> bool:
+            seen.append(told_by(self.stage.read_queue(queue)))
+            return seen[-1] == wanted
+
+        with contextlib.suppress(AssertionError):  # what differs says more than what was waited for
+            until(same, "the queue to tell it")
+        assert seen[-1] == wanted, self.wishes
 
     def takes_what_the_tables_say(self) -> None:
         """A pod that is submitted now: refused by name, taken with a warning, or just taken."""

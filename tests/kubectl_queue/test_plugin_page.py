@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kubectl_queue import verbs
+from kubectl_queue import settings, verbs
 from queues import why
 from queues.explanation import Fate
 
@@ -21,6 +21,12 @@ def rows(section: str) -> list[list[str]]:
 def test_each_verb_has_its_row() -> None:
     """In the order and the words of the help."""
     assert rows("Verbs") == [[name, row.short] for name, row in verbs.TABLE.items()]
+
+
+def test_each_setting_of_a_drain_has_its_row() -> None:
+    """With the field that it sets, in the order of the help."""
+    told = [(flag.strip("-"), what.partition("`")[0]) for flag, what in rows("drain")]
+    assert told == [(flag.name, field) for field, flag in settings.FLAGS.items()]
 
 
 def test_each_fate_has_its_row_on_the_page_and_in_the_code() -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import struct
+import termios
 
 import pytest
 from plugin_stage import NOW, item, snapshot
@@ -178,6 +183,16 @@ def test_progress_is_a_live_line_on_a_terminal_and_lines_that_differ_elsewhere(
         console.progress(text)
     console.note("done")
     assert stream.getvalue() == written
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(20, "0123456789012345678"), (0, "0123456789" * 3)])
+def test_progress_is_cut_to_what_fits_on_a_line(columns: int, shown: str) -> None:
+    """One that wrapped could not be drawn over; a terminal of no size is one of unknown size."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb", buffering=0) as seen:
+        Console(io.StringIO(), terminal).progress("0123456789" * 3)
+        assert seen.read(100).decode() == f"\r{shown}\x1b[K"
 
 
 def test_a_stream_that_cannot_write_a_letter_gets_another() -> None:

@@ -247,6 +247,12 @@ def test_a_job_larger_than_what_may_ever_go_never_goes() -> None:
     )
 
 
+def test_a_gang_never_goes_though_a_part_of_it_takes_nothing_yet() -> None:
+    """What does not run yet would be missing with the rest; and running, it would be one more to ask for."""
+    held = [*gang(1), pod("starting", group="g", running=False, ready=False)]
+    assert set(blocked(planned(held, budget(healthy=1, desired=1, outside=0))).values()) == {NEVER}
+
+
 def test_pods_that_stay_anyway_make_room_for_others() -> None:
     """The pod under two budgets stays healthy, which is all that the budget wants."""
     stuck = pod("stuck", labels={"app": "web", "tier": "front"}, priority=-1)

@@ -33,7 +33,7 @@ def test_work_that_pauses_is_suspended_whole(kind: str) -> None:
 def test_a_gang_is_evicted_whole() -> None:
     """One step of all its pods, the least important and youngest first."""
     low, *others = gang(3)
-    found = planned([*others, pod(low.name, group="g", priority=1), pod("alone")])
+    found = planned([pod(low.name, group="g", priority=1), *reversed(others), pod("alone")])
     assert going(found) == [["alone"], ["g-1", "g-2", "g-0"]]
     assert {unit.how for unit in found.steps} == {How.EVICT}
 

@@ -1,4 +1,4 @@
-"""Plans for random pods, budgets and wishes, carried out on paper: nothing breaks, is lost or said falsely."""
+"""Plans for random pods, budgets and wishes, carried out on paper: what they promise holds anywhere."""
 
 from __future__ import annotations
 

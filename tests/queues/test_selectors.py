@@ -93,6 +93,15 @@ def test_everything_asked_for_has_to_hold(but: dict[str, str]) -> None:
     assert not found.selects(WEB | but)
 
 
+def test_it_knows_the_labels_that_decide() -> None:
+    """No other label of a pod changes the answer."""
+    assert read(expression("In", "front"), expression("DoesNotExist", key="old"), app="web").keys == {
+        "app",
+        "tier",
+        "old",
+    }
+
+
 def test_it_is_written_as_a_request_asks_for_it() -> None:
     """The form of `labelSelector=` and of `kubectl get -l`."""
     found = read(

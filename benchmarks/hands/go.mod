@@ -1,0 +1,3 @@
+module sluice.dev/benchmarks/hands
+
+go 1.26

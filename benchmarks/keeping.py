@@ -1,0 +1,36 @@
+"""What was found, kept a file a row, and the page that is made of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import drawing, page
+from benchmarks.figures import Found
+
+HERE = Path(__file__).parent
+
+
+def keep(name: str, found: Found, *, folder: Path = HERE) -> None:
+    """In place of what was kept of that row before."""
+    results = folder / "results"
+    results.mkdir(exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(found), indent=1)
+    (results / f"{name}.json").write_bytes(text + b"\n")
+    for curve in found.curves:
+        (results / f"{curve.name}.svg").write_text(drawing.drawn(curve))
+
+
+def write_page(names: Iterable[str], *, folder: Path = HERE) -> None:
+    """RESULTS.md, with the rows in this order."""
+    (folder / "RESULTS.md").write_text(page.rendered(kept(names, folder=folder)))
+
+
+def kept(names: Iterable[str], *, folder: Path = HERE) -> dict[str, Found]:
+    """What is kept of these rows; of some there may be nothing yet."""
+    paths = {name: folder / "results" / f"{name}.json" for name in names}
+    return {
+        name: msgspec.json.decode(path.read_bytes(), type=Found) for name, path in paths.items() if path.exists()
+    }

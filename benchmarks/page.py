@@ -1,0 +1,63 @@
+"""RESULTS.md: one section a row that has ever been measured here, from what is kept of each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from benchmarks.figures import Found, Line
+
+HEAD = """# Measured beside the scheduler alone
+
+Ours and the thing beside it run in turns on the same machine; a ratio is ours by the other's, the median of the
+pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the ratios. The control plane is the
+local one (`make up`): etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok, all on the cores that
+the server and the clients use. Again: `make bench`, or `make bench ROW=name`.
+"""
+
+
+def rendered(found: Mapping[str, Found]) -> str:
+    """The page."""
+    return "\n".join([HEAD, *_summary(found), *(section(name, each) for name, each in found.items())])
+
+
+def section(name: str, found: Found) -> str:
+    """What the page says of one row."""
+    parts = [f"## {found.title}", "", found.about, "", *_table(found.lines)]
+    for curve in found.curves:
+        parts += ["", f"![{curve.title}](results/{curve.name}.svg)"]
+    parts += ["", *(f"- {note}" for note in found.notes)] if found.notes else []
+    return "\n".join([*parts, "", f"Again: `make bench ROW={name}`.", ""])
+
+
+def _summary(found: Mapping[str, Found]) -> Iterator[str]:
+    missed = [(name, line) for name, each in found.items() for line in each.lines if line.reached is False]
+    reached = sum(line.reached is True for each in found.values() for line in each.lines)
+    yield f"Goals reached: {reached}; not reached: {len(missed)}."
+    yield ""
+    for name, line in missed:
+        yield f"- {name}: {line.what}, beside {line.beside}: {line.ratio}, wanted {line.goal}"
+    if missed:
+        yield ""
+
+
+def _table(lines: Sequence[Line]) -> Iterator[str]:
+    yield "| what | beside | ours | the other | ratio | goal | reached | pairs |"
+    yield "|---|---|---:|---:|---:|---|---|---:|"
+    for line in lines:
+        yield _row(line)
+
+
+def _row(line: Line) -> str:
+    reached = {True: "yes", False: "**no**", None: ""}[line.reached]
+    cells = [
+        *(line.what, line.beside, figure(median(line.ours), line.unit), figure(median(line.theirs), line.unit)),
+        *(str(line.ratio), str(line.goal or ""), reached, str(len(line.ours))),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def figure(value: float, unit: str) -> str:
+    """Three digits that count."""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f} {unit}"

@@ -1,0 +1,32 @@
+"""How much is measured; less by environment variables, for trials.
+
+SCALE   a factor of all numbers of objects (default 1)
+PAIRS   how many pairs (default 5)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+SCALE = float(os.environ.get("SCALE") or 1)
+PAIRS = int(os.environ.get("PAIRS") or 5)
+#: No pair is begun after this: a row may take eight minutes.
+ROW_SECONDS = 400.0
+#: A trial is told, but not kept.
+TRIAL = SCALE != 1 or PAIRS < 5
+
+
+def scaled(number: int) -> int:
+    """So many, or as many less as a trial wants."""
+    return max(10, round(number * SCALE))
+
+
+def rounds() -> Iterator[int]:
+    """1 to PAIRS; fewer where the time is up."""
+    end = time.monotonic() + ROW_SECONDS
+    for number in range(1, PAIRS + 1):
+        if number > 1 and time.monotonic() > end:
+            return
+        yield number

@@ -1,0 +1,51 @@
+"""Which files take how long: what two workers begin with, and what `make test-fast` leaves out.
+
+Each worker of `make test` takes file after file. With the longest first, both end at about the same time;
+a long one that is missing here is begun last, and then one worker waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+#: Seconds, by file: all that take ten or more, and of those without the control plane, five or more.
+SECONDS: Mapping[str, int] = {
+    "cluster/test_several_replicas.py": 150,
+    "cluster/test_stop_in_mid_flow.py": 100,
+    "server/test_hostile_clients.py": 85,
+    "cluster/test_a_thousand_queues.py": 60,
+    "cluster/test_outages.py": 55,
+    "kubectl_queue/test_plugin_on_a_cluster.py": 55,
+    "cluster_package/test_reflector.py": 50,
+    "cluster/test_timed_stops_hold.py": 45,
+    "cluster/test_commands_survive_crashes.py": 45,
+    "cluster/test_closed_means_empty.py": 40,
+    "kubectl_queue/test_why_on_a_cluster.py": 40,
+    "cluster/test_foreign_definitions.py": 35,
+    "cluster/test_cycles.py": 30,
+    "localcluster/test_running.py": 25,
+    "cluster/test_work_of_every_kind.py": 25,
+    "cluster/test_jobs_of_other_projects.py": 20,
+    "cluster/test_commanding_queues.py": 20,
+    "cluster/test_second_writer.py": 15,
+    "cluster/test_holding_and_resuming_by_itself.py": 15,
+    "server/test_worker_going.py": 12,
+    "manifests/test_workload_rules.py": 10,
+    "server/test_bad_input.py": 10,
+    "queues/test_histories.py": 8,
+}
+#: From here on a file without the control plane is `slow`.
+SLOW = 8
+
+
+def seconds(path: Path) -> int:
+    """How long the file at `path` takes; 0 for the many that take little."""
+    return SECONDS.get(path.relative_to(HERE).as_posix(), 0) if path.is_relative_to(HERE) else 0
+
+
+def missing() -> Iterable[str]:
+    """Those that are in the table and not on the disk."""
+    return [name for name in SECONDS if not (HERE / name).is_file()]
