@@ -1,15 +1,24 @@
-"""`python -m benchmarks [ROW ...]`: run the rows (all by default) and write each one's page."""
+"""`python -m benchmarks [ROW ...]`: measure the rows (all by default), and write RESULTS.md of all that is kept.
+
+SCALE and PAIRS make trials of them (see `sizes`), which are printed and not kept.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from benchmarks.filtering import measuring
+from benchmarks import keeping, page, sizes
+from benchmarks.figures import Found
+from benchmarks.rows import others
+from localcluster.building import Say
 
-#: Each row's name, what measures it, and the page that it writes beside this file.
-ROWS: Mapping[str, tuple[Callable[[], str], str]] = {"filter": (measuring.page, "FILTER.md")}
+#: Each row's name and what measures it, in the order of the page.
+ROWS: Mapping[str, Callable[[Say], Found]] = {
+    "others": others.found,
+}
 
 
 def main(names: list[str]) -> int:
@@ -18,12 +27,20 @@ def main(names: list[str]) -> int:
         print(f"no such row: {', '.join(unknown)}; there are: {', '.join(ROWS)}", file=sys.stderr)
         return 2
     for name in names or ROWS:
-        measure, file = ROWS[name]
-        text = measure()
-        (Path(__file__).parent / file).write_text(text)
-        print(text)
+        began = time.monotonic()
+        found = ROWS[name](_say)
+        print(page.section(name, found), flush=True)
+        _say(f"row {name} took {time.monotonic() - began:.0f} s")
+        if not sizes.TRIAL:
+            keeping.keep(name, found)
+            keeping.write_page(ROWS)
     return 0
 
 
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
     raise SystemExit(main(sys.argv[1:]))

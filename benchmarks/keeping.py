@@ -32,5 +32,7 @@ def kept(names: Iterable[str], *, folder: Path = HERE) -> dict[str, Found]:
     """What is kept of these rows; of some there may be nothing yet."""
     paths = {name: folder / "results" / f"{name}.json" for name in names}
     return {
-        name: msgspec.json.decode(path.read_bytes(), type=Found) for name, path in paths.items() if path.exists()
+        name: msgspec.json.decode(path.read_bytes(), type=Found)
+        for name, path in paths.items()
+        if path.exists()
     }

@@ -51,7 +51,12 @@ def _table(lines: Sequence[Line]) -> Iterator[str]:
 def _row(line: Line) -> str:
     reached = {True: "yes", False: "**no**", None: ""}[line.reached]
     cells = [
-        *(line.what, line.beside, figure(median(line.ours), line.unit), figure(median(line.theirs), line.unit)),
+        *(
+            line.what,
+            line.beside,
+            figure(median(line.ours), line.unit),
+            figure(median(line.theirs), line.unit),
+        ),
         *(str(line.ratio), str(line.goal or ""), reached, str(len(line.ours))),
     ]
     return f"| {' | '.join(cells)} |"

@@ -55,9 +55,10 @@ def plan(
 ) -> Plan:
     """What may be done now for these pods, all that run in the queues of one drain.
 
-    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet, but for the
-    pods of paused work, whose budgets nobody else is asked of. `begun`: the gangs, by namespace and name, that
-    pods were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just gone.
+    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet, but for
+    the pods of paused work, whose budgets nobody else is asked of. `begun`: the gangs, by namespace and name,
+    that pods were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just
+    gone.
     """
     planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun, busy=busy)
     return planning.plan(tuple(runners))

@@ -62,7 +62,8 @@ class Running:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.client = Client(
-            configuration(settings.kubeconfig or None), connections=CONNECTIONS + 2 * settings.writers + GUARD_THREADS
+            configuration(settings.kubeconfig or None),
+            connections=CONNECTIONS + 2 * settings.writers + GUARD_THREADS,
         )
         self.counting = Counting()
         self.store = Store(

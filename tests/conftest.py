@@ -12,6 +12,7 @@ import pytest
 from localcluster import processes
 from localcluster.building import BuildFailed
 from localcluster.cluster import LocalCluster
+from tests import weights
 
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "new_cluster"}
@@ -19,10 +20,16 @@ FIXTURES = {"cluster", "module_cluster", "new_cluster"}
 NewCluster = Callable[..., LocalCluster]
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that choose by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if missing := weights.missing():
+        raise pytest.UsageError(f"tests/weights.py has files that are not there: {', '.join(missing)}")
     for item in items:
         if FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
+        if weights.seconds(item.path) >= weights.SLOW:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: -weights.seconds(item.path))
 
 
 @pytest.fixture(scope="session")

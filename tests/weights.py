@@ -6,7 +6,7 @@ a long one that is missing here is begun last, and then one worker waits for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ SECONDS: Mapping[str, int] = {
     "server/test_bad_input.py": 10,
     "queues/test_histories.py": 8,
 }
-#: From here on a file without the control plane is `slow`.
+#: From here on a file is `slow`.
 SLOW = 8
 
 
@@ -46,6 +46,6 @@ def seconds(path: Path) -> int:
     return SECONDS.get(path.relative_to(HERE).as_posix(), 0) if path.is_relative_to(HERE) else 0
 
 
-def missing() -> Iterable[str]:
+def missing() -> list[str]:
     """Those that are in the table and not on the disk."""
     return [name for name in SECONDS if not (HERE / name).is_file()]

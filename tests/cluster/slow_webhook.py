@@ -1,4 +1,4 @@
-"""A validating webhook that takes its time and allows everything, or nothing: somebody else's, beside ours."""
+"""A validating webhook that takes its time and allows all, or nothing: somebody else's, beside ours."""
 
 from __future__ import annotations
 

@@ -29,40 +29,18 @@ KEPT = {"matchLabels": {"stays": "yes"}}
 #: One that goes for each combination that drains, and one that is left.
 PODS = 46
 
-#: By the desired state of the queue and of its parent: the state while a member is live, and when none is.
+#: By the desired state of the queue and of its parent: the state while a member is live, and when none is;
+#: who suspends it, and who keeps it from taking anything new. The nearest is named.
 STATE = {
-    (OPEN, OPEN): (OPEN, OPEN),
-    (OPEN, SUSPENDED): (SUSPENDED, SUSPENDED),
-    (OPEN, CLOSED): (CLOSING, CLOSED),
-    (SUSPENDED, OPEN): (SUSPENDED, SUSPENDED),
-    (SUSPENDED, SUSPENDED): (SUSPENDED, SUSPENDED),
-    (SUSPENDED, CLOSED): (SUSPENDED, CLOSED),
-    (CLOSED, OPEN): (CLOSING, CLOSED),
-    (CLOSED, SUSPENDED): (SUSPENDED, CLOSED),
-    (CLOSED, CLOSED): (CLOSING, CLOSED),
-}
-#: By the same: who suspends it, and who keeps it from taking anything new; the nearest is named.
-SUSPENDED_BY = {
-    (OPEN, OPEN): "",
-    (OPEN, SUSPENDED): ABOVE,
-    (OPEN, CLOSED): "",
-    (SUSPENDED, OPEN): OWN,
-    (SUSPENDED, SUSPENDED): OWN,
-    (SUSPENDED, CLOSED): OWN,
-    (CLOSED, OPEN): "",
-    (CLOSED, SUSPENDED): ABOVE,
-    (CLOSED, CLOSED): "",
-}
-CLOSED_BY = {
-    (OPEN, OPEN): "",
-    (OPEN, SUSPENDED): "",
-    (OPEN, CLOSED): ABOVE,
-    (SUSPENDED, OPEN): "",
-    (SUSPENDED, SUSPENDED): "",
-    (SUSPENDED, CLOSED): ABOVE,
-    (CLOSED, OPEN): OWN,
-    (CLOSED, SUSPENDED): OWN,
-    (CLOSED, CLOSED): OWN,
+    (OPEN, OPEN): (OPEN, OPEN, "", ""),
+    (OPEN, SUSPENDED): (SUSPENDED, SUSPENDED, ABOVE, ""),
+    (OPEN, CLOSED): (CLOSING, CLOSED, "", ABOVE),
+    (SUSPENDED, OPEN): (SUSPENDED, SUSPENDED, OWN, ""),
+    (SUSPENDED, SUSPENDED): (SUSPENDED, SUSPENDED, OWN, ""),
+    (SUSPENDED, CLOSED): (SUSPENDED, CLOSED, OWN, ABOVE),
+    (CLOSED, OPEN): (CLOSING, CLOSED, "", OWN),
+    (CLOSED, SUSPENDED): (SUSPENDED, CLOSED, ABOVE, OWN),
+    (CLOSED, CLOSED): (CLOSING, CLOSED, "", OWN),
 }
 #: By the stop policy of the queue and of its parent: the one that counts, and whose it is.
 POLICY = {
@@ -175,11 +153,12 @@ class Pair:
         """A pod that is submitted now: refused by name, taken with a warning, or just taken."""
         answer = self.stage.pod("new", self.own, dry=True)
         names = {OWN: self.own, ABOVE: self.above}
-        if closed_by := CLOSED_BY[self.wishes.states]:
+        _, _, suspended_by, closed_by = STATE[self.wishes.states]
+        if closed_by:
             answer.must_refuse("takes no new pods", f"reopen it with: kubectl queue open {names[closed_by]}")
             return
         answer.must(201)
-        stopped_by = SUSPENDED_BY[self.wishes.states] or POLICY[self.wishes.policies][1]
+        stopped_by = suspended_by or POLICY[self.wishes.policies][1]
         assert len(answer.warnings) == bool(stopped_by)
         if stopped_by:
             assert answer.warnings[0].endswith(f"kubectl queue resume {names[stopped_by]}")
@@ -188,10 +167,11 @@ class Pair:
 def wanted(wishes: Wishes, names: dict[str, str], *, live: bool) -> Told:
     """What the tables say. `names`: of the queue and its parent."""
     policy, policy_by = POLICY[wishes.policies]
+    while_live, when_empty, suspended_by, closed_by = STATE[wishes.states]
     return Told(
-        state=STATE[wishes.states][0 if live else 1],
-        active=active(names, SUSPENDED_BY[wishes.states], policy, policy_by),
-        closed_by=names[CLOSED_BY[wishes.states]],
+        state=while_live if live else when_empty,
+        active=active(names, suspended_by, policy, policy_by),
+        closed_by=names[closed_by],
         drained=("True", "Drained") if policy == DRAIN else ("", ""),
     )
 
@@ -294,13 +274,16 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
             if wishes.drains:
                 gone += 1
                 until(lambda: len(leaving(stage)) == 1, f"one more to go: {wishes}")
-            there = len(pods) - gone + wishes.drains
-            stage.queue_that(
-                pair.own,
-                f"count {there} pods: {wishes}",
-                lambda read, there=there: read["status"]["pods"]["running"] == there,
-            )
+            else:
+                counts_running(stage, pair.own, len(pods) - gone)
             assert len(running(stage)) == len(pods) - gone
     finally:
         release(stage, *pods)
     assert evicted_so_far(stage) - before == gone
+
+
+def counts_running(stage: Stage, queue: str, number: int) -> None:
+    """Returns once the controller has heard of all that went: had it gone on, more would be on their way."""
+    stage.queue_that(
+        queue, f"count {number} pods", lambda found: found["status"]["pods"]["running"] == number
+    )

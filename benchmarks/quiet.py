@@ -1,0 +1,41 @@
+"""Waiting until processes rest: what one measurement set going must not be paid by the next."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+WINDOW = 0.4
+#: Of one core, of all the processes together.
+AT_REST = 0.15
+LONGEST = 20.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def until_quiet(pids: Iterable[int]) -> None:
+    """Returns once these take next to nothing, or after `LONGEST` (an idle one may have work of its own)."""
+    watched = list(pids)
+    end = time.monotonic() + LONGEST
+    used = cpu_seconds(watched)
+    while time.monotonic() < end:
+        time.sleep(WINDOW)
+        now = cpu_seconds(watched)
+        if now - used < AT_REST * WINDOW:
+            return
+        used = now
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What they have used so far, user and system, with the children they have waited for left out."""
+    return sum(_used(pid) for pid in pids)
+
+
+def _used(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -1,0 +1,64 @@
+"""What those pay who have nothing to do with us: binds a second of pods of no queue."""
+
+from __future__ import annotations
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.configurations import ours, plain
+from benchmarks.figures import Found, Line, at_least
+from benchmarks.scheduling import bind_rate
+from benchmarks.shapes import QUEUE, pod, pods, pods_path
+from localcluster.building import Say
+
+PODS, NODES = 1_000, 500
+
+
+def found(say: Say) -> Found:
+    """Everything installed, nothing stopped or something stopped in their namespace, beside nothing installed."""
+    rates: dict[str, list[float]] = {"plain": [], "quiet": [], "guarded": []}
+    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+        for number in sizes.rounds():
+            for way in rates:
+                rates[way].append(_measured(bench, way))
+                say(f"pair {number}: {way}: {rates[way][-1]:.0f} binds/s")
+    return Found(
+        title="Pods of no queue",
+        about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler is, all with its default settings; "
+        "from the first bind to the last by the audit log. With something stopped in their namespace each of their binds is asked about.",
+        lines=tuple(
+            Line(
+                what=f"binds/s of pods of no queue, everything installed, {words}",
+                beside="nothing installed",
+                unit="/s",
+                ours=tuple(rates[way]),
+                theirs=tuple(rates["plain"]),
+                goal=at_least(goal),
+            )
+            for way, words, goal in (
+                ("quiet", "nothing stopped in their namespace", 0.97),
+                ("guarded", "something stopped in their namespace", 0.90),
+            )
+        ),
+    )
+
+
+def _measured(bench: Bench, way: str) -> float:
+    bodies = pods(sizes.scaled(PODS))
+    if way == "plain":
+        bench.remove()
+        return bind_rate(bench, bodies, edit=plain())
+    bench.install()
+    with_guard(bench, on=way == "guarded")
+    return bind_rate(bench, bodies, edit=ours(percentage=0))
+
+
+def with_guard(bench: Bench, *, on: bool) -> None:
+    """A queue with a pod in the namespace of the others is stopped, or not."""
+    bench.queue(QUEUE, state="Open")
+    path = f"{pods_path()}/stopped"
+    if on:
+        bench.queue(QUEUE, state="Suspended")
+        bench.must("POST", pods_path(), pod("stopped", queue=QUEUE, labels={}))
+    else:
+        bench.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
+    bench.await_guard(on=on)
