@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ROW ...]`: measure the rows (all by default), and write RESULTS.md of all that is kept.
+"""`python -m benchmarks [ROW ...]`: measure the rows (all by default) and write RESULTS.md.
 
 SCALE and PAIRS make trials of them (see `sizes`), which are printed and not kept.
 """
@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import keeping, page, sizes
 from benchmarks.figures import Found
-from benchmarks.rows import others
+from benchmarks.filtering import measuring
+from benchmarks.rows import members, others
 from localcluster.building import Say
 
 #: Each row's name and what measures it, in the order of the page.
 ROWS: Mapping[str, Callable[[Say], Found]] = {
     "others": others.found,
+    "members": members.found,
+    "filter": measuring.found,
 }
 
 

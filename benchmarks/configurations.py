@@ -6,8 +6,8 @@ from pathlib import Path
 
 from localcluster.schedulers import Configuration, Edit, without_extenders
 
-#: What our documentation recommends for clusters of up to some thousand nodes: the scheduler then looks at 100
-#: nodes that fit (its own least) or 5 %, and sends us no more names than that.
+#: What we recommend for up to some thousand nodes: the scheduler then looks at 100 nodes that fit (its own
+#: least) or 5 %, and sends us no more names than that.
 RECOMMENDED_PERCENTAGE = 5
 
 

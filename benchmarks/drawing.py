@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 40, 48
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#8d6a9f")
 STEPS = 5
+FONT = 'font-family="sans-serif" font-size="12"'
 
 
 class Scale:
@@ -41,7 +42,7 @@ def drawn(curve: Curve) -> str:
     body = [*_frame(curve, scale, sorted({point.x for point in points}))]
     for number, (name, series) in enumerate(curve.series.items()):
         body += _series(name, series, scale, number=number)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT}>'
     return "\n".join([head, f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', *body, "</svg>", ""])
 
 

@@ -1,8 +1,8 @@
 """What a row found: pairs, of ours and of the thing beside it, and their ratios. Values only.
 
-A pair was measured in turns within a minute or so; a figure is the median of the pairs' ratios, ours by the
-other's, with the least and the greatest beside it. So it says how many times the other's, whatever the machine
-did meanwhile.
+A pair was measured in turns within a minute or so; a figure is the median of the pairs' ratios, ours by
+the other's, with the least and the greatest beside it. So it says how many times the other's, whatever
+the machine did meanwhile.
 """
 
 from __future__ import annotations

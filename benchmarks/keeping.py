@@ -31,8 +31,5 @@ def write_page(names: Iterable[str], *, folder: Path = HERE) -> None:
 def kept(names: Iterable[str], *, folder: Path = HERE) -> dict[str, Found]:
     """What is kept of these rows; of some there may be nothing yet."""
     paths = {name: folder / "results" / f"{name}.json" for name in names}
-    return {
-        name: msgspec.json.decode(path.read_bytes(), type=Found)
-        for name, path in paths.items()
-        if path.exists()
-    }
+    found = {name: path for name, path in paths.items() if path.exists()}
+    return {name: msgspec.json.decode(path.read_bytes(), type=Found) for name, path in found.items()}

@@ -9,10 +9,10 @@ from benchmarks.figures import Found, Line
 
 HEAD = """# Measured beside the scheduler alone
 
-Ours and the thing beside it run in turns on the same machine; a ratio is ours by the other's, the median of the
-pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the ratios. The control plane is the
-local one (`make up`): etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok, all on the cores that
-the server and the clients use. Again: `make bench`, or `make bench ROW=name`.
+Ours and the thing beside it run in turns on the same machine; a ratio is ours by the other's, the median
+of the pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the
+ratios. The control plane is the local one (`make up`), on the same cores as the server and whoever asks.
+All rows: `make bench`; how they are made: [docs/benchmarks.md](../docs/benchmarks.md).
 """
 
 

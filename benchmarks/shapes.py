@@ -54,27 +54,6 @@ def pods(count: int, *, prefix: str = "pod", queue: str = "", **more: Any) -> li
     return [pod(f"{prefix}-{number}", queue=queue, **more) for number in range(count)]
 
 
-def finished(made: Object) -> Object:
-    """A pod such as this one, that no webhook has to see any more: for a control plane without ours."""
-    meta = made["metadata"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {key: meta[key] for key in ("labels", "annotations") if key in meta},
-        "spec": {
-            "containers": [
-                {key: each[key] for key in ("name", "image", "resources") if key in each}
-                for each in made["spec"]["containers"]
-            ],
-            "terminationGracePeriodSeconds": 0,
-        },
-    }
-
-
-def renamed(body: Object, name: str) -> Object:
-    return {**body, "metadata": {**body["metadata"], "name": name}}
-
-
 def deployment(name: str, *, queue: str, replicas: int) -> Object:
     template = pod("", queue=queue, labels={**LABELS, "app": name})
     del template["metadata"]["name"], template["apiVersion"], template["kind"]

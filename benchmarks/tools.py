@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 
 def built(source: str, *, say: Say) -> Path:
-    """The program of `benchmarks/<source>`, kept beside the control plane's; built again when it has changed."""
+    """The program of `benchmarks/<source>`, kept outside the tree; built again when it has changed."""
     folder = HERE / source
     target = building.cache(os.environ).parent / "benchmarks" / f"{folder.name}-{_key(folder)}"
     if not target.exists():

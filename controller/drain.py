@@ -47,8 +47,8 @@ class Drain:
         self.unanswered: set[str] = set()
         self.commanded: dict[str, float] = {}
         self._bucket = Bucket(0.0, now=now)
-        #: UIDs of pods and work with a request under way, and how many pods each stands for.
-        self._under_way: dict[str, int] = {}
+        #: UIDs of pods and work with a request under way.
+        self._under_way: set[str] = set()
         #: UIDs of pods that were evicted and of work that was suspended, while the store does not know it.
         self._gone: set[str] = set()
         #: Disruptions asked for: budget, how many, and when the answer came.
@@ -58,19 +58,18 @@ class Drain:
         self._failures = 0
         #: When each budget was last seen to be taken from by paused work.
         self._busy_at: dict[Key, float] = {}
+        self._busy: frozenset[Key] = frozenset()
+        #: Pods on their way, as of the last look.
+        self.flying = 0
 
     def set_wishes(self, wishes: Wishes) -> None:
         self.wishes = wishes
         self._bucket.set_rate(wishes.rate)
 
     @property
-    def in_flight(self) -> int:
-        """Pods with a request under way."""
-        return sum(self._under_way.values())
-
-    @property
     def gone(self) -> frozenset[str]:
-        return frozenset(self._gone)
+        """UIDs of the pods and the work that were asked to go, as far as the store does not know that yet."""
+        return frozenset(self._gone | self._under_way)
 
     def paused(self, now: float) -> float:
         """Seconds until anything may be asked for."""
@@ -91,8 +90,12 @@ class Drain:
         return frozenset(key for key, at in self._busy_at.items() if reading.at <= at + SETTLE_SECONDS)
 
     def planned(self, plan: Plan, *, now: float) -> None:
+        """Take note of who is on their way; a budget settles once nobody of it is asked without its leave."""
+        self.flying = len(plan.leaving)
         fresh = {key: at for key, at in self._busy_at.items() if at > now - ANSWER_SECONDS}
-        self._busy_at = fresh | dict.fromkeys(plan.busy, now)
+        self._busy_at = fresh | dict.fromkeys(plan.busy | self._busy, now)
+        self._busy = plan.busy
+        self.begun |= {(pod.namespace, pod.group) for pod in plan.leaving if pod.group and pod.work is None}
 
     def read(self, reading: Reading) -> None:
         if self.reading is None:
@@ -110,7 +113,7 @@ class Drain:
         `room`: pods that the server may still have in flight.
         """
         found: list[Unit] = []
-        flying = self.in_flight + len(plan.leaving)
+        flying = len(plan.leaving)
         limit = self.wishes.in_flight or flying + room + sum(len(unit.pods) for unit in plan.steps)
         for unit in plan.steps:
             if self._waits(unit, now):
@@ -128,15 +131,16 @@ class Drain:
 
     def asking(self, unit: Unit, *, now: float) -> None:
         """It is about to be asked to go."""
+        self.flying += len(unit.pods)
         if unit.work is not None:
             self._busy_at |= dict.fromkeys(unit.budgets, now)
         for uid, pods in _requests(unit):
-            self._under_way[uid] = pods
+            self._under_way.add(uid)
             self._asked[uid] = (unit.budgets, pods, None)
 
     def answered(self, answer: Answer, *, now: float) -> None:
         uid = answer.pod.uid if answer.pod is not None else answer.unit.work.uid if answer.unit.work else ""
-        self._under_way.pop(uid, None)
+        self._under_way.discard(uid)
         asked = self._asked.pop(uid, None)
         match answer.outcome:
             case Outcome.GONE:

@@ -168,7 +168,7 @@ class Draining:
         paused = drain.paused(now)
         if paused:
             return paused
-        flying = sum(one.in_flight for one in self._drains.values()) + len(found.leaving)
+        flying = sum(one.flying for one in self._drains.values())
         room = max(0, self._parts.drain_in_flight - flying)
         units, wait = drain.sendable(found, now=now, room=room, server=self._bucket)
         for unit in units:

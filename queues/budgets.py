@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from queues.selectors import Selector, selector_of
+from queues.showing import shown
 
 Key = tuple[str, str]
 
@@ -30,7 +31,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     `allowed`: pods that may go now; 0 while its status is of a former generation. `healthy`, `desired`: pods
     that count as healthy, and how many have to. `spares_unready`: pods that are not ready may go anyway.
     `outside`: pods that it selects, that are ready or may become so, and that this drain does not take (those
-    that stay by rule are among them, gated ones are not); None where nobody looked.
+    that stay by rule are among them, gated ones are not); None where nobody looked. `broken`: why its status
+    cannot be worked out, such as a `maxUnavailable` over pods that have no scale.
     """
 
     namespace: str
@@ -42,6 +44,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     current: bool = True
     spares_unready: bool = False
     outside: int | None = None
+    broken: str = ""
 
     @property
     def key(self) -> Key:
@@ -77,11 +80,19 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     unhealthy_pod_eviction_policy: str | None = None
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
     observed_generation: int = 0
+    conditions: list[_Condition] | None = None
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -110,8 +121,21 @@ def budget_of(obj: BudgetObject) -> Budget:
         healthy=status.current_healthy,
         desired=status.desired_healthy,
         current=current,
+        broken=_broken(status),
         spares_unready=obj.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
     )
+
+
+def _broken(status: _Status) -> str:
+    """What the disruption controller says when it cannot tell how many should be healthy."""
+    for condition in status.conditions or ():
+        if (condition.type, condition.status, condition.reason) == (
+            "DisruptionAllowed",
+            "False",
+            "SyncFailed",
+        ):
+            return shown(condition.message, limit=200) or condition.reason
+    return ""
 
 
 class Index:

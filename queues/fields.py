@@ -24,6 +24,7 @@ import msgspec
 
 from queues.membership import valid_name
 from queues.quantities import BadQuantity, parse
+from queues.selectors import KEY, VALUE
 from queues.showing import shown
 from queues.states import Desired, StopPolicy
 
@@ -218,16 +219,11 @@ def _deletes_at_no_time(drain: Any) -> bool:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_QUALIFIED = re.compile(
-    rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
-)
 _KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
 
-_resource = _matching(_QUALIFIED, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
-_label = _matching(_QUALIFIED, 317, 'the key of a label, such as "tier" or "example.com/tier"')
-_label_value = _matching(_VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
+_resource = _matching(KEY, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
+_label = _matching(KEY, 317, 'the key of a label, such as "tier" or "example.com/tier"')
+_label_value = _matching(VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
 _policy = _matching(_KEY, TEXT_LENGTH, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")
 _amounts = _map(_resource, _amount)
 _groups = _object(

@@ -130,8 +130,8 @@ class _Planning:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
         own: set[Key] = set()
         for pod in leaving:
-            if pod.work is None or not pod.work.paused:
-                continue
+            if pod.leaving or pod.work is None or not pod.work.paused:
+                continue  # who is being deleted counts as healthy no more
             own.update(budget.key for budget in self._budgets.of(pod.namespace, pod.labels))
         self._paused |= own
         return own
@@ -164,7 +164,13 @@ class _Planning:
         if self._wishes.unreadable:
             return _block(unit, Hindrance.SETTINGS, "spec.drain", self._wishes.unreadable, never=True)
         if part is not None:
-            return _block(unit, Hindrance.KEPT_PART, str(part), _KEPT_PART.format(part=part), never=True)
+            return _block(
+                unit,
+                Hindrance.KEPT_PART,
+                str(part),
+                _KEPT_PART.format(part=part, rule=rule_for(part, self._wishes)),
+                never=True,
+            )
         if self._overdue:
             return self._after_deadline(unit)
         return self._by_budgets(unit)
@@ -237,10 +243,13 @@ class _Planning:
         told = [_Outlook(lack, counts[lack.budget.key]) for lack in short.lacks]
         one = next((one for one in told if one.never), told[0])
         lack, by = one.lack, str(one.lack.budget)
-        if one.never:
+        if one.never and not lack.budget.broken:
             together = f"{lack.counted} go together or not at all: " if lack.counted > 1 else ""
             words = together + self._keeps(one)
             return _block(short.unit, Hindrance.BUDGET, by, words, never=not self._deleted)
+        if lack.budget.broken:
+            message = f"{by} allows nobody, its status cannot be worked out: {lack.budget.broken}; {_WAY_OUT}"
+            return _block(short.unit, Hindrance.BUDGET, by, message, never=not self._deleted)
         if lack.busy:
             message = f"{by} lets one work go at a time, and another is on its way"
             return _block(short.unit, Hindrance.BUDGET_BUSY, by, message)
@@ -269,7 +278,7 @@ class _Planning:
         return f"what is left is deleted at the deadline {self._deadline}"
 
 
-_KEPT_PART = "{part} of it is to stay, and would go with it; label it otherwise or take it out of drain.keep"
+_KEPT_PART = "{part} of it stays by rule ({rule}), and would go with it; have all of it stay, or none"
 _WAY_OUT = "lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
 _DEADLINE = "the deadline {at} has passed, and drain.afterDeadline is Keep: what runs goes on"
 _TWO = "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"

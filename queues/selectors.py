@@ -19,6 +19,12 @@ import msgspec
 
 from queues.showing import quoted
 
+_WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+#: A qualified name: what the key of a label is, and the name of a resource.
+KEY = re.compile(rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+#: The value of a label.
+VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
 
 class BadSelector(ValueError):
     """What should be a label selector is none."""
@@ -104,13 +110,8 @@ def _check(selector: Selector) -> None:
 
 
 def _check_label(key: str, values: list[str]) -> None:
-    if not _KEY.fullmatch(key):
+    if not KEY.fullmatch(key):
         raise BadSelector(f"{quoted(key)} is not the key of a label")
     for value in values:
-        if not _VALUE.fullmatch(value):
+        if not VALUE.fullmatch(value):
             raise BadSelector(f"{quoted(value)} is not the value of a label")
-
-
-_WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_KEY = re.compile(rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

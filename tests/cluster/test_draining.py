@@ -139,3 +139,15 @@ def test_who_stays_by_rule_is_counted(stage: Stage, queue: str) -> None:
     assert counts(found) == {"kept": nodes + 2, "evicted": 1}
     assert running(stage) >= {"kept", "bare"}
     assert not any(name.startswith("db") for name in running(stage))
+
+
+def test_a_budget_that_cannot_be_worked_out_is_told_with_its_reason(stage: Stage, queue: str) -> None:
+    """`maxUnavailable` over the pods of a Job: nothing ever comes of it."""
+    stage.make(JOB, work_body(JOB, "train", queue)).must(201)
+    all_run(stage, 1)
+    budget(stage, "train", {"app": "train"}, maxUnavailable=1)
+    found = drain(stage, queue, "Blocked")
+    found = stage.queue_that(queue, "tell why", lambda found: "scale" in str(found["status"]["drain"]))
+    (blocker,) = found["status"]["drain"]["blockers"]
+    assert blocker["never"]
+    assert not job(stage, "train")["spec"].get("suspend")

@@ -269,17 +269,19 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
     before, gone = evicted_so_far(stage), 0
     try:
         for wishes in every_change():
+            on_their_way = leaving(stage)
             pair.ask(wishes)
-            release(stage, *leaving(stage))
+            release(stage, *on_their_way)
             if wishes.drains:
                 gone += 1
-                until(lambda: len(leaving(stage)) == 1, f"one more to go: {wishes}")
+                until(lambda: len(leaving(stage)) == 1, f"the next to go: {wishes}")
             else:
                 counts_running(stage, pair.own, len(pods) - gone)
             assert len(running(stage)) == len(pods) - gone
+        pair.ask(Wishes())
+        assert evicted_so_far(stage) - before == gone
     finally:
         release(stage, *pods)
-    assert evicted_so_far(stage) - before == gone
 
 
 def counts_running(stage: Stage, queue: str, number: int) -> None:

@@ -165,3 +165,12 @@ def test_the_index_answers_as_each_budget_would(
     index = Index(budgets)
     for labels in asked:
         assert index.of(LAB, labels) == tuple(one for one in budgets if one.selects(LAB, labels))
+
+
+def test_a_budget_whose_status_cannot_be_worked_out_says_so() -> None:
+    """As the disruption controller does; a condition that only allows nobody is none."""
+    failed = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no scale"}
+    enough = failed | {"reason": "InsufficientPods"}
+    assert read(status=STATUS | {"conditions": [failed]}).broken == "no scale"
+    assert read(status=STATUS | {"conditions": [failed | {"message": ""}]}).broken == "SyncFailed"
+    assert read(status=STATUS | {"conditions": [enough]}).broken == ""

@@ -91,14 +91,20 @@ def test_jobs_of_two_budgets_go_together() -> None:
     assert len(found.steps) == 2
 
 
-@pytest.mark.parametrize("leaving", [False, True], ids=["not told yet", "leaving"])
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(leaving: bool, after: list[Runner]) -> None:
-    """As long as one of them is there, whoever suspended it, and though a rule would have kept it."""
-    before = job(1, "before", paused=True, leaving=leaving, labels={"app": "web", "stay": "yes"})
+def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[Runner]) -> None:
+    """While one of them is not being deleted, whoever suspended it, though a rule would have kept it."""
+    before = job(1, "before", paused=True, labels={"app": "web", "stay": "yes"})
     found = planned([*before, *after], budget(allowed=9), wishes=keeping(stay="yes"))
     assert list(blocked(found).values()) == [BUSY]
     assert found.busy == {B}
+
+
+@pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
+def test_nobody_waits_for_pods_that_are_being_deleted(after: list[Runner]) -> None:
+    """They are not healthy any more: one that hangs on a finalizer keeps nobody else."""
+    found = planned([*job(1, "before", paused=True, leaving=True), *after], budget(allowed=9))
+    assert (len(found.steps), found.blocked, found.busy) == (1, (), frozenset())
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
@@ -140,7 +146,7 @@ def test_a_job_of_which_a_pod_is_to_stay_stays(wishes: Wishes) -> None:
         return
     block = only(found)
     assert (block.hindrance, block.never, block.by) == (Hindrance.KEPT_PART, True, "pod lab/kept")
-    assert "take it out of drain.keep" in block.message
+    assert "stays by rule (KeepSelector)" in block.message
     assert [(one.name, rule) for one, rule in found.kept] == [("kept", Rule.LABEL)]
     assert found.left == 2
 
@@ -353,3 +359,12 @@ def test_every_hindrance_is_told_on_one_line() -> None:
     ]
     assert [block.hindrance for block in told] == list(Hindrance)
     assert all(plain(block.message) and plain(block.by) and block.message for block in told)
+
+
+def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> None:
+    """What its controller says is told; the deadline is the way past it, as past any other."""
+    held = budget(broken="jobs.batch does not implement the scale subresource")
+    block = only(planned(job(2), held))
+    assert (block.hindrance, block.never) == (Hindrance.BUDGET, True)
+    assert "jobs.batch does not implement" in block.message
+    assert len(planned(job(2), held, wishes=DELETE).steps) == 1

@@ -1,7 +1,8 @@
 // Command twin is a Go extender that does what Sluice's filter does: it reads the pod and the node names, finds
 // the pod's queue, notes that it was let through, and answers with the names or with the queue's text for each.
+// With an API server it follows its pods and queues, as ours does; what it does not do is write anything.
 //
-//	twin -addr 127.0.0.1:0 -cert c -key k -stopped parked
+//	twin -addr 127.0.0.1:0 -cert c -key k [-stopped parked | -api https://... -api-ca c -api-cert c -api-key k]
 package main
 
 import (
@@ -85,18 +86,49 @@ func (e *extender) rejection(p *pod) string {
 	return text
 }
 
+// publish has these queues stopped and no other.
+func (e *extender) publish(stopped []string) {
+	known := board{}
+	for _, name := range stopped {
+		known[name] = fmt.Sprintf("queue %q is Suspended; resume it with: kubectl queue resume %s", name, name)
+	}
+	e.board.Store(&known)
+}
+
+func (e *extender) follow(from source) error {
+	queues := func(held map[string]object) {
+		var stopped []string
+		for _, each := range held {
+			if each.Spec.State == "Suspended" {
+				stopped = append(stopped, each.Metadata.Name)
+			}
+		}
+		e.publish(stopped)
+	}
+	if err := from.follow("/apis/scheduling.volcano.sh/v1beta1/queues", queues); err != nil {
+		return err
+	}
+	return from.follow("/api/v1/pods", func(map[string]object) {})
+}
+
 func run() error {
 	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
 	cert := flag.String("cert", "", "certificate file")
 	key := flag.String("key", "", "key file")
 	stopped := flag.String("stopped", "", "queues that do not schedule, with commas")
+	var from source
+	flag.StringVar(&from.url, "api", "", "an API server to follow")
+	flag.StringVar(&from.ca, "api-ca", "", "its certificate")
+	flag.StringVar(&from.cert, "api-cert", "", "our certificate there")
+	flag.StringVar(&from.key, "api-key", "", "its key")
 	flag.Parse()
-	known := board{}
-	for _, name := range strings.Split(*stopped, ",") {
-		known[name] = fmt.Sprintf("queue %q is Suspended; resume it with: kubectl queue resume %s", name, name)
-	}
 	served := &extender{}
-	served.board.Store(&known)
+	served.publish(strings.Split(*stopped, ","))
+	if from.url != "" {
+		if err := served.follow(from); err != nil {
+			return err
+		}
+	}
 	http.HandleFunc("POST /extender/filter", served.filter)
 	listener, err := net.Listen("tcp", *addr)
 	if err != nil {

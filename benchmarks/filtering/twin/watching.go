@@ -1,0 +1,121 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+)
+
+// source is an API server, as the administrator.
+type source struct{ url, ca, cert, key string }
+
+// object is what is kept of a pod or a queue.
+type object struct {
+	Metadata struct {
+		Name            string            `json:"name"`
+		Namespace       string            `json:"namespace"`
+		UID             string            `json:"uid"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Annotations     map[string]string `json:"annotations"`
+		Labels          map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		State         string `json:"state"`
+		NodeName      string `json:"nodeName"`
+		SchedulerName string `json:"schedulerName"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+// cache holds every object of one kind, as of the last event.
+type cache struct {
+	mutex sync.RWMutex
+	held  map[string]object
+	after func(map[string]object)
+}
+
+// follow lists once and then watches for good; it returns once the list is held.
+func (s source) follow(path string, after func(map[string]object)) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Items []object `json:"items"`
+	}
+	reply, err := client.Get(s.url + path)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if err := json.NewDecoder(reply.Body).Decode(&list); err != nil {
+		return err
+	}
+	kept := &cache{held: map[string]object{}, after: after}
+	for _, each := range list.Items {
+		kept.held[each.key()] = each
+	}
+	after(kept.held)
+	go func() {
+		err := kept.watch(client, s.url+path+"?watch=1&resourceVersion="+list.Metadata.ResourceVersion)
+		fmt.Fprintln(os.Stderr, "twin: the watch of", path, "ended:", err)
+		os.Exit(1)
+	}()
+	return nil
+}
+
+func (c *cache) watch(client *http.Client, url string) error {
+	reply, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	events := json.NewDecoder(reply.Body)
+	for {
+		var event struct {
+			Type   string `json:"type"`
+			Object object `json:"object"`
+		}
+		if err := events.Decode(&event); err != nil {
+			return err
+		}
+		c.take(event.Type, event.Object)
+	}
+}
+
+func (c *cache) take(kind string, seen object) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if kind == "DELETED" {
+		delete(c.held, seen.key())
+	} else {
+		c.held[seen.key()] = seen
+	}
+	c.after(c.held)
+}
+
+func (o object) key() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
+
+func (s source) client() (*http.Client, error) {
+	pem, err := os.ReadFile(s.ca)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	config := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{pair}}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
+}

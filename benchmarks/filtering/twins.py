@@ -1,0 +1,45 @@
+"""The Go extender that stands beside ours, running."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.tools import built
+from certs.authority import create
+from localcluster.building import Say
+from localcluster.cluster import LocalCluster
+
+Target = tuple[str, Path]
+
+
+@contextmanager
+def serving(*arguments: str, say: Say) -> Iterator[Target]:
+    """Its address, and the authority of its certificate (P-256, like ours)."""
+    twin = built("filtering/twin", say=say)
+    with tempfile.TemporaryDirectory() as folder:
+        now = datetime.now(UTC)
+        authority = create(name="twin", now=now)
+        ca, _ = authority.save(Path(folder), stem="ca")
+        cert, key = authority.serving(now=now, ips=["127.0.0.1"]).save(Path(folder), stem="twin")
+        command: Sequence[str] = [str(twin), "-cert", str(cert), "-key", str(key), *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            yield f"https://{process.stdout.readline().strip()}/extender", ca
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def following(cluster: LocalCluster) -> list[str]:
+    """The arguments that have it follow the pods and queues of a cluster, as ours does."""
+    pki = cluster.layout.pki
+    return [
+        *("-api", cluster.ports.apiserver_url, "-api-ca", str(pki / "ca.crt")),
+        *("-api-cert", str(pki / "admin.crt"), "-api-key", str(pki / "admin.key")),
+    ]
