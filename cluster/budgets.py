@@ -40,7 +40,13 @@ def budgets(client: Client, *, namespace: str = "") -> list[Budget]:
 
 def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    return [_pod.decode(raw) for raw in listed(client, path, selector=selector)]
+    found = []
+    for raw in listed(client, path, selector=selector):
+        try:
+            found.append(_pod.decode(raw))
+        except msgspec.DecodeError as exc:
+            log.warning("a pod cannot be read: %s", exc)
+    return found
 
 
 def selected(client: Client, budget: Budget) -> list[Pod]:

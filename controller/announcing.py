@@ -5,6 +5,8 @@ Invariant: an event is recorded only after the write that it tells of succeeded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cluster.objects import Condition, QueueObject
 from controller.parts import Parts, queue_subject
 from queues.changes import added, told
@@ -13,7 +15,7 @@ from queues.drained import DRAINED, Standing
 
 #: The account of events on queues for what they did not do themselves.
 INHERITED = "inherited by queues"
-DRAIN_EVENTS = {
+DRAIN_EVENTS: Mapping[str, str] = {
     Standing.DRAINING: "DrainBegun",
     Standing.DRAINED: "DrainEnded",
     Standing.BLOCKED: "DrainBlocked",
@@ -60,7 +62,7 @@ class Announcing:
         own_doing = self._parts.store.board.ruling(after.metadata.name).policy_by == after.metadata.name
         self._parts.recorder.record(
             queue_subject(after),
-            reason=DRAIN_EVENTS[Standing(found.reason)],
+            reason=DRAIN_EVENTS.get(found.reason, "DrainChanged"),
             message=found.message,
             warning=found.reason in {Standing.BLOCKED, Standing.OVERDUE},
             again_after=0.0,

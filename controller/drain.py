@@ -7,17 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import msgspec
+
 from controller.bucket import Bucket
 from controller.drain_reading import Reading
 from controller.evicting import Answer, Outcome
 from controller.runners import VOLCANO
 from queues.budgets import Key
-from queues.draining import How, Plan, Runner, Unit, Wishes
+from queues.draining import Block, Hindrance, How, Plan, Runner, Unit, Wishes
+from queues.showing import shown
 
 #: A request that failed is not repeated for so long.
 AGAIN_SECONDS = 1.0
-#: One that the eviction API refuses for ever.
-NEVER_SECONDS = 60.0
+#: Where it fails again and again, for longer and longer, up to this; what a budget refuses, up to that.
+LONGEST_WAIT = 60.0
+BUDGET_SECONDS = 4.0
+#: Failures in a row after which one is told of; characters of what was said.
+REPEATED = 2
+SAID_LIMIT = 300
 LONGEST_PAUSE = 30.0
 #: How long it takes at most until suspended work is seen to be, and until a Command is taken.
 ANSWER_SECONDS = 10.0
@@ -35,7 +42,6 @@ class Drain:
         #: Up to which version of the queues every replica is known to refuse their pods.
         self.agreed = -1
         self.reading: Reading | None = None
-        self.reading_asked = False
         #: When it was asked for last.
         self.read_at = float("-inf")
         #: When to look again; infinity is "when something is heard".
@@ -54,13 +60,16 @@ class Drain:
         #: Disruptions asked for: budget, how many, and when the answer came.
         self._asked: dict[str, tuple[tuple[Key, ...], int, float | None]] = {}
         self._not_before: dict[str, float] = {}
+        #: By UID, how often in a row it failed, and what was said last.
+        self._failed: dict[str, tuple[int, str]] = {}
         self._paused_until = 0.0
         self._failures = 0
         #: When each budget was last seen to be taken from by paused work.
         self._busy_at: dict[Key, float] = {}
         self._busy: frozenset[Key] = frozenset()
-        #: Pods on their way, as of the last look.
+        #: Pods on their way, as of the last look, without those that do not get on; these, by UID.
         self.flying = 0
+        self.stuck: frozenset[str] = frozenset()
 
     def set_wishes(self, wishes: Wishes) -> None:
         self.wishes = wishes
@@ -89,9 +98,14 @@ class Drain:
         """Budgets that paused work of this drain takes from, or did until shortly before that reading."""
         return frozenset(key for key, at in self._busy_at.items() if reading.at <= at + SETTLE_SECONDS)
 
-    def planned(self, plan: Plan, *, now: float) -> None:
+    @property
+    def has_busy(self) -> bool:
+        return bool(self._busy_at)
+
+    def planned(self, plan: Plan, *, now: float, stuck: frozenset[str] = frozenset()) -> None:
         """Take note of who is on their way; a budget settles once nobody of it is asked without its leave."""
-        self.flying = len(plan.leaving)
+        self.stuck = stuck
+        self.flying = sum(1 for pod in plan.leaving if pod.uid not in stuck)
         fresh = {key: at for key, at in self._busy_at.items() if at > now - ANSWER_SECONDS}
         self._busy_at = fresh | dict.fromkeys(plan.busy | self._busy, now)
         self._busy = plan.busy
@@ -107,19 +121,21 @@ class Drain:
         present = {runner.uid for runner in held} | {pod.work.uid for pod in held if pod.work is not None}
         self._gone = {uid for uid in self._gone if uid in present and not on_its_way(uid)}
 
-    def sendable(self, plan: Plan, *, now: float, room: int, server: Bucket) -> tuple[list[Unit], float]:
+    def sendable(
+        self, plan: Plan, *, now: float, room: int, server: Bucket, crowded: bool = False
+    ) -> tuple[list[Unit], float]:
         """The steps to be taken now, in their order; and the seconds after which more may be.
 
-        `room`: pods that the server may still have in flight.
+        `room`: pods that the server may still have in flight; `crowded`: somebody is in flight already.
         """
         found: list[Unit] = []
-        flying = len(plan.leaving)
+        flying = sum(1 for pod in plan.leaving if pod.uid not in self.stuck)
         limit = self.wishes.in_flight or flying + room + sum(len(unit.pods) for unit in plan.steps)
         for unit in plan.steps:
             if self._waits(unit, now):
                 continue
             size = len(unit.pods)
-            if flying and (flying + size > limit or size > room):
+            if (flying and flying + size > limit) or (crowded and size > room):
                 break
             if not self._bucket.ready(now) or not server.ready(now):
                 return found, max(self._bucket.wait(), server.wait())
@@ -149,6 +165,7 @@ class Drain:
                     self._gone.add(uid)
                 if answer.unit.gang:
                     self.begun.add((answer.unit.pods[0].namespace, answer.unit.gang))
+                self._failed.pop(uid, None)
                 if answer.pod is None and answer.unit.work is not None:
                     self._not_before[uid] = now + ANSWER_SECONDS
                     if answer.unit.work.kind == VOLCANO:
@@ -159,17 +176,48 @@ class Drain:
                 self._failures += 1
                 wait = max(answer.retry_after, 0.5 * 2.0 ** min(self._failures, 10))
                 self._paused_until = now + min(wait, LONGEST_PAUSE)
+                self._failure(uid, answer, now=now)
             case Outcome.UNANSWERED:
                 self.unanswered.add(uid)
             case Outcome.SEVERAL_BUDGETS:
-                self._not_before[uid] = now + NEVER_SECONDS
-            case _:
+                self._failure(uid, answer, now=now, wait=LONGEST_WAIT)
+            case Outcome.DROPPED:
                 self._not_before[uid] = now + AGAIN_SECONDS
+            case _:
+                self._failure(uid, answer, now=now)
         self.due = min(self.due, now)
+
+    def _failure(self, uid: str, answer: Answer, *, now: float, wait: float = 0.0) -> None:
+        """It is asked for again after a while, which grows; what it took of the rate is given back."""
+        times = self._failed.get(uid, (0, ""))[0] + 1
+        self._failed[uid] = (times, answer.message)
+        longest = BUDGET_SECONDS if answer.outcome is Outcome.BUDGET else LONGEST_WAIT
+        self._not_before[uid] = now + max(wait, min(AGAIN_SECONDS * 2.0 ** min(times - 1, 10), longest))
+        self._bucket.take(-1)
+
+    def told(self, plan: Plan) -> Plan:
+        """The plan with those that were refused again and again among the blocked, in the refusal's words."""
+        blocks, steps = [], []
+        for unit in plan.steps:
+            said = self._said(unit)
+            if said is None:
+                steps.append(unit)
+                continue
+            message = f"refused again and again: {shown(said, limit=SAID_LIMIT)}"
+            blocks.append(Block(unit=unit, hindrance=Hindrance.REFUSED, by=str(unit), message=message))
+        if not blocks:
+            return plan
+        return msgspec.structs.replace(plan, steps=tuple(steps), blocked=(*plan.blocked, *blocks))
+
+    def _said(self, unit: Unit) -> str | None:
+        """What was said of it at the last of several failures in a row."""
+        failed = (self._failed.get(uid) for uid, _ in _requests(unit))
+        return next((one[1] for one in failed if one is not None and one[0] >= REPEATED), None)
 
     def forget(self, present: Collection[str]) -> None:
         """What is remembered of pods and work that are not there any more."""
         self._not_before = {uid: at for uid, at in self._not_before.items() if uid in present}
+        self._failed = {uid: one for uid, one in self._failed.items() if uid in present}
         self.commanded = {uid: at for uid, at in self.commanded.items() if uid in present}
 
     def _waits(self, unit: Unit, now: float) -> bool:

@@ -5,7 +5,7 @@ Owner: the controller's thread.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from datetime import datetime
 
 import msgspec
@@ -80,9 +80,9 @@ class Accounts:
 
     # What is told
 
-    def tell(self, drain: Drain, found: Plan) -> set[str]:
+    def tell(self, drain: Drain, found: Plan, stuck: Mapping[str, str]) -> set[str]:
         """Take down what each queue has to tell; those for which it is something else than before."""
-        told = reports(found, drain.queues, stuck=self._stuck(drain, found))
+        told = reports(found, drain.queues, stuck=stuck)
         changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
         self._reports |= told
         for queue in told.keys() - self._tallies.keys():
@@ -98,7 +98,7 @@ class Accounts:
             before = None
         return before or Tally(since=self._store.clock.now())
 
-    def _stuck(self, drain: Drain, found: Plan) -> dict[str, str]:
+    def stuck(self, drain: Drain, found: Plan) -> dict[str, str]:
         """What keeps pods that are on their way for too long, by their UID."""
         now, stuck = self._store.clock.now(), {}
         gone_nodes = drain.reading.gone_nodes if drain.reading is not None else frozenset()

@@ -25,16 +25,15 @@ AT_ONCE = 50
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """`going`: UIDs of the pods that are to go; `waiting`: of those that the drained queues keep from nodes.
 
-    `nodes`: by UID, the nodes of pods that are on their way for too long. `first`: nobody knows yet who is on
-    its way.
+    `nodes`: by UID, the nodes of pods that are on their way for too long. `unread`: queues of which nobody
+    knows yet who is on its way.
     """
 
     at: float
-    queues: tuple[str, ...]
     going: Mapping[str, tuple[str, Mapping[str, str]]]
     waiting: frozenset[str]
     nodes: Mapping[str, str]
-    first: bool
+    unread: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +48,18 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     gone_nodes: frozenset[str] = frozenset()
 
 
+def together(several: Iterable[Asked]) -> Asked:
+    """What several drains ask, as one: the oldest time, and all the rest."""
+    asked = list(several)
+    return Asked(
+        at=min(one.at for one in asked),
+        going={uid: pod for one in asked for uid, pod in one.going.items()},
+        waiting=frozenset().union(*(one.waiting for one in asked)),
+        nodes={uid: node for one in asked for uid, node in one.nodes.items()},
+        unread=tuple(queue for one in asked for queue in one.unread),
+    )
+
+
 def read(client: Client, asked: Asked) -> Reading:
     found = budgets.budgets(client)
     needs = _needs(Index(found), asked)
@@ -57,7 +68,7 @@ def read(client: Client, asked: Asked) -> Reading:
         index=Index(
             _looked_at(client, one, asked) if one.allowed < needs.get(one.key, 0) else one for one in found
         ),
-        leaving=_leaving(client, asked.queues) if asked.first else frozenset(),
+        leaving=_leaving(client, asked.unread),
         gone_nodes=frozenset(node for node in set(asked.nodes.values()) if not _is_there(client, node)),
     )
 

@@ -32,13 +32,14 @@ from cluster.exceptions import ClusterError
 from controller.bucket import Bucket
 from controller.drain import Drain
 from controller.drain_accounts import Accounts, is_stuck
-from controller.drain_reading import Asked, Reading, read
+from controller.drain_reading import Asked, Reading, read, together
 from controller.evicting import Answer, Evicting, Outcome
 from controller.parts import Parts
 from controller.pausing import Pausing
 from controller.runners import runners
 from queues.board import Board
-from queues.draining import How, Plan, Runner, rule_for, wishes_of
+from queues.budgets import Key
+from queues.draining import How, Plan, Runner, Wishes, rule_for, wishes_of
 from queues.planning import plan
 
 LOOK_SECONDS = 0.1
@@ -46,6 +47,8 @@ READ_SECONDS = 0.5
 #: Where nothing but what can never go is left.
 IDLE_SECONDS = 5.0
 STUCK_TOLD = 20
+#: A look that takes long is followed by a rest of several times that.
+REST = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +65,12 @@ class Draining:
         self._board: Board | None = None
         self._drains: dict[str, Drain] = {}
         self._of: dict[str, Drain] = {}
-        self._readings: SimpleQueue[tuple[str, Reading | None]] = SimpleQueue()
+        self._readings: SimpleQueue[tuple[tuple[str, ...], Reading | None]] = SimpleQueue()
+        #: What each drain wants to have read: all of it at once, and one reading after the other.
+        self._wanted: dict[str, Asked] = {}
+        self._reading = False
+        #: Pods on their way in all drains.
+        self._flying = 0
         self._bucket = Bucket(parts.drain_rate, now=parts.store.clock.monotonic())
         self.accounts = Accounts(parts)
 
@@ -83,9 +91,11 @@ class Draining:
         self.pausing.collect()
         self._follow()
         told: set[str] = set()
+        self._flying = sum(drain.flying for drain in self._drains.values())
         for drain in self._drains.values():
             if drain.due <= self._now():
-                told |= self._look(drain, seen_by_all=seen_by_all)
+                told |= self._looked(drain, seen_by_all=seen_by_all)
+        self._read()
         return told
 
     def forget(self) -> None:
@@ -93,6 +103,7 @@ class Draining:
         self._drains.clear()
         self._of.clear()
         self.accounts.keep_only(())
+        self._wanted.clear()
         self._board = None
 
     def _now(self) -> float:
@@ -112,8 +123,24 @@ class Draining:
             drain.due = 0.0
         self.accounts.keep_only(self._of)
 
+    def _looked(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+        """Look at one; what is wrong with it keeps no other waiting, nor does a long look."""
+        before, began = drain.flying, self._now()
+        try:
+            return self._look(drain, seen_by_all=seen_by_all)
+        except ClusterError:
+            raise
+        except Exception:
+            log.exception("the drain of queue %s", drain.by)
+            drain.due = began + IDLE_SECONDS
+            return set()
+        finally:
+            self._flying += drain.flying - before
+            drain.due = max(drain.due, began + REST * (self._now() - began))
+
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
-        now = drain.looked_at = self._now()
+        now, before = self._now(), drain.flying
+        drain.looked_at = now
         version = self._store.board.seen
         if drain.agreed < version:
             if not seen_by_all(version):
@@ -121,7 +148,7 @@ class Draining:
                 return set()
             drain.agreed = version
         obj = self._store.queues.get(drain.by)
-        drain.set_wishes(wishes_of(obj.spec.drain if obj is not None else None))
+        drain.set_wishes(wishes_of(obj.spec.drain) if obj is not None else Wishes(unreadable="it is gone"))
         held = list(
             runners(
                 self._store,
@@ -132,7 +159,8 @@ class Draining:
             )
         )
         drain.seen(held, on_its_way=self._is_on_its_way)
-        self._read(drain, held)
+        if now >= drain.read_at + READ_SECONDS:
+            self._wanted[drain.by] = self._asked(drain, held)
         if drain.reading is None:
             drain.due = now + READ_SECONDS
             return set()
@@ -143,34 +171,37 @@ class Draining:
             now=self._store.clock.now(),
             taken=drain.taken(),
             begun=drain.begun,
-            busy=frozenset().union(*(one.busy(drain.reading) for one in self._drains.values())),
+            busy=self._busy(drain.reading),
         )
-        drain.planned(found, now=now)
-        wait = self._take(drain, found)
-        drain.due = self._next(found, wait)
+        stuck = self.accounts.stuck(drain, found)
+        drain.planned(found, stuck=frozenset(stuck), now=now)
+        wait = self._take(drain, found, before=before)
+        found = drain.told(found)
+        drain.due = self._next(found, wait, stuck=len(stuck))
         drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
-        return self.accounts.tell(drain, found)
+        return self.accounts.tell(drain, found, stuck)
 
-    def _next(self, found: Plan, wait: float) -> float:
+    def _busy(self, reading: Reading) -> frozenset[Key]:
+        """Budgets that paused work of any drain takes from."""
+        return frozenset().union(*(one.busy(reading) for one in self._drains.values() if one.has_busy))
+
+    def _next(self, found: Plan, wait: float, *, stuck: int) -> float:
         if not found.left:
             return math.inf
-        if (
-            found.blocked
-            and all(block.never for block in found.blocked)
-            and not (found.steps or found.leaving)
-        ):
+        rests = not found.steps and all(block.never for block in found.blocked)
+        if rests and len(found.leaving) == stuck:
             return self._now() + IDLE_SECONDS
         return self._now() + max(LOOK_SECONDS, min(wait, READ_SECONDS))
 
-    def _take(self, drain: Drain, found: Plan) -> float:
+    def _take(self, drain: Drain, found: Plan, *, before: int) -> float:
         """Ask for as many steps as may be; the seconds after which more may be."""
         now = self._now()
         paused = drain.paused(now)
         if paused:
             return paused
-        flying = sum(one.flying for one in self._drains.values())
+        flying = self._flying - before + drain.flying
         room = max(0, self._parts.drain_in_flight - flying)
-        units, wait = drain.sendable(found, now=now, room=room, server=self._bucket)
+        units, wait = drain.sendable(found, now=now, room=room, server=self._bucket, crowded=flying > 0)
         for unit in units:
             drain.asking(unit, now=now)
             if unit.work is not None and unit.work.uid in drain.commanded:
@@ -186,13 +217,12 @@ class Draining:
 
     def _collect(self) -> None:
         while not self._readings.empty():
-            by, reading = self._readings.get()
-            drain = self._drains.get(by)
-            if drain is not None:
-                drain.reading_asked = False
+            names, reading = self._readings.get()
+            self._reading = False
+            for drain in (self._drains[by] for by in names if by in self._drains):
                 if reading is not None:
                     drain.read(reading)
-                drain.due = 0.0
+                    drain.due = min(drain.due, drain.looked_at + LOOK_SECONDS)
         while not self._evicting.answers.empty():
             self._answered(self._evicting.answers.get())
 
@@ -203,24 +233,27 @@ class Draining:
         if answer.outcome is Outcome.GONE:
             self.accounts.count(answer)
 
-    def _read(self, drain: Drain, held: list[Runner]) -> None:
-        """Have the budgets read anew, unless that is under way or was done just now."""
-        if drain.reading_asked or self._now() < drain.read_at + READ_SECONDS:
+    def _read(self) -> None:
+        """Have read what is wanted, unless a reading is under way."""
+        if self._reading or not self._wanted:
             return
-        drain.reading_asked, drain.read_at = True, self._now()
-        asked = self._asked(drain, held)
+        names, asked = tuple(self._wanted), together(self._wanted.values())
+        for drain in (self._drains[by] for by in names if by in self._drains):
+            drain.read_at = self._now()
+        self._wanted.clear()
 
         def send() -> None:
             reading = None
             try:
                 reading = read(self._parts.client, asked)
             except ClusterError as exc:
-                log.warning("the drain of queue %s: the budgets cannot be read: %s", drain.by, exc)
-            self._readings.put((drain.by, reading))
-            self._changed(drain.by)
+                log.warning("the disruption budgets cannot be read: %s", exc)
+            except Exception:  # whatever it is, it is not the last reading
+                log.exception("the disruption budgets cannot be read")
+            self._readings.put((names, reading))
+            self._changed(names[0])
 
-        if not self._parts.drain_writers.submit(("budgets", drain.by), send):
-            drain.reading_asked = False
+        self._reading = self._parts.drain_writers.submit(("budgets", ""), send, rank=(0,))
 
     def _asked(self, drain: Drain, held: list[Runner]) -> Asked:
         going = {pod.uid: (pod.namespace, pod.labels) for pod in held if rule_for(pod, drain.wishes) is None}
@@ -232,11 +265,10 @@ class Draining:
                 nodes[member.uid] = member.node
         return Asked(
             at=self._now(),
-            queues=drain.queues,
+            unread=drain.queues if drain.reading is None else (),
             going=going,
             waiting=frozenset(waiting),
             nodes=dict(list(nodes.items())[:STUCK_TOLD]),
-            first=drain.reading is None,
         )
 
     def _is_on_its_way(self, uid: str) -> bool:

@@ -23,6 +23,7 @@ Unanswered     none: nobody has taken the Command that should have suspended it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import StrEnum
 from queue import SimpleQueue
@@ -33,6 +34,8 @@ import msgspec
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from controller.parts import Parts
 from queues.draining import How, Runner, Unit
+
+log = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
@@ -58,6 +61,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: float = 0.0
 
 
+class Ended(Exception):
+    """The drain has ended."""
+
+
 class Evicting:
     """Owner: the controller's thread. `changed`: an answer has come; called from any thread."""
 
@@ -74,7 +81,14 @@ class Evicting:
             told = self.asked(pod.queue, ask)
             self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, **told))
 
-        self._parts.drain_writers.submit(("drain", pod.uid), send)
+        self.submit(
+            pod.uid, send, Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
+        )
+
+    def submit(self, uid: str, send: Callable[[], None], dropped: Answer) -> None:
+        """Have it sent; where a former request for the same is under way it is `dropped`."""
+        if not self._parts.drain_writers.submit(("drain", uid), send, rank=(0,)):
+            self.answered(dropped)
 
     def answered(self, answer: Answer) -> None:
         self.answers.put(answer)
@@ -82,13 +96,22 @@ class Evicting:
 
     def asked(self, queue: str, ask: Callable[[], object]) -> dict[str, Any]:
         """The outcome of a request that only a drain of that queue makes, as fields of its answer."""
-        if not self._parts.leading() or not self._parts.store.board.ruling(queue).drains:
-            return {"outcome": Outcome.DROPPED}
         try:
+            self.still_drains(queue)
             ask()
+        except Ended:
+            return {"outcome": Outcome.DROPPED}
         except ClusterError as exc:
             return _failure(exc)
+        except Exception as exc:  # whatever it is, somebody waits for an answer
+            log.exception("the drain of queue %s", queue)
+            return {"outcome": Outcome.BUSY, "message": str(exc)}
         return {"outcome": Outcome.GONE}
+
+    def still_drains(self, queue: str) -> None:
+        """Raises `Ended` where the queue does not drain any more, or we lead no longer."""
+        if not self._parts.leading() or not self._parts.store.board.ruling(queue).drains:
+            raise Ended
 
     def _evicting(self, pod: Runner, grace: int | None) -> Callable[[], object]:
         body = {
@@ -122,7 +145,7 @@ def _failure(exc: ClusterError) -> dict[str, Any]:
         case Overloaded():
             return {"outcome": Outcome.BUSY, "message": message, "retry_after": exc.retry_after}
         case NotFound() | Conflict():
-            return {"outcome": Outcome.AWAY, "message": message}
+            return {"outcome": Outcome.AWAY, "message": exc.message}
         case Refused():
             return {"outcome": Outcome.REFUSED, "message": exc.message}
         case _:

@@ -300,8 +300,8 @@ class QueueController:
     def _reconcile(self, queue: str) -> None:
         try:
             again = self._reconciling.reconcile(queue)
-        except ClusterError as exc:
-            log.warning("queue %s: %s", queue, exc)
+        except Exception as exc:  # one queue's object, whatever is in it, keeps no other waiting
+            (log.warning if isinstance(exc, ClusterError) else log.exception)("queue %s: %s", queue, exc)
             again = RETRY_SECONDS
         if again is not None:
             when = self._store.clock.monotonic() + again

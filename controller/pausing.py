@@ -26,8 +26,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from cluster import budgets
-from cluster.client import decode
-from cluster.exceptions import Conflict, NotFound
+from cluster.client import JSON_PATCH, decode
+from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.workloads import Workload, is_live, is_paused
 from controller.evicting import Answer, Evicting, Outcome
@@ -39,6 +39,8 @@ from queues.draining import How, Runner, Unit, Work
 from queues.kinds import KINDS, Kind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
+#: What the API server answers where a test of a JSON patch fails.
+UNPROCESSABLE = 422
 #: How its pods are found by a label: its key, and whether the value is the UID.
 _LABELS = {
     "jobs": ("batch.kubernetes.io/controller-uid", True),
@@ -66,13 +68,20 @@ class Pausing:
             return
 
         def send() -> None:
-            try:
-                told = self._evicting.asked(unit.pods[0].queue, lambda: self._pause(drain, unit, work))
-            except Hindered as exc:
-                told = {"outcome": Outcome.BUDGET, "message": str(exc)}
+            hindered: list[str] = []
+
+            def ask() -> None:
+                try:
+                    self._pause(drain, unit, work)
+                except Hindered as exc:
+                    hindered.append(str(exc))
+
+            told = self._evicting.asked(unit.pods[0].queue, ask)
+            if hindered:
+                told = {"outcome": Outcome.BUDGET, "message": hindered[0]}
             self._evicting.answered(Answer(drain=drain, unit=unit, how=unit.how, **told))
 
-        self._parts.drain_writers.submit(("drain", work.uid), send)
+        self._evicting.submit(work.uid, send, _dropped(drain, unit))
 
     def give_back(self, queue: str) -> None:
         """Resume what we suspended and what is of this queue, if that schedules."""
@@ -89,12 +98,15 @@ class Pausing:
         def give_back() -> None:
             if not self._may_go_on(work):
                 return
-            body: dict[str, Any] = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
+            path = _path(work.kind, work.namespace, work.name)
             if work.kind.key == VOLCANO:
-                self._command(work, work.kind, action="ResumeJob", queue=work.queue)
-            else:
-                body["spec"] = {"suspend": False}
-            self._parts.client.patch(_path(work.kind, work.namespace, work.name), body)
+                self._resume(work)
+            try:
+                self._parts.client.patch(path, _unmarked(work), content_type=JSON_PATCH)
+            except Refused as exc:
+                if exc.status != UNPROCESSABLE:
+                    raise
+                return  # it does not bear our mark any more: its user has taken it over
             self._given.put(work)
 
         return give_back
@@ -118,19 +130,33 @@ class Pausing:
             return
 
         def withdraw() -> None:
-            told = self._evicting.asked(unit.pods[0].queue, lambda: self._take_back(unit, work))
+            told = self._evicting.asked(unit.pods[0].queue, lambda: self._take_back(work))
             if told["outcome"] is Outcome.GONE:
                 told = {"outcome": Outcome.UNANSWERED}
             self._evicting.answered(Answer(drain=drain, unit=unit, how=unit.how, **told))
 
-        self._parts.drain_writers.submit(("drain", work.uid), withdraw)
+        self._evicting.submit(work.uid, withdraw, _dropped(drain, unit))
 
-    def _take_back(self, unit: Unit, work: Work) -> None:
-        revision = self._parts.store.board.ruling(unit.pods[0].queue).revision
-        path = COMMANDS.format(namespace=work.namespace)
-        self._parts.client.delete(f"{path}/{_command_name(work.uid, 'AbortJob', revision)}")
+    def _take_back(self, work: Work) -> None:
+        path = _path(KINDS[work.kind], work.namespace, work.name)
+        self._drop_command(work, "AbortJob")
+        obj: WorkloadObject = decode(self._parts.client.get(path), WorkloadObject)
+        if is_paused(obj):
+            raise Conflict(409, "Conflict", f"{work} is aborted after all")
         body = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
-        self._parts.client.patch(_path(KINDS[work.kind], work.namespace, work.name), body)
+        self._parts.client.patch(path, body)
+
+    def _resume(self, work: Workload) -> None:
+        """Whatever has become of the Command that aborted it."""
+        self._drop_command(work, "AbortJob")
+        self._command(work, work.kind, action="ResumeJob")
+
+    def _drop_command(self, work: Work | Workload, action: str) -> None:
+        path = COMMANDS.format(namespace=work.namespace)
+        try:
+            self._parts.client.delete(f"{path}/{_command_name(work.uid, action)}")
+        except NotFound:
+            return  # somebody has taken it
 
     def _pause(self, drain: str, unit: Unit, work: Work) -> None:
         kind = KINDS[work.kind]
@@ -140,8 +166,8 @@ class Pausing:
             raise NotFound(404, "NotFound", f"{work} is gone")
         if is_paused(obj):
             raise Conflict(409, "Conflict", f"{work} is suspended already")
-        if unit.how is How.SUSPEND:
-            self._look(work, unit)
+        self._look(work, unit)
+        self._evicting.still_drains(unit.pods[0].queue)
         body: dict[str, Any] = {
             "metadata": {
                 "uid": work.uid,
@@ -153,17 +179,24 @@ class Pausing:
             body["spec"] = {"suspend": True}
         self._parts.client.patch(path, body)
         if work.kind == VOLCANO:
-            self._command(work, kind, action="AbortJob", queue=unit.pods[0].queue)
+            self._command(work, kind, action="AbortJob")
 
     def _look(self, work: Work, unit: Unit) -> None:
-        """Raises `Hindered` unless every budget allows all of its pods, as the API server says now."""
-        client = self._parts.client
-        held = budgets.budgets(client, namespace=work.namespace)
+        """Raises `Hindered` unless every budget allows all of its pods, as the API server says now.
+
+        Past the deadline no budget is asked; work and pods of queues that are not drained are left alone all
+        the same.
+        """
+        client, known = self._parts.client, self._parts.store.workloads.by_uid(work.uid)
+        if known is None or not self._parts.store.board.ruling(known.queue).drains:
+            raise Hindered("it is of a queue that is not drained")
         mine = self._pods(work, unit)
         foreign = next((pod for pod in mine if not self._is_drained(pod)), None)
         if foreign is not None:
             raise Hindered(f"its pod {foreign.metadata.name} is of a queue that is not drained")
-        for budget in held:
+        if unit.how is not How.SUSPEND:
+            return
+        for budget in budgets.budgets(client, namespace=work.namespace):
             chosen = [pod for pod in mine if budget.selects(work.namespace, pod.metadata.labels or {})]
             counted = [pod for pod in chosen if pod.status.phase == "Running"]
             if counted:
@@ -181,16 +214,16 @@ class Pausing:
         return [pod for pod in found if _runs(pod)]
 
     def _is_drained(self, pod: Pod) -> bool:
-        queue = pod.metadata.annotation(names.QUEUE)
-        return not queue or self._parts.store.board.ruling(queue).drains
+        member = self._parts.store.members.by_uid(pod.metadata.uid)
+        queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
+        return bool(queue) and self._parts.store.board.ruling(queue).drains
 
-    def _command(self, work: Work | Workload, kind: Kind, *, action: str, queue: str) -> None:
-        """Once for each turn: the name follows from the revision of what the queue asks for."""
-        revision = self._parts.store.board.ruling(queue).revision
+    def _command(self, work: Work | Workload, kind: Kind, *, action: str) -> None:
+        """One of a kind for each Job: whoever sends it again finds it there."""
         body = {
             "apiVersion": "bus.volcano.sh/v1alpha1",
             "kind": "Command",
-            "metadata": {"name": _command_name(work.uid, action, revision), "namespace": work.namespace},
+            "metadata": {"name": _command_name(work.uid, action), "namespace": work.namespace},
             "action": action,
             "target": {
                 "apiVersion": kind.api_version,
@@ -207,9 +240,26 @@ class Pausing:
             return  # sent before
 
 
-def _command_name(uid: str, action: str, revision: str) -> str:
-    turn = hashlib.blake2s(f"{uid}/{action}/{revision}".encode(), digest_size=8)
-    return f"sluice-{action.lower()}-{turn.hexdigest()}"
+def _command_name(uid: str, action: str) -> str:
+    of = hashlib.blake2s(f"{uid}/{action}".encode(), digest_size=8)
+    return f"sluice-{action.lower()}-{of.hexdigest()}"
+
+
+def _dropped(drain: str, unit: Unit) -> Answer:
+    return Answer(drain=drain, unit=unit, how=unit.how, outcome=Outcome.DROPPED)
+
+
+def _unmarked(work: Workload) -> list[dict[str, Any]]:
+    """The patch that gives it back, if it is still ours to give."""
+    mark = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": work.uid},
+        {"op": "test", "path": mark, "value": work.paused_by_us},
+        {"op": "remove", "path": mark},
+    ]
+    if work.kind.key != VOLCANO:
+        patch.append({"op": "add", "path": "/spec/suspend", "value": False})
+    return patch
 
 
 def _check(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:

@@ -73,7 +73,8 @@ class Recalling:
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:
             ruling = self._parts.store.board.ruling(member.queue)
-            if ruling.schedules:
+            now = self._parts.store.members.by_uid(member.uid)
+            if ruling.schedules or now is None or not now.bindable:
                 return
             path, meta = pod_path(member), {"uid": member.uid}
             condition = {

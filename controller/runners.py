@@ -1,75 +1,105 @@
-"""The members that run, as draining sees them: who made each, and what of that can pause."""
+"""The members that run, as draining sees them: who made each, and what of that can pause.
+
+An owner reference is what a user wrote: it counts where what it names is there, in the same namespace, and,
+for what is to be paused, of a queue that is drained too and not finished.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterator
 from datetime import datetime, timedelta
 
 from cluster.members import Member
 from cluster.store import Store
-from cluster.workloads import Workload
+from cluster.workloads import HEIGHT, Workload
 from queues.draining import Runner, Work
 
 VOLCANO = "jobs.batch.volcano.sh"
 PAUSABLE = frozenset({"jobs", "jobsets", VOLCANO})
-#: How long a Job that is not known yet is waited for; one that is gone takes its pods along.
+#: How long an owner that is not known yet is waited for.
 UNKNOWN = timedelta(seconds=60)
 
 
 def runners(
-    store: Store, queues: Iterable[str], *, gone: Container[str], unanswered: Container[str], now: datetime
+    store: Store, queues: Collection[str], *, gone: Container[str], unanswered: Container[str], now: datetime
 ) -> Iterator[Runner]:
     """Those of the queues that are on a node and have not finished.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
     that cannot be paused, since nobody answers for it.
     """
+    seeing = _Seeing(store, frozenset(queues), gone=gone, unanswered=unanswered, now=now)
     for queue in queues:
         for member in store.members.of(queue):
             if member.node and member.live:
-                yield _runner(store, member, gone=gone, unanswered=unanswered, now=now)
+                yield seeing.runner(member)
 
 
-def _runner(
-    store: Store, member: Member, *, gone: Container[str], unanswered: Container[str], now: datetime
-) -> Runner:
-    made_by = _pausable(store, member)
-    work = _work(made_by, gone) if made_by is not None and made_by.uid not in unanswered else None
-    lost = made_by is None and member.owner_kind == "Job" and member.created + UNKNOWN > now
-    return Runner(
-        uid=member.uid,
-        namespace=member.namespace,
-        name=member.name,
-        queue=member.queue,
-        labels=member.labels,
-        created=member.created,
-        priority=member.priority,
-        group=member.group,
-        work=work,
-        bare=not member.owner_uid,
-        daemon=member.owner_kind == "DaemonSet",
-        ready=member.ready,
-        running=member.phase == "Running",
-        leaving=member.leaving or member.uid in gone or lost,
-    )
+class _Seeing:
+    """One look at the members of the queues of one drain."""
 
+    def __init__(
+        self,
+        store: Store,
+        queues: frozenset[str],
+        *,
+        gone: Container[str],
+        unanswered: Container[str],
+        now: datetime,
+    ) -> None:
+        self._workloads = store.workloads
+        self._queues = queues
+        self._gone = gone
+        self._unanswered = unanswered
+        self._now = now
 
-def _pausable(store: Store, member: Member) -> Workload | None:
-    """The topmost of its owners that can be suspended and resumed."""
-    found: Workload | None = None
-    work = store.workloads.by_uid(member.owner_uid) if member.owner_uid else None
-    while work is not None and work.namespace == member.namespace:
-        above = store.workloads.by_uid(work.owner_uid) if work.owner_uid else None
-        found = work if work.kind.key in PAUSABLE else found
-        work = above if above is not None and above is not work else None
-    return found
+    def runner(self, member: Member) -> Runner:
+        work = self._pausable(member)
+        young = member.created + UNKNOWN > self._now and not self._workloads.by_uid(member.owner_uid)
+        return Runner(
+            uid=member.uid,
+            namespace=member.namespace,
+            name=member.name,
+            queue=member.queue,
+            labels=member.labels,
+            created=member.created,
+            priority=member.priority,
+            group=member.group,
+            work=self._work(work) if work is not None else None,
+            bare=not member.owner_uid,
+            daemon=self._is_daemon(member) or (young and member.owner_kind == "DaemonSet"),
+            ready=member.ready,
+            running=member.phase == "Running",
+            leaving=member.leaving or member.uid in self._gone or (young and member.owner_kind == "Job"),
+        )
 
+    def _is_daemon(self, member: Member) -> bool:
+        """A reference is but a name that its user wrote: the DaemonSet has to be there."""
+        made_by = self._workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
+        return made_by is not None and made_by.namespace == member.namespace
 
-def _work(work: Workload, gone: Container[str]) -> Work:
-    return Work(
-        kind=work.kind.key,
-        namespace=work.namespace,
-        name=work.name,
-        uid=work.uid,
-        paused=work.paused or work.uid in gone,
-    )
+    def _pausable(self, member: Member) -> Workload | None:
+        """The topmost of its owners that can be suspended and resumed, and is drained itself."""
+        found: Workload | None = None
+        uid = member.owner_uid
+        for _ in range(HEIGHT):
+            work = self._workloads.by_uid(uid) if uid else None
+            if work is None or work.namespace != member.namespace:
+                break
+            if self._may_pause(work):
+                found = work
+            uid = work.owner_uid
+        return found
+
+    def _may_pause(self, work: Workload) -> bool:
+        drained = work.live and work.queue in self._queues
+        return drained and work.kind.key in PAUSABLE and work.uid not in self._unanswered
+
+    def _work(self, work: Workload) -> Work:
+        return Work(
+            kind=work.kind.key,
+            namespace=work.namespace,
+            name=work.name,
+            uid=work.uid,
+            paused=work.paused or work.uid in self._gone,
+        )

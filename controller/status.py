@@ -21,6 +21,7 @@ from cluster.objects import Condition, QueueObject, QueueStatus
 from queues import names
 from queues.changes import history
 from queues.conditions import Finding, accepting, active
+from queues.drained import Standing
 from queues.quantities import canonical
 from queues.verdict import Verdict
 
@@ -77,7 +78,11 @@ def wanted(
     conditions = {c.type: _told(c) for c in obj.status.conditions or ()}
     if not verdict.drains:
         conditions.pop(DRAINS, None)
-    for finding in findings if drain is None else [*findings, drain.finding]:
+    if drain is not None:
+        findings.append(
+            drain.finding if known.stop or not drain.finding.status else _unacknowledged(drain.finding)
+        )
+    for finding in findings:
         held = obj.status.condition(finding.type)
         conditions[finding.type] = _condition(finding, held, generation=generation, now=now)
     return {
@@ -88,6 +93,11 @@ def wanted(
         "changes": changes(obj),
         "drain": (drain.told if drain is not None else obj.status.drain) if verdict.drains else None,
     }
+
+
+def _unacknowledged(finding: Finding) -> Finding:
+    """Who was let through before the stop may still come."""
+    return Finding(finding.type, False, Standing.DRAINING.value, "the stop is not acknowledged yet")
 
 
 def counts(counted: Counted, *, schedules: bool) -> dict[str, Any]:
@@ -176,4 +186,9 @@ def _told(held: Condition) -> dict[str, Any]:
 
 
 def time_text(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """In UTC and whole seconds; a moment that has none in UTC, at either end of all times, as it stands."""
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError:
+        return moment.isoformat()
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -51,12 +51,16 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule."""
+    """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule.
+
+    `stuck`: those of the leaving that do not get on.
+    """
 
     left: int = 0
     leaving: int = 0
     kept: int = 0
     blocked: int = 0
+    stuck: int = 0
     overdue: bool = False
     blockers: tuple[Blocker, ...] = ()
 
@@ -81,6 +85,7 @@ def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> d
         counted.left += 1
         counted.leaving += 1
         if pod.uid in stuck:
+            counted.stuck += 1
             counted.block(str(pod), stuck[pod.uid], never=False)
     for pod, _ in plan.kept:
         counts[pod.queue].kept += 1
@@ -129,7 +134,7 @@ class _Counts:
     """One report in the making."""
 
     def __init__(self) -> None:
-        self.left = self.leaving = self.kept = self.blocked = 0
+        self.left = self.leaving = self.kept = self.blocked = self.stuck = 0
         self.overdue = False
         self._by: dict[str, tuple[int, bool, str]] = {}
 
@@ -148,6 +153,7 @@ class _Counts:
             leaving=self.leaving,
             kept=self.kept,
             blocked=self.blocked,
+            stuck=self.stuck,
             overdue=self.overdue,
             blockers=tuple(blockers[:TOLD]),
         )
@@ -158,9 +164,8 @@ def _standing(told: list[Report], *, left: int) -> Standing:
         return Standing.DRAINED
     if any(one.overdue for one in told):
         return Standing.OVERDUE
-    waiting = sum(one.blocked for one in told)
-    stuck = sum(blocker.pods for one in told for blocker in one.blockers) - waiting
-    return Standing.BLOCKED if left == waiting + max(0, stuck) else Standing.DRAINING
+    waiting = sum(one.blocked + one.stuck for one in told)
+    return Standing.BLOCKED if left == waiting else Standing.DRAINING
 
 
 def _by(told: list[Report]) -> str:

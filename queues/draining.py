@@ -56,6 +56,7 @@ class Hindrance(StrEnum):
     KEPT_PART = "PartIsKept"
     DEADLINE = "DeadlinePassed"
     SETTINGS = "SettingsUnreadable"
+    REFUSED = "Refused"
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,9 +115,9 @@ class _Planning:
 
     def plan(self, runners: tuple[Runner, ...]) -> Plan:
         ruled = [(pod, rule_for(pod, self._wishes)) for pod in runners]
-        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not _on_its_way(pod))
-        going = [pod for pod, rule in ruled if rule is None or _on_its_way(pod)]
-        leaving = tuple(pod for pod in going if _on_its_way(pod))
+        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not self._is_on_its_way(pod))
+        going = [pod for pod, rule in ruled if rule is None or self._is_on_its_way(pod)]
+        leaving = tuple(pod for pod in going if self._is_on_its_way(pod))
         own = self._note(leaving)
         parts = {pod.work.uid: pod for pod, _ in kept if pod.work is not None}
         units = sorted(self._units(going, parts), key=_order)
@@ -125,6 +125,11 @@ class _Planning:
         steps = tuple(one for one in judged if isinstance(one, Unit))
         blocked = self._blocked(judged)
         return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy=frozenset(own))
+
+    def _is_on_its_way(self, pod: Runner) -> bool:
+        """Past the deadline nobody waits for who should end the pods of paused work."""
+        paused = pod.work is not None and pod.work.paused
+        return pod.leaving or (paused and not (self._overdue and self._wishes.delete_after))
 
     def _note(self, leaving: tuple[Runner, ...]) -> set[Key]:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
@@ -142,9 +147,11 @@ class _Planning:
         gangs: dict[Key, list[Runner]] = {}
         found: list[tuple[Unit, Runner | None]] = []
         begun = {(pod.namespace, pod.group) for pod in going if pod.leaving}
-        for pod in (pod for pod in going if not _on_its_way(pod)):
+        for pod in going:
             gang = (pod.namespace, pod.group)
-            if pod.work is not None:
+            if self._is_on_its_way(pod):
+                continue
+            if pod.work is not None and not pod.work.paused:
                 works.setdefault(pod.work.uid, []).append(pod)
             elif pod.group and gang not in begun and gang not in self._begun:
                 gangs.setdefault(gang, []).append(pod)
@@ -287,10 +294,6 @@ _TWO = "the eviction API refuses {pod} for ever, for it is under {by}; leave it 
 def _block(unit: Unit, hindrance: Hindrance, by: str, message: str, *, never: bool = False) -> Block:
     stalls = f"{unit} has begun to go and stalls: " if unit.gang and unit.begun else ""
     return Block(unit=unit, hindrance=hindrance, by=by, message=stalls + message, never=never)
-
-
-def _on_its_way(pod: Runner) -> bool:
-    return pod.leaving or (pod.work is not None and pod.work.paused)
 
 
 def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str, str]:

@@ -70,7 +70,12 @@ def test_no_more_are_in_flight_than_the_queue_says(limit: int, leaving: int, exp
 
 
 def test_no_more_are_in_flight_than_the_server_has_room_for() -> None:
-    assert sendable(drain(), evicting("a"), evicting("b"), evicting("c"), room=2) == ["a", "b"]
+    found = Plan(steps=(evicting("a"), evicting("b"), evicting("c")))
+    bucket = Bucket(0.0, now=NOW)
+    units, _ = drain().sendable(found, now=NOW, room=2, server=bucket, crowded=True)
+    assert names(units) == ["a", "b"]
+    units, _ = drain().sendable(found, now=NOW, room=0, server=bucket, crowded=True)
+    assert units == []
 
 
 def test_a_unit_that_is_larger_than_what_may_be_in_flight_goes_alone() -> None:
@@ -119,12 +124,59 @@ def test_who_is_gone_is_not_asked_again_though_the_cache_still_has_it() -> None:
     assert held.gone == frozenset()
 
 
-@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.AWAY, Outcome.REFUSED])
-def test_what_failed_is_asked_for_again_after_a_while(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.AWAY, Outcome.REFUSED, Outcome.BUSY])
+def test_what_failed_is_asked_for_again_after_a_while_that_grows(outcome: Outcome) -> None:
+    held, unit = drain(), evicting("a")
+    for wait in (AGAIN_SECONDS, 2 * AGAIN_SECONDS, 4 * AGAIN_SECONDS):
+        held.asking(unit, now=NOW)
+        answer(held, unit, outcome)
+        assert sendable(held, unit, now=NOW + wait * 0.9) == []
+        assert sendable(held, unit, now=NOW + wait) == ["a"]
+
+
+def test_one_that_is_always_refused_keeps_no_other_waiting() -> None:
+    """It neither is first again at once, nor takes what may go in a second."""
+    held, first, asked = drain(rate=0.5), evicting("a"), []
+    for second in range(60):
+        found = Plan(steps=(first, evicting(f"b-{second}")))
+        units, _ = held.sendable(found, now=NOW + second, room=9, server=Bucket(0.0, now=NOW))
+        for unit in units:
+            held.asking(unit, now=NOW + second)
+            answer(held, unit, Outcome.REFUSED if unit is first else Outcome.GONE, now=NOW + second)
+            asked += names([unit])
+    assert len([name for name in asked if name != "a"]) >= 25
+
+
+def test_who_is_refused_again_and_again_is_told_as_blocked_in_the_refusals_words() -> None:
+    held, unit = drain(), evicting("a")
+    found = Plan(steps=(unit, evicting("b")))
+    answer(held, unit, Outcome.REFUSED, message="webhook says no")
+    assert held.told(found) == found
+    answer(held, unit, Outcome.REFUSED, message="webhook says no")
+    told = held.told(found)
+    assert names(list(told.steps)) == ["b"]
+    assert [(block.by, block.never) for block in told.blocked] == [("pod team/a", False)]
+    assert "webhook says no" in told.blocked[0].message
+    answer(held, unit)
+    assert held.told(found) == found
+
+
+def test_pods_that_do_not_get_on_hold_no_room() -> None:
+    """Whoever puts a finalizer on his pods stops no drain."""
+    held = drain(in_flight=2)
+    hanging = (pod("old-0"), pod("old-1"))
+    found = Plan(steps=(evicting("a"),), leaving=hanging)
+    held.planned(found, stuck=frozenset(["old-0", "old-1"]), now=NOW)
+    assert held.flying == 0
+    assert sendable(held, evicting("a"), leaving=2) == ["a"]
+
+
+def test_a_request_that_could_not_be_sent_is_no_failure() -> None:
+    """A former one for the same pod was under way, of a drain that has ended since."""
     held, unit = drain(), evicting("a")
     held.asking(unit, now=NOW)
-    answer(held, unit, outcome)
-    assert sendable(held, unit, now=NOW + AGAIN_SECONDS / 2) == []
+    answer(held, unit, Outcome.DROPPED)
+    assert held.gone == frozenset()
     assert sendable(held, unit, now=NOW + AGAIN_SECONDS) == ["a"]
 
 

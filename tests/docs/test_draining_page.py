@@ -13,8 +13,9 @@ import queues.drained
 import queues.draining
 import queues.planning
 from controller.announcing import DRAIN_EVENTS
-from controller.drain import ANSWER_SECONDS, LONGEST_PAUSE
+from controller.drain import ANSWER_SECONDS, LONGEST_PAUSE, Drain
 from controller.drain_accounts import STUCK_SECONDS
+from controller.evicting import Answer, Outcome
 from queues import names
 from queues.drained import DRAINED, TOLD, Blocker, Report, Standing, Tally, drained, status
 from queues.draining import Hindrance, How, Plan, Rule, Runner, Wishes, rule_for, wishes_of
@@ -133,6 +134,17 @@ def test_who_goes_first_is_told_in_the_order_of_the_code() -> None:
 
 KEEPS = budget(desired=1, outside=0)
 BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outside=0))
+
+
+def refused_twice(found: Plan) -> Plan:
+    """As the controller tells of it when the API server has refused its one pod again and again."""
+    drain, (unit,) = Drain("research", now=0.0), found.steps
+    for _ in range(2):
+        told = Answer(drain="research", unit=unit, how=unit.how, pod=unit.pods[0], outcome=Outcome.REFUSED)
+        drain.answered(told, now=0.0)
+    return drain.told(found)
+
+
 #: What each hindrance comes of, and whether it is for good.
 BLOCKED: dict[Hindrance, tuple[Plan, str]] = {
     Hindrance.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
@@ -144,6 +156,7 @@ BLOCKED: dict[Hindrance, tuple[Plan, str]] = {
     ),
     Hindrance.DEADLINE: (planned([pod()], wishes=Wishes(deadline=NOW)), "yes"),
     Hindrance.SETTINGS: (planned([pod()], wishes=Wishes(unreadable="no")), "yes"),
+    Hindrance.REFUSED: (refused_twice(planned([pod()])), "no"),
 }
 
 
