@@ -17,7 +17,7 @@ from queues.draining import Runner, Work
 VOLCANO = "jobs.batch.volcano.sh"
 PAUSABLE = frozenset({"jobs", "jobsets", VOLCANO})
 #: How long an owner that is not known yet is waited for.
-UNKNOWN = timedelta(seconds=60)
+UNKNOWN = timedelta(seconds=10)
 
 
 def runners(

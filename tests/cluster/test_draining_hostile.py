@@ -1,0 +1,90 @@
+"""What users write on their pods and workloads holds up no drain, and carries it nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from calling import MERGE, Object
+from draining import HOLD, all_run, counts, drain, none_run, running, told
+from stage import QUEUES, Stage
+from waiting_for import until
+from work import DEPLOYMENT, JOB, Made, work_body
+
+
+@pytest.fixture
+def queue(stage: Stage) -> str:
+    return stage.queue()
+
+
+def reference(kind: str, name: str, uid: str, version: str) -> Object:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def owned_by(stage: Stage, path: str, owner: Object) -> None:
+    stage.api.patch(path, {"metadata": {"ownerReferences": [owner]}}, kind=MERGE).must()
+
+
+def uid_of(stage: Stage, made: Made, name: str) -> str:
+    return str(stage.api.get(f"{made.path(stage.namespace)}/{name}").must().body["metadata"]["uid"])
+
+
+def test_workloads_that_own_each_other_hang_nobody(stage: Stage, queue: str) -> None:
+    """Their pods are evicted, and another queue is stopped meanwhile."""
+    other = stage.queue("other")
+    names = ("da", "db")
+    for name in names:
+        stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, replicas=1)).must(201)
+    all_run(stage, 2)
+    for name, above in zip(names, reversed(names), strict=True):
+        owner = reference("Deployment", above, uid_of(stage, DEPLOYMENT, above), "apps/v1")
+        owned_by(stage, f"{DEPLOYMENT.path(stage.namespace)}/{name}", owner)
+    drain(stage, queue)
+    stage.edit(other, stopPolicy=HOLD)
+    none_run(stage)
+
+
+def test_a_pod_that_names_a_daemonset_that_is_not_there_goes_when_it_is_no_longer_new(
+    stage: Stage, queue: str
+) -> None:
+    """For ten seconds it might have come before its DaemonSet was heard of."""
+    stage.pod("forged", queue).must(201)
+    all_run(stage, 1)
+    owner = reference("DaemonSet", "agent", "0b5a6d3e-0000-4000-8000-000000000001", "example.com/v1")
+    owned_by(stage, f"{stage.pods_path}/forged", owner)
+    stage.patch_queue(queue, stopPolicy="HoldAndDrain").must()
+    until(lambda: not running(stage), "the forged pod to go")
+    assert counts(told(stage, queue, "Drained", evicted=1)) == {"evicted": 1}
+
+
+def test_a_pod_that_names_a_job_of_no_queue_suspends_nothing(stage: Stage, queue: str) -> None:
+    """It goes by itself; the Job, and its pods, go on."""
+    stage.make(JOB, work_body(JOB, "victim")).must(201)
+    stage.pod("forged", queue).must(201)
+    all_run(stage, 2)
+    owned_by(
+        stage,
+        f"{stage.pods_path}/forged",
+        reference("Job", "victim", uid_of(stage, JOB, "victim"), "batch/v1"),
+    )
+    drain(stage, queue)
+    found = stage.api.get(f"{JOB.path(stage.namespace)}/victim").must().body
+    assert not found["spec"].get("suspend")
+    assert "forged" not in running(stage)
+
+
+def test_a_time_that_is_none_in_a_status_stops_nobody(stage: Stage, queue: str) -> None:
+    """The first hour of all times, by a zone to the east of it: no moment in UTC."""
+    other = stage.queue("other")
+    odd = {
+        "type": "Drained",
+        "status": "False",
+        "reason": "Whatever",
+        "message": "",
+        "lastTransitionTime": "0001-01-01T00:00:00+14:00",
+    }
+    body = {"status": {"conditions": [odd], "drain": {"since": "0001-01-01T00:00:00+14:00"}}}
+    stage.api.patch(f"{QUEUES}/{queue}/status", body, kind=MERGE).must()
+    stage.edit(other, stopPolicy=HOLD)
+    stage.pods("member", 1, queue)
+    all_run(stage, 1)
+    drain(stage, queue)
+    assert running(stage) == set()
