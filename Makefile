@@ -14,17 +14,19 @@ down: .venv/.stamp
 status: .venv/.stamp
 	@$(RUN) localcluster status
 
-# A worker a core, file by file, the long ones first (tests/weights.py).
-PYTEST := $(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder
+# File by file, the long ones first (tests/weights.py).
+# Python keeps what it has compiled, whatever the environment says: the server is started a hundred times.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Go collects garbage less often while it has room: a quarter less work for the control planes.
 ROOMY := GOGC=400 GOMEMLIMIT=600MiB
 
+# Three workers for two cores: they wait half of the time.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
-	@$(RUN) localcluster.borrowing & $(ROOMY) $(PYTEST); code=$$?; wait; exit $$code
+	@$(RUN) localcluster.borrowing & $(ROOMY) $(PYTEST) -n 3; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
-	$(PYTEST) -m "not cluster and not slow"
+	$(PYTEST) -n 2 -m "not cluster and not slow"
 
 lint: .venv/.stamp
 	.venv/bin/ruff check && .venv/bin/ruff format --check

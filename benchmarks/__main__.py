@@ -12,15 +12,24 @@ from collections.abc import Callable, Mapping
 
 from benchmarks import keeping, page, sizes
 from benchmarks.figures import Found
-from benchmarks.filtering import measuring
-from benchmarks.rows import members, others
+from benchmarks.filtering import loaded, measuring
+from benchmarks.rows import creations, draining, members, others, parked, resuming, suspending, trees
+from benchmarks.syncing import measuring as syncing
 from localcluster.building import Say
 
 #: Each row's name and what measures it, in the order of the page.
 ROWS: Mapping[str, Callable[[Say], Found]] = {
     "others": others.found,
     "members": members.found,
+    "creations": creations.found,
+    **parked.ROWS,
+    **resuming.ROWS,
+    "suspend": suspending.found,
+    "tree": trees.found,
+    "drain": draining.found,
+    "sync": syncing.found,
     "filter": measuring.found,
+    "filter-loaded": loaded.found,
 }
 
 

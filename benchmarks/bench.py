@@ -188,6 +188,11 @@ class Bench:
 
         until(holds, what=f"the guard of {namespace} to be {'on' if on else 'off'}", seconds=PATIENCE)
 
+    def await_running(self, *, namespace: str = HOME) -> None:
+        """Every pod of the namespace runs."""
+        path = f"{pods_path(namespace)}?limit=1&fieldSelector=status.phase!=Running"
+        until(lambda: not self.must("GET", path)["items"], what="all pods to run", seconds=PATIENCE)
+
     def pod_names(self, *, namespace: str = HOME, label: str = "", field: str = "") -> list[str]:
         query = f"{pods_path(namespace)}?labelSelector={label}&fieldSelector={field}"
         return [each["metadata"]["name"] for each in self.must("GET", query)["items"]]
@@ -206,7 +211,8 @@ class Bench:
 
     def quiet(self) -> None:
         """Returns once the control plane has nothing left to do from what was before."""
-        until_quiet(each.pid for each in processes.find(self.cluster.layout.folder))
+        if not until_quiet(each.pid for each in processes.find(self.cluster.layout.folder)):
+            self.say("the control plane does not come to rest")
 
 
 class Progress:

@@ -14,8 +14,8 @@ LONGEST = 20.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def until_quiet(pids: Iterable[int]) -> None:
-    """Returns once these take next to nothing, or after `LONGEST` (an idle one may have work of its own)."""
+def until_quiet(pids: Iterable[int]) -> bool:
+    """Returns once these take next to nothing, or after `LONGEST`; whether they do."""
     watched = list(pids)
     end = time.monotonic() + LONGEST
     used = cpu_seconds(watched)
@@ -23,8 +23,9 @@ def until_quiet(pids: Iterable[int]) -> None:
         time.sleep(WINDOW)
         now = cpu_seconds(watched)
         if now - used < AT_REST * WINDOW:
-            return
+            return True
         used = now
+    return False
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

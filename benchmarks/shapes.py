@@ -85,12 +85,12 @@ def deletions(path: str, names: Iterable[str]) -> Iterator[Request]:
 
 def answered(found: Object) -> bool:
     """Whether the queue's present generation has been acted on, a stop acknowledged included."""
-    return condition(found, "Active").get("observedGeneration") == found["metadata"]["generation"]
+    return bool(condition(found, "Active").get("observedGeneration") == found["metadata"]["generation"])
 
 
 def stopped(found: Object) -> bool:
     """Whether its stop, or an ancestor's, is acknowledged."""
-    return condition(found, "Active").get("status") == "False"
+    return bool(condition(found, "Active").get("status") == "False")
 
 
 def condition(found: Object, kind: str) -> Object:

@@ -32,6 +32,8 @@ from controller.parts import Parts
 from controller.recalling import Recalling
 
 UNASKED_SECONDS = 2.0
+#: For what every replica had seen already the Leases are not read more often.
+READ_SECONDS = 1.0
 
 
 class Acknowledging:
@@ -43,6 +45,9 @@ class Acknowledging:
         self._guards = guards
         self._others = others
         self._views: list[View] | None = None
+        self._read_at = float("-inf")
+        #: Up to which version every replica had seen the queues; whoever comes later lists them later.
+        self._agreed = -1
 
     def begin(self) -> None:
         """A new look at the cluster: the Leases are read again when they are asked for."""
@@ -63,8 +68,13 @@ class Acknowledging:
 
     def seen_by_all(self, since: int) -> bool:
         """Whether every live replica answers from a board of version `since` or later."""
+        if since <= self._agreed and self._store.clock.monotonic() < self._read_at + READ_SECONDS:
+            return True
         views = self._read()
-        return views is not None and all(view.seen >= since for view in views)
+        if views is None or any(view.seen < since for view in views):
+            return False
+        self._agreed = max(since, self._agreed)
+        return True
 
     def nothing_comes(self, queue: str) -> bool:
         """Whether nothing that any live replica admitted to it or below can come any more."""
@@ -81,6 +91,7 @@ class Acknowledging:
             except ClusterError:
                 return None
             self._views = reading.views
+            self._read_at = self._store.clock.monotonic()
             if reading.left:
                 self._store.assume_passes(lambda queue: self._had_stopped(queue, reading.lost))
             if reading.vanished:

@@ -1,5 +1,9 @@
 """Volcano's own `vcctl`, unmodified, for the tests that it shows something to.
 
+    python -m localcluster.borrowing
+
+builds it, beside the tests that come before those.
+
 No part of the control plane: `make up` neither needs nor builds it.
 
 Invariants
@@ -14,6 +18,7 @@ import fcntl
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,3 +70,10 @@ def _build(target: Path, *, go: str, env: Mapping[str, str]) -> None:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise BuildFailed(f"go build of vcctl failed with code {done.returncode}, see {log}:\n{tail}")
     aside.replace(target)
+
+
+if __name__ == "__main__":
+    try:
+        vcctl(say=print)
+    except BuildFailed as exc:
+        sys.exit(f"error: {exc}")

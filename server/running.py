@@ -74,9 +74,7 @@ class Running:
         self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
         self._writers = Writers(counting=self.counting, threads=settings.writers)
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
-        self._drain_writers = Writers(
-            counting=self.counting, threads=settings.writers, name="drain-writer"
-        )
+        self._drain_writers = Writers(counting=self.counting, threads=settings.writers, name="drain-writer")
         identity = _identity()
         leases = Leases(self.client, namespace=settings.namespace)
         clock = self.store.clock.monotonic

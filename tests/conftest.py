@@ -20,6 +20,12 @@ FIXTURES = {"cluster", "module_cluster", "new_cluster"}
 NewCluster = Callable[..., LocalCluster]
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where the slow ones are not wanted they are not read either: that alone takes seconds."""
+    unwanted = "not slow" in config.option.markexpr and weights.slow(collection_path)
+    return True if unwanted else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that choose by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if missing := weights.missing():
@@ -27,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
-        if weights.seconds(item.path) >= weights.SLOW:
+        if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: -weights.seconds(item.path))
 

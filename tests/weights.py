@@ -1,7 +1,7 @@
-"""Which files take how long: what two workers begin with, and what `make test-fast` leaves out.
+"""Which files take how long: what the workers begin with, and what `make test-fast` leaves out.
 
-Each worker of `make test` takes file after file. With the longest first, both end at about the same time;
-a long one that is missing here is begun last, and then one worker waits for the other.
+Each worker of `make test` takes file after file. With the longest first, all end at about the same time;
+a long one that is missing here is begun last, and then the others wait for its worker.
 """
 
 from __future__ import annotations
@@ -13,37 +13,58 @@ HERE = Path(__file__).parent
 
 #: Seconds, by file: all that take ten or more, and of those without the control plane, five or more.
 SECONDS: Mapping[str, int] = {
-    "cluster/test_several_replicas.py": 150,
+    "cluster/test_several_replicas.py": 140,
+    "cluster/test_draining_faults.py": 120,
     "cluster/test_stop_in_mid_flow.py": 100,
-    "server/test_hostile_clients.py": 85,
+    "server/test_hostile_clients.py": 80,
+    "kubectl_queue/test_drain_on_a_cluster.py": 70,
     "cluster/test_a_thousand_queues.py": 60,
-    "cluster/test_outages.py": 55,
     "kubectl_queue/test_plugin_on_a_cluster.py": 55,
+    "cluster/test_outages.py": 55,
     "cluster_package/test_reflector.py": 50,
     "cluster/test_timed_stops_hold.py": 45,
-    "cluster/test_commands_survive_crashes.py": 45,
-    "cluster/test_closed_means_empty.py": 40,
+    "cluster/test_commands_survive_crashes.py": 40,
     "kubectl_queue/test_why_on_a_cluster.py": 40,
-    "cluster/test_foreign_definitions.py": 35,
-    "cluster/test_cycles.py": 30,
+    "cluster/test_stop_policy_table.py": 35,
+    "cluster/test_closed_means_empty.py": 35,
+    "cluster/test_foreign_definitions.py": 30,
+    "cluster/test_cycles.py": 25,
     "localcluster/test_running.py": 25,
-    "cluster/test_work_of_every_kind.py": 25,
+    "cluster/test_work_of_every_kind.py": 20,
     "cluster/test_jobs_of_other_projects.py": 20,
     "cluster/test_commanding_queues.py": 20,
+    "cluster/test_passes_of_others.py": 15,
     "cluster/test_second_writer.py": 15,
     "cluster/test_holding_and_resuming_by_itself.py": 15,
+    "cluster/test_draining.py": 15,
     "server/test_worker_going.py": 12,
+    "cluster/test_resuming_lets_all_go.py": 10,
+    "cluster/test_two_administrators.py": 10,
+    "cluster/test_many_parked_pods_say_why.py": 10,
+    "cluster/test_nobody_gets_past.py": 10,
+    "cluster/test_parked_pods.py": 10,
+    "cluster/test_queue_fields.py": 10,
     "manifests/test_workload_rules.py": 10,
     "server/test_bad_input.py": 10,
+    "server/test_openapi.py": 10,
+    "queues/test_drain_plan_anywhere.py": 8,
     "queues/test_histories.py": 8,
+    "queues/test_board.py": 5,
+    "queues/test_verdict_anywhere.py": 5,
+    "manifests/test_manifest_files.py": 5,
 }
 #: From here on a file is `slow`.
-SLOW = 8
+SLOW = 5
 
 
 def seconds(path: Path) -> int:
     """How long the file at `path` takes; 0 for the many that take little."""
     return SECONDS.get(path.relative_to(HERE).as_posix(), 0) if path.is_relative_to(HERE) else 0
+
+
+def slow(path: Path) -> bool:
+    """Whether `make test-fast` leaves the file at `path` out."""
+    return seconds(path) >= SLOW
 
 
 def missing() -> list[str]:

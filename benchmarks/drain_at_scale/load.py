@@ -16,28 +16,27 @@ service      8 and 9    never: every pod has to be available, and nobody comes e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from http.client import HTTPException
 
-from localcluster import apiserver
-from localcluster.cluster import LocalCluster
+from benchmarks.bench import PATIENCE, Bench
+from benchmarks.shapes import JSON, MERGE, NAMED_BY, QUEUES, Object, Request, pods_path, queue
+from localcluster.apiserver import Https
+from localcluster.waiting import until
 
-Object = dict[str, Any]
 Key = tuple[str, str]
-T = TypeVar("T")
 
-QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 PARENT = "fleet"
-LABS = 10
-WRITERS = 8
-NAMED_BY = "scheduling.volcano.sh/queue-name"
+LABS = tuple(f"lab-{number}" for number in range(10))
 #: Pods of the load; those that nobody takes say why in a second label.
 OURS, STAYS = "load=drain", "stays"
+LABELS = {"load": "drain"}
 #: So much of what a budget waits for comes at a time.
 STEPS = 4
+LATER = "bench.sluice.dev/later"
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ class Size:
 
     @classmethod
     def of(cls, pods: int) -> Size:
-        jobs, deployments = max(2 * LABS, pods // 25), max(LABS, pods // 100)
+        jobs, deployments = max(2 * len(LABS), pods // 25), max(len(LABS), pods // 100)
         parallelism = max(1, pods * 3 // 5 // jobs)
         replicas = max(2, pods * 19 // 50 // deployments)
-        bare = max(LABS, pods - jobs * parallelism - deployments * replicas)
+        bare = max(len(LABS), pods - jobs * parallelism - deployments * replicas)
         return cls(jobs, parallelism, deployments, replicas, bare)
 
     @property
@@ -96,120 +95,97 @@ class Budget:
 class Load:
     """The queues and what is in them. For one thread."""
 
-    def __init__(self, cluster: LocalCluster, size: Size) -> None:
-        self._cluster = cluster
+    def __init__(self, bench: Bench, size: Size) -> None:
+        self._bench = bench
         self.size = size
         self.budgets = tuple(_budgets(size))
-        self._elsewhere: dict[Key, int] = {}
+        #: Pods elsewhere that are ready, or about to be.
+        self._ready: dict[Key, int] = {}
 
     def make_queues(self) -> None:
-        self._create((QUEUES, _queue(name, **spec)) for name, spec in [(PARENT, {}), *_children()])
-        self._create(("/api/v1/namespaces", {"metadata": {"name": lab}}) for lab in _labs())
+        """Those, their namespaces and the budgets."""
+        self._bench.queue(PARENT)
+        for lab in LABS:
+            self._bench.namespace(lab)
+            self._ask("POST", QUEUES, queue(lab, parent=PARENT))
+        for lab in LABS:
+            self._bench.await_answer(lab)
+        self._bench.write([_budget(budget) for budget in self.budgets])
 
     def make_work(self) -> None:
-        self._create(_jobs(self.size))
-        self._create(_deployments(self.size))
+        """All of it, and nobody elsewhere yet."""
+        self._make([*_jobs(self.size), *_deployments(self.size)])
+        self._make(each for budget in self.budgets for each in _elsewhere(budget))
+        self._ready.clear()
         self.make_bare()
 
     def make_bare(self) -> None:
-        """Those that nobody would make again."""
-        self._create(_bare(self.size))
-
-    def make_budgets(self) -> None:
-        self._create(_budget(budget) for budget in self.budgets)
-        self._create(_elsewhere(budget) for budget in self.budgets if budget.steps)
+        """Those that nobody would make again, and that are not there."""
+        there = {pod["metadata"]["name"] for pod in self.items(f"/api/v1/pods?labelSelector={OURS}")}
+        self._make(each for name, each in _bare(self.size) if name not in there)
 
     def remove_work(self) -> None:
-        """The budgets stay."""
-        kinds = ("/apis/batch/v1/{}/jobs", "/apis/apps/v1/{}/deployments", "/api/v1/{}/pods")
-        paths = [
-            f"{kind.format(f'namespaces/{lab}')}?labelSelector={OURS}&propagationPolicy=Background"
-            for kind in kinds
-            for lab in _labs()
-        ]
-        self._by_many(lambda api, path: _must(api.request("DELETE", path)), paths)
+        for path in ("/apis/batch/v1/{}/jobs", "/apis/apps/v1/{}/deployments", "/api/v1/{}/pods"):
+            for lab in LABS:
+                query = "labelSelector=load&propagationPolicy=Background"
+                self._ask("DELETE", f"{path.format(f'namespaces/{lab}')}?{query}")
 
     def move(self) -> None:
         """Where a budget lets no more go, some more pods become ready elsewhere."""
         allowed = {
             (item["metadata"]["namespace"], item["metadata"]["name"]): item["status"]["disruptionsAllowed"]
-            for item in self.read(BUDGETS)["items"]
+            for item in self.items(BUDGETS)
         }
         for budget in self.budgets:
-            there = self._elsewhere.get(budget.key, 0)
-            if budget.steps and allowed[budget.key] < budget.at_once and there < budget.wanted:
-                more = max(budget.at_once, budget.wanted // STEPS)
-                self._scale(budget, min(budget.wanted, there + more))
+            ready = self._ready.get(budget.key, 0)
+            if budget.steps and allowed[budget.key] < budget.at_once and ready < budget.wanted:
+                self._ready[budget.key] = min(budget.wanted, ready + max(1, budget.wanted // STEPS))
+                self._bench.write([_ungated(budget, n) for n in range(ready, self._ready[budget.key])])
 
-    def move_back(self) -> None:
-        for budget in self.budgets:
-            if budget.steps:
-                self._scale(budget, 0)
-
-    def patch_queue(self, **spec: object) -> None:
-        with self._cluster.api() as api:
-            _must(api.request("PATCH", f"{QUEUES}/{PARENT}", {"spec": spec}))
+    def stop(self, policy: str, **spec: object) -> None:
+        """Ask it of the one above."""
+        self._make([Request("PATCH", f"{QUEUES}/{PARENT}", MERGE, {"spec": {"stopPolicy": policy, **spec}})])
 
     def queues(self) -> dict[str, Object]:
         """All of the tree, by name."""
-        wanted = {PARENT, *_labs()}
-        items = self.read(QUEUES)["items"]
-        return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] in wanted}
+        found = {item["metadata"]["name"]: item for item in self.items(QUEUES)}
+        return {name: found[name] for name in (PARENT, *LABS)}
 
     def jobs(self) -> list[Object]:
-        return list(self.read(f"/apis/batch/v1/jobs?labelSelector={OURS}")["items"])
+        return self.items(f"/apis/batch/v1/jobs?labelSelector={OURS}")
 
-    def read(self, path: str) -> Object:
-        with self._cluster.api() as api:
-            return _must(api.request("GET", path))
+    def items(self, path: str) -> list[Object]:
+        found: list[Object] = self._ask("GET", path)["items"]
+        return found
 
-    def _scale(self, budget: Budget, replicas: int) -> None:
-        path = f"/apis/apps/v1/namespaces/{budget.lab}/deployments/elsewhere-{budget.name}"
-        with self._cluster.api() as api:
-            _must(api.request("PATCH", path, {"spec": {"replicas": replicas}}))
-        self._elsewhere[budget.key] = replicas
+    def _make(self, requests: Iterable[Request]) -> None:
+        """One after the other, and again where a server that was too busy to hold its Lease took none."""
+        with self._bench.cluster.api() as api:
+            for request in requests:
+                until(partial(_is_taken, api, request), what=request.path, seconds=PATIENCE)
 
-    def _create(self, objects: Iterable[tuple[str, Object]]) -> None:
-        self._by_many(lambda api, one: _must(api.request("POST", *one)), objects)
-
-    def _by_many(self, write: Callable[[apiserver.Https, T], object], each: Iterable[T]) -> None:
-        share = list(each)
-
-        def work(start: int) -> None:
-            with self._cluster.api() as api:
-                for one in share[start::WRITERS]:
-                    write(api, one)
-
-        with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(work, range(WRITERS)))
+    def _ask(self, method: str, path: str, body: object = None) -> Object:
+        """On a new connection: the API server closes one that nobody has used for a while."""
+        with self._bench.cluster.api() as api:
+            reply = api.request(method, path, body)
+        if reply.status >= 300:
+            raise RuntimeError(f"{method} {path}: {reply.status}: {reply.body.decode(errors='replace')}")
+        read: Object = reply.json()
+        return read
 
 
-def _must(reply: apiserver.Reply) -> Object:
-    if reply.status not in (200, 201):
-        raise RuntimeError(f"the API server answers {reply.status}: {reply.body.decode(errors='replace')}")
-    found: Object = reply.json()
-    return found
-
-
-def _labs() -> list[str]:
-    return [f"lab-{number}" for number in range(LABS)]
-
-
-def _children() -> list[tuple[str, Object]]:
-    return [(lab, {"parent": PARENT}) for lab in _labs()]
-
-
-def _queue(name: str, **spec: object) -> Object:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+def _is_taken(api: Https, request: Request) -> bool:
+    try:
+        reply = api.request(request.method, request.path, request.body)
+    except (OSError, HTTPException):
+        return False
+    if 400 <= reply.status < 500 and reply.status not in (409, 429):
+        raise RuntimeError(f"{request.path}: {reply.status}: {reply.body.decode(errors='replace')}")
+    return reply.status in (200, 201, 409)
 
 
 def _budgets(size: Size) -> Iterator[Budget]:
-    for number, lab in enumerate(_labs()):
+    for number, lab in enumerate(LABS):
         steps = number >= 5
         wanted = size.parallelism if steps else 0
         yield Budget(lab, "jobs", wanted=wanted, at_once=size.parallelism, steps=steps)
@@ -217,69 +193,73 @@ def _budgets(size: Size) -> Iterator[Budget]:
         yield Budget(lab, "service", wanted=wanted, at_once=1, steps=4 <= number < 8, never=number >= 8)
 
 
-def _budget(budget: Budget) -> tuple[str, Object]:
+def _budget(budget: Budget) -> Request:
     spec = {"minAvailable": budget.wanted, "selector": {"matchLabels": {"budget": budget.name}}}
-    return (
-        f"/apis/policy/v1/namespaces/{budget.lab}/poddisruptionbudgets",
-        {"metadata": {"name": budget.name}, "spec": spec},
-    )
+    body = {"metadata": {"name": budget.name}, "spec": spec}
+    return Request("POST", _path("policy", budget.lab, "poddisruptionbudgets"), JSON, body)
 
 
-def _jobs(size: Size) -> Iterator[tuple[str, Object]]:
+def _jobs(size: Size) -> Iterator[Request]:
     for number in range(size.jobs):
-        lab = f"lab-{number % LABS}"
+        lab = LABS[number % len(LABS)]
         labels = {"budget": "jobs"} if number < size.jobs // 2 else {}
         spec = {
             "parallelism": size.parallelism,
             "completions": size.parallelism,
-            "backoffLimit": 10 * size.parallelism,  # `kubectl delete` counts as failure
+            "backoffLimit": 10 * size.parallelism,  # `kubectl delete` of its pods counts as failure
             "template": _template(lab, labels, restart="Never"),
         }
-        body = {"metadata": {"name": f"train-{number}", "labels": _LABELS}, "spec": spec}
-        yield f"/apis/batch/v1/namespaces/{lab}/jobs", body
+        body = {"metadata": {"name": f"train-{number}", "labels": LABELS}, "spec": spec}
+        yield Request("POST", _path("batch", lab, "jobs"), JSON, body)
 
 
-def _deployments(size: Size) -> Iterator[tuple[str, Object]]:
+def _deployments(size: Size) -> Iterator[Request]:
     for number in range(size.deployments):
-        lab, app = f"lab-{number % LABS}", {"app": f"web-{number}"}
-        labels = {**app, **({"budget": "service"} if number < LABS else {})}
-        if 8 <= number < LABS:
+        labels = {"budget": "service"} if number < len(LABS) else {}
+        if 8 <= number < len(LABS):
             labels[STAYS] = "never"
-        template = _template(lab, labels)
-        spec = {"replicas": size.replicas, "selector": {"matchLabels": app}, "template": template}
-        body = {"metadata": {"name": f"web-{number}", "labels": _LABELS}, "spec": spec}
-        yield f"/apis/apps/v1/namespaces/{lab}/deployments", body
+        yield _deployment(LABS[number % len(LABS)], f"web-{number}", size.replicas, labels)
 
 
-def _bare(size: Size) -> Iterator[tuple[str, Object]]:
+def _deployment(lab: str, name: str, replicas: int, labels: Object) -> Request:
+    app = {"app": name}
+    template = _template(lab, {**app, **labels})
+    spec = {"replicas": replicas, "selector": {"matchLabels": app}, "template": template}
+    body = {"metadata": {"name": name, "labels": LABELS}, "spec": spec}
+    return Request("POST", _path("apps", lab, "deployments"), JSON, body)
+
+
+def _bare(size: Size) -> Iterator[tuple[str, Request]]:
     for number in range(size.bare):
-        lab = f"lab-{number % LABS}"
-        pod = _template(lab, {STAYS: "kept"} if number % 5 == 0 else {})
-        pod["metadata"]["name"] = f"bare-{number}"
-        yield f"/api/v1/namespaces/{lab}/pods", pod
+        lab, name = LABS[number % len(LABS)], f"bare-{number}"
+        yield name, _pod(lab, name, _template(lab, {STAYS: "kept"} if number % 5 == 0 else {}))
 
 
-def _elsewhere(budget: Budget) -> tuple[str, Object]:
-    """Of no queue, and no replicas yet."""
-    app = {"app": f"elsewhere-{budget.name}"}
-    template = {
-        "metadata": {"labels": {**app, "budget": budget.name, "load": "elsewhere"}},
-        "spec": _spec("Always"),
-    }
-    spec = {"replicas": 0, "selector": {"matchLabels": app}, "template": template}
-    body = {"metadata": {"name": app["app"]}, "spec": spec}
-    return f"/apis/apps/v1/namespaces/{budget.lab}/deployments", body
+def _elsewhere(budget: Budget) -> Iterator[Request]:
+    """Pods of no queue that will be ready one day."""
+    for number in range(budget.wanted if budget.steps else 0):
+        pod = _template(budget.lab, {"budget": budget.name, "load": "elsewhere"})
+        pod["metadata"]["annotations"] = {}
+        pod["spec"]["schedulingGates"] = [{"name": LATER}]
+        yield _pod(budget.lab, f"elsewhere-{budget.name}-{number}", pod)
 
 
-_LABELS = {"load": "drain"}
+def _ungated(budget: Budget, number: int) -> Request:
+    path = f"{pods_path(budget.lab)}/elsewhere-{budget.name}-{number}"
+    return Request("PATCH", path, MERGE, {"spec": {"schedulingGates": None}})
 
 
-def _template(queue: str, labels: Object, *, restart: str = "Always") -> Object:
+def _pod(lab: str, name: str, template: Object) -> Request:
+    template["metadata"]["name"] = name
+    return Request("POST", pods_path(lab), JSON, template)
+
+
+def _template(lab: str, labels: Object, *, restart: str = "Always") -> Object:
     return {
-        "metadata": {"labels": {**_LABELS, **labels}, "annotations": {NAMED_BY: queue}},
-        "spec": _spec(restart),
+        "metadata": {"labels": {**LABELS, **labels}, "annotations": {NAMED_BY: lab}},
+        "spec": {"restartPolicy": restart, "containers": [{"name": "work", "image": "none"}]},
     }
 
 
-def _spec(restart: str) -> Object:
-    return {"restartPolicy": restart, "containers": [{"name": "work", "image": "none"}]}
+def _path(group: str, lab: str, resource: str) -> str:
+    return f"/apis/{group}/v1/namespaces/{lab}/{resource}"

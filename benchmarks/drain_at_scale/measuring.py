@@ -2,96 +2,101 @@
 
 On one cluster, in turns: the tree is drained, held and given back; then it is held, and the same pods are
 deleted. Both end when the last of those that were to go is gone, as a watch sees it.
-
-`PODS` is how many run (5000), `ROUNDS` how often both are done, each time with new Jobs (1).
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.configurations import ours
 from benchmarks.drain_at_scale.load import OURS, PARENT, STAYS, Load, Size
 from benchmarks.drain_at_scale.watching import PodWatch
+from benchmarks.figures import Found, Line
+from benchmarks.shapes import Object, condition
 from localcluster import processes
-from localcluster.cluster import LocalCluster
+from localcluster.building import Say
 
-PODS = int(os.environ.get("PODS", "5000"))
-ROUNDS = int(os.environ.get("ROUNDS", "1"))
+PODS = 5_000
 #: Pods a node: kubelet's own limit is 110.
 CROWD = 100
 
 
 @dataclass(frozen=True)
-class Round:
-    """Seconds: until all were gone, until the queue said so, until all was back, by `kubectl delete`.
+class Seen:
+    """What one round took, in seconds, and the server's memory, in MiB.
 
-    `memory`: VmRSS before, VmRSS after, VmHWM after, in MiB, of all processes of the server.
+    `begun`: from making the load until all of it ran. `gone`, `told`: from the wish to drain until the last
+    pod was gone, and until the queues said so. `back`: from the end of the stop until all ran again.
     """
 
-    drained: float
+    begun: float
+    gone: float
     told: float
-    given_back: float
+    back: float
     deleted: float
-    memory: tuple[float, float, float]
-
-    @property
-    def ratio(self) -> float:
-        return self.drained / self.deleted
+    before: float
+    after: float
+    highest: float
 
 
-def page() -> str:
-    """Measure, and tell it as a page. Raises `RuntimeError` if anything was done that must not be."""
-    size = Size.of(PODS)
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster.start(Path(folder) / "cluster", nodes=-(-size.pods // CROWD), say=_say)
-        try:
-            bench = Bench(cluster, size)
-            rounds = [bench.round() for _ in range(ROUNDS)]
-        finally:
-            cluster.stop()
-    return _page(size, rounds)
+def found(say: Say) -> Found:
+    """Raises `RuntimeError` if anything was done that must not be."""
+    size = Size.of(sizes.scaled(PODS))
+    with running(nodes=-(-size.pods // CROWD), say=say) as bench:
+        bench.install()
+        with bench.scheduling(ours()):
+            draining = Draining(bench, size)
+            rounds = [draining.round() for _ in sizes.rounds()]
+    return _found(size, rounds)
 
 
-class Bench:
-    """The load in a cluster."""
+class Draining:
+    """The load in a cluster, emptied in turns."""
 
-    def __init__(self, cluster: LocalCluster, size: Size) -> None:
-        self._cluster = cluster
+    def __init__(self, bench: Bench, size: Size) -> None:
+        self._bench = bench
         self._size = size
-        self._load = Load(cluster, size)
+        self._load = Load(bench, size)
         self._load.make_queues()
-        self._load.make_budgets()
-        self._watch = PodWatch(cluster, wanted={budget.key: budget.wanted for budget in self._load.budgets})
+        self._watch = PodWatch(
+            bench.cluster, wanted={budget.key: budget.wanted for budget in self._load.budgets}
+        )
 
-    def round(self) -> Round:
+    def round(self) -> Seen:
         """Drained, given back, deleted; nothing is left of it."""
+        say = self._bench.say
+        began = time.monotonic()
         self._load.make_work()
-        self._all_run()
-        before = self._memory()
-        drained, told = self._drained()
-        self._nothing_was_lost()
-        given_back = self._given_back()
-        after = self._memory()
-        found = Round(drained, told, given_back, self._deleted(), (before[0], *after))
-        _say(f"{found}")
+        begun = self._all_run() - began
+        say(f"{self._size.pods} pods run after {begun:.0f} s")
+        self._bench.quiet()
+        before, _ = self._memory()
+        gone, told = self._drained()
+        say(f"drained after {gone:.1f} s, told after {told:.1f} s")
+        back = self._given_back()
+        after, highest = self._memory()
+        say(f"back after {back:.1f} s; {before:.0f} MiB before, {after:.0f} after, {highest:.0f} at most")
+        deleted = self._deleted(self._by_kubectl)
+        say(f"deleted after {deleted:.1f} s")
         self._removed()
-        return found
+        return Seen(begun, gone, told, back, deleted, before, after, highest)
 
     def _drained(self) -> tuple[float, float]:
         going, kept = self._watch.running(stays=""), self._watch.running(stays="kept")
         _must_be(len(going), self._size.going, "pods that are to go")
         began = time.monotonic()
-        self._load.patch_queue(stopPolicy="HoldAndDrain", drain={"keep": {"matchLabels": {STAYS: "kept"}}})
+        self._load.stop("HoldAndDrain", drain={"keep": {"matchLabels": {STAYS: "kept"}}})
         gone = self._wait("the pods to go", lambda: self._watch.are_gone(going), doing=self._load.move)
         told = self._until("the queues to say so", self._is_over)
         _must_be(self._watch.running(stays="kept"), kept, "kept pods")
-        _must_be(len(self._watch.running()), self._size.kept + self._size.never, "pods that run still")
+        _must_be(self._watch.number(), self._size.kept + self._size.never, "pods that run still")
+        self._nothing_was_lost()
         return gone - began, told - began
 
     def _is_over(self) -> bool:
@@ -117,51 +122,51 @@ class Bench:
     def _given_back(self) -> float:
         """From the end of the stop until all runs that something makes again."""
         self._held()
-        self._load.move_back()
         alone = self._size.bare - self._size.kept
         began = time.monotonic()
-        self._load.patch_queue(stopPolicy="None")
+        self._load.stop("None")
         back = self._wait("all to be back", lambda: self._watch.number() == self._size.pods - alone)
-        jobs = self._load.jobs()
-        whole = [job for job in jobs if not job["spec"].get("suspend") and not job["status"].get("failed")]
+        whole = [
+            job
+            for job in self._load.jobs()
+            if not job["spec"].get("suspend") and not job["status"].get("failed")
+        ]
         _must_be(len(whole), self._size.jobs, "Jobs that are back")
         return back - began
 
-    def _deleted(self) -> float:
-        """By `kubectl delete`, in a held queue, so that no replacement runs."""
+    def _deleted(self, delete: Callable[[], subprocess.Popen[bytes]]) -> float:
+        """By others, in held queues, so that no replacement runs."""
         self._load.make_bare()
         self._all_run()
         self._held()
+        self._bench.quiet()
         going = self._watch.running(stays="")
         _must_be(len(going), self._size.going, "pods that are to go")
-        layout = self._cluster.layout
-        command = [
-            layout.bin / "kubectl",
-            "--kubeconfig",
-            layout.kubeconfig,
-            "delete",
-            "pods",
-            "--all-namespaces",
-        ]
         began = time.monotonic()
-        subprocess.run([*command, "--selector", f"{OURS},!{STAYS}"], check=True, stdout=subprocess.DEVNULL)
-        return self._wait("the pods to go", lambda: self._watch.are_gone(going)) - began
+        with delete():
+            return self._wait("the pods to go", lambda: self._watch.are_gone(going)) - began
+
+    def _by_kubectl(self) -> subprocess.Popen[bytes]:
+        layout = self._bench.cluster.layout
+        command = [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}", "delete", "pods"]
+        return subprocess.Popen(
+            [*command, "--all-namespaces", f"--selector={OURS},!{STAYS}", "--wait=false"],
+            stdout=subprocess.DEVNULL,
+        )
 
     def _held(self) -> None:
-        self._load.patch_queue(stopPolicy="Hold")
+        self._load.stop("Hold")
         self._until(
             "the hold to be acknowledged", lambda: _reason(self._load.queues()[PARENT], "Active") == "Stopped"
         )
 
     def _removed(self) -> None:
-        self._load.patch_queue(stopPolicy="None")
+        self._load.stop("None")
         self._load.remove_work()
-        self._wait("the load to go", lambda: self._watch.number() == 0)
+        self._wait("the load to go", lambda: not self._watch.any_is_there())
 
-    def _all_run(self) -> None:
-        began = time.monotonic()
-        ended = self._wait("the load to run", lambda: self._watch.number() == self._size.pods)
-        _say(f"{self._size.pods} pods run after {ended - began:.0f} s")
+    def _all_run(self) -> float:
+        return self._wait("the load to run", lambda: self._watch.number() == self._size.pods)
 
     def _wait(
         self, what: str, holds: Callable[[], bool], doing: Callable[[], object] = lambda: None
@@ -170,19 +175,19 @@ class Bench:
 
     def _until(self, what: str, holds: Callable[[], bool]) -> float:
         """As `_wait`, for what no pod tells."""
-        found = False
+        seen = False
 
         def look() -> None:
-            nonlocal found
-            found = holds()
+            nonlocal seen
+            seen = holds()
 
-        return self._wait(what, lambda: found, doing=look)
+        return self._wait(what, lambda: seen, doing=look)
 
     def _memory(self) -> tuple[float, float]:
         """VmRSS and VmHWM of the server's processes, in MiB."""
-        living = processes.find(self._cluster.layout.folder)
-        found = [_memory(each.pid) for each in living if each.component == "server"]
-        return sum(each["VmRSS"] for each in found), sum(each["VmHWM"] for each in found)
+        living = processes.find(self._bench.cluster.layout.folder)
+        held = [_memory(each.pid) for each in living if each.component == "server"]
+        return sum(each["VmRSS"] for each in held), sum(each["VmHWM"] for each in held)
 
 
 def _memory(pid: int) -> dict[str, float]:
@@ -192,48 +197,40 @@ def _memory(pid: int) -> dict[str, float]:
 
 
 def _reason(queue: Object, kind: str) -> str:
-    """Of a condition that is of the queue's present generation."""
-    for condition in queue["status"].get("conditions", ()):
-        if condition["type"] == kind and condition["observedGeneration"] == queue["metadata"]["generation"]:
-            return str(condition["reason"])
-    return ""
+    """Of a condition, if that is of the queue's present generation."""
+    held = condition(queue, kind)
+    current = held.get("observedGeneration") == queue["metadata"]["generation"]
+    return str(held["reason"]) if current else ""
 
 
-def _must_be(found: object, wanted: object, what: str) -> None:
-    if found != wanted:
-        raise RuntimeError(f"{what}: {found!r} instead of {wanted!r}")
+def _must_be(seen: object, wanted: object, what: str) -> None:
+    if seen != wanted:
+        raise RuntimeError(f"{what}: {seen!r} instead of {wanted!r}")
 
 
-def _page(size: Size, rounds: list[Round]) -> str:
-    ratios = [each.ratio for each in rounds]
-    last = rounds[-1]
-    return f"""# A drain at scale
+def _found(size: Size, rounds: list[Seen]) -> Found:
+    def line(what: str, beside: str, unit: str, mine: str, other: str) -> Line:
+        seen = [tuple(float(getattr(each, key)) for each in rounds) for key in (mine, other)]
+        return Line(what=what, beside=beside, unit=unit, ours=seen[0], theirs=seen[1])
 
-{size.pods:,} running pods: {size.jobs} Jobs of {size.parallelism}, {size.deployments} Deployments of {size.replicas}, \
-{size.bare} bare ones; in ten queues below one, which is drained,
-held and given back. 20 PodDisruptionBudgets: 9 let all their pods go at once, 9 in steps, 2 never
-(`benchmarks/drain_at_scale/load.py`). On a real control plane with kwok, beside `kubectl delete` of the same
-{size.going:,} pods of the same, held queues. Rounds: {len(rounds)}. Again: `make bench ROW=drain`
-(`PODS=500` for a trial, `ROUNDS=3` for more).
-
-Seen from outside, by a watch, in each round: no budget overrun, no kept pod gone, no pod failed, every Job
-back as it was, and exactly the two budgets that never let go named as blocking, for good.
-
-| | |
-|---|---:|
-| time until the last pod was gone, by that of `kubectl delete` | {_told(ratios)} |
-| until the queues said so as well | {_told([each.told / each.deleted for each in rounds])} |
-| from the end of the stop until all ran again | {_told([each.given_back / each.deleted for each in rounds])} |
-| server memory before, MiB (VmRSS) | {last.memory[0]:.0f} |
-| server memory after, MiB (VmRSS) | {last.memory[1]:.0f} |
-| its highest, MiB (VmHWM) | {last.memory[2]:.0f} |
-"""
-
-
-def _told(ratios: list[float]) -> str:
-    span = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
-    return f"{median(ratios):.2f}{span}"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    deletion = "`kubectl delete` of the same pods, in held queues"
+    return Found(
+        title="A drain at scale",
+        about=f"{size.pods:,} running pods: {size.jobs} Jobs of {size.parallelism}, {size.deployments} "
+        f"Deployments of {size.replicas} and {size.bare} bare ones, {size.kept} of them to be kept, in ten "
+        "queues below one; that is drained, held and given back. Of 20 PodDisruptionBudgets 9 let all their "
+        f"pods go at once, 9 in steps, 2 ({size.never} pods) never: `benchmarks/drain_at_scale/load.py`.",
+        lines=(
+            line("until the last pod is gone that was to go", deletion, "s", "gone", "deleted"),
+            line("until the queues say so too", deletion, "s", "told", "deleted"),
+            line("from the end of the stop until all runs again", "making it all", "s", "back", "begun"),
+            line("server memory after it (VmRSS)", "before it", "MiB", "after", "before"),
+            line("server memory at most (VmHWM)", "before it (VmRSS)", "MiB", "highest", "before"),
+        ),
+        notes=(
+            "Seen from outside, by a watch of all pods, in each round: no budget overrun by an eviction or a "
+            "suspended Job, no kept pod gone, no pod and no Job failed, every Job suspended and back.",
+            "The two budgets that never let go are named as blocking for good, and nothing else is.",
+            "The server's limits are the default ones: 200 evictions a second, 500 in flight.",
+        ),
+    )

@@ -1,4 +1,4 @@
-"""The load's pods as anybody sees them who watches the API server: who runs, and whether a budget was overrun."""
+"""The load's pods as anybody sees them who watches: who runs, and whether a budget was overrun."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
     name: str
     namespace: str
+    resource_version: str
     labels: dict[str, str] = {}
     deletion_timestamp: datetime | None = None
 
@@ -72,6 +73,8 @@ class _Event(msgspec.Struct, frozen=True):
 
 class PodWatch:
     """Sees every state that the API server stores of every pod of the load, in their order, in a thread.
+
+    That thread ends with the process, or at the first trouble, which `wait` raises.
 
     `wanted`: by namespace and label `budget`, how many have to be ready.
     """
@@ -127,17 +130,22 @@ class PodWatch:
         """To be asked in `wait`."""
         return self._pods.keys().isdisjoint(uids)
 
+    def any_is_there(self) -> bool:
+        """To be asked in `wait`."""
+        return bool(self._pods)
+
     def number(self) -> int:
         """Of the load's pods that are ready; to be asked in `wait`."""
         return sum(1 for pod in self._pods.values() if pod.ready and pod.metadata.labels["load"] == "drain")
 
     def _run(self, version: str) -> None:
         try:
-            for line in self._lines(version):
-                event = msgspec.json.decode(line, type=_Event)
-                with self._lock:
-                    self._note(event.object, gone=event.type == "DELETED")
-            raise RuntimeError("the watch of the pods has ended")
+            while True:  # the API server ends a watch that it finds too slow
+                for line in self._lines(version):
+                    event = msgspec.json.decode(line, type=_Event)
+                    version = event.object.metadata.resource_version
+                    with self._lock:
+                        self._note(event.object, gone=event.type == "DELETED")
         except Exception as exc:
             self.trouble = exc
 
@@ -148,6 +156,8 @@ class PodWatch:
         path = f"{PODS}?watch=1&{SELECTOR}&resourceVersion={version}&timeoutSeconds=7200"
         connection.request("GET", path)
         with connection.getresponse() as response:
+            if response.status != 200:
+                raise RuntimeError(f"the pods cannot be watched: {response.status} {response.read()!r}")
             yield from iter(response.readline, b"")
 
     def _note(self, pod: _Pod, *, gone: bool) -> None:

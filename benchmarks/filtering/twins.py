@@ -36,10 +36,10 @@ def serving(*arguments: str, say: Say) -> Iterator[Target]:
             process.wait()
 
 
-def following(cluster: LocalCluster) -> list[str]:
-    """The arguments that have it follow the pods and queues of a cluster, as ours does."""
+def following(cluster: LocalCluster, *, url: str = "") -> list[str]:
+    """The arguments that have it follow the pods and queues of a cluster, or what stands in front of it."""
     pki = cluster.layout.pki
     return [
-        *("-api", cluster.ports.apiserver_url, "-api-ca", str(pki / "ca.crt")),
+        *("-api", url or cluster.ports.apiserver_url, "-api-ca", str(pki / "ca.crt")),
         *("-api-cert", str(pki / "admin.crt"), "-api-key", str(pki / "admin.key")),
     ]

@@ -35,9 +35,9 @@ def found(say: Say) -> Found:
                 say(f"pair {number}: {name}: {rates[name][-1]:.0f} binds/s")
     return Found(
         title="Members of an open queue",
-        about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler is; from "
-        "the first bind to the last by the audit log. The Go extender follows the same pods and queues, keeps them "
-        "and answers the same; it writes nothing.",
+        about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "
+        "is; from the first bind to the last by the audit log. The Go extender follows the same "
+        "pods and queues, keeps them and answers the same; it writes nothing.",
         lines=tuple(_line(rates, *row) for row in BESIDE),
     )
 

@@ -25,9 +25,9 @@ def found(say: Say) -> Found:
                 say(f"pair {number}: {way}: {seen[-1]:.0f} binds/s")
     return Found(
         title="Pods of no queue",
-        about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler is, which has "
-        "its default settings; from the first bind to the last by the audit log. With something stopped in their "
-        "namespace each of their binds is asked about.",
+        about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler "
+        "is, which has its default settings; from the first bind to the last by the audit log. "
+        "With something stopped in their namespace each of their binds is asked about.",
         lines=tuple(
             Line(
                 what=f"binds/s of pods of no queue, everything installed, {words}",

@@ -34,6 +34,7 @@ class BudgetWatch:
         #: The least that were ready from the beginning on.
         self.least: dict[str, int] = {}
         self.failed_pods: set[str] = set()
+        self._ended = False
         self._trouble: BaseException | None = None
         self._begin()
         self._thread = threading.Thread(target=self._run, name="budget-watch", daemon=True)
@@ -61,14 +62,20 @@ class BudgetWatch:
 
     def _run(self) -> None:
         try:
-            for event in self._events():
-                assert event["type"] != "ERROR", event
-                pod = event["object"]
-                if pod["metadata"]["name"] == END:
-                    return
-                self._note(pod, gone=event["type"] == "DELETED")
+            while not self._ended:  # the API server ends a watch that it finds too slow
+                for event in self._events():
+                    self._hear(event)
+                    if self._ended:
+                        break
         except BaseException as exc:
             self._trouble = exc
+
+    def _hear(self, event: Object) -> None:
+        assert event["type"] != "ERROR", event
+        pod = event["object"]
+        self._version = pod["metadata"]["resourceVersion"]
+        self._ended = pod["metadata"]["name"] == END
+        self._note(pod, gone=event["type"] == "DELETED")
 
     def _events(self) -> Iterator[Object]:
         context = apiserver.context(self._cluster.layout)

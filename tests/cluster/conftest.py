@@ -36,7 +36,8 @@ def stage(cluster: LocalCluster, leaving: list[str]) -> Iterator[Stage]:
     made = Stage(cluster)
     found = made.first_wishes()
     yield made
-    leaving.extend(made.leave())
+    leaving.extend(made.queue_names)
+    made.leave()
     left = made.wishes()
     made.close()
     assert {name: left[name] for name in left if name not in leaving} == {

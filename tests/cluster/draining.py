@@ -14,6 +14,7 @@ from waiting_for import until
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
 #: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
 SLOW = "tests.sluice.dev/slow"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
 
 
@@ -125,3 +126,15 @@ def release(stage: Stage, *names: str) -> None:
 def evicted_so_far(stage: Stage, how: str = '[^"]*') -> float:
     """What the server has counted: pods that it evicted ("Evict") and deleted, work that it suspended."""
     return stage.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
+
+
+def priorities(stage: Stage, **values: int) -> dict[str, str]:
+    """The names of priority classes of these values, once pods may name them."""
+    bodies = {short: {"metadata": {"name": stage.named(short)}, "value": values[short]} for short in values}
+    found = {short: stage.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
+    for name in found.values():
+        until(
+            lambda name=name: stage.pod("would-be", priorityClassName=name, dry=True).status == 201,
+            f"priority class {name} to be known",
+        )
+    return found

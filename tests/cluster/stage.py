@@ -52,7 +52,8 @@ class Stage:
         self.home = f"/api/v1/namespaces/{self.namespace}"
         self.pods_path = f"{self.home}/pods"
         self.commands_path = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{self.namespace}/commands"
-        self._queues: list[str] = []
+        #: All that were made here.
+        self.queue_names: list[str] = []
         self._others: list[str] = []
         self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}}).must(201)
 
@@ -61,20 +62,20 @@ class Stage:
 
     def clear(self) -> None:
         """No pod, queue or cluster-wide object of this test is left; the namespace goes by itself."""
-        self.remove_queues(self.leave())
+        self.leave()
+        self.remove_queues(self.queue_names)
 
-    def leave(self) -> list[str]:
-        """As `clear`, but its queues are no more than asked to close; returns them, for `remove_queues`."""
+    def leave(self) -> None:
+        """As `clear`, but its queues are no more than asked to close, and are left for `remove_queues`."""
         for made in MAKERS:
             self.api.delete(f"{made.path(self.namespace)}?propagationPolicy=Background").must()
         self.api.delete(self.podgroups_path).must()
         self.delete_pods()
-        for name in reversed(self._queues):
+        for name in reversed(self.queue_names):
             until(lambda name=name: self._close(name) in (200, 404), f"queue {name} to be asked to close")
         for path in self._others:
             self.api.delete(path).must(200, 404)
         self.api.delete(self.home).must()
-        return self._queues
 
     def create(self, path: str, body: Object) -> Object:
         """Make a cluster-wide object, to be deleted at the end."""
@@ -103,7 +104,7 @@ class Stage:
         """A queue that the server knows and has answered; returns its name."""
         name = self.named(short)
         self.api.create(QUEUES, queue_body(name, **spec)).must(201)
-        self._queues.append(name)
+        self.queue_names.append(name)
         self.answered(name)
         return name
 
@@ -226,7 +227,9 @@ class Stage:
         return {each["metadata"]["name"] for each in listed.body["items"] or ()}
 
     def delete_pods(self) -> None:
-        self.api.delete(f"{self.pods_path}?gracePeriodSeconds=0").must()
+        path = f"{self.pods_path}?gracePeriodSeconds=0"
+        # To delete hundreds can take longer than a request may: then it is asked for again.
+        until(lambda: self.api.delete(path).must(200, 504).status == 200, "the pods to be deleted")
         until(lambda: not self.read_pods(), "the pods to go")
 
     def reason_on(self, name: str, text: str) -> Object:

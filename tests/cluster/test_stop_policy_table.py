@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from calling import Object
 from draining import DRAIN, HOLD, NONE, SLOW, all_run, drained, evicted_so_far, leaving, release, running
-from shapes import condition, state_of
+from shapes import condition, is_answered, state_of
 from stage import Stage
 from waiting_for import until
 
@@ -26,8 +26,8 @@ POLICIES = (NONE, HOLD, DRAIN)
 ROUND = (HOLD, NONE, DRAIN, HOLD, DRAIN, NONE)
 OWN, ABOVE = "own", "above"
 KEPT = {"matchLabels": {"stays": "yes"}}
-#: One that goes for each combination that drains, and one that is left.
-PODS = 46
+#: One for each combination that drains, or for each change to one that does; and some that are left.
+PODS, SLOW_PODS = 48, 24
 
 #: By the desired state of the queue and of its parent: the state while a member is live, and when none is;
 #: who suspends it, and who keeps it from taking anything new. The nearest is named.
@@ -79,7 +79,7 @@ class Wishes(NamedTuple):
     @property
     def of_the_parent(self) -> Wishes:
         """Its own, as those of a queue under `root`."""
-        return Wishes(self.state_above, self.policy_above)
+        return Wishes(*self[2:])
 
 
 class Told(NamedTuple):
@@ -116,20 +116,19 @@ class Pair:
         self.wishes = Wishes()
 
     def ask(self, wishes: Wishes) -> None:
-        """Edit what differs; returns once it is acknowledged of both."""
-        for queue, state, policy in (
-            (self.own, "state", "policy"),
-            (self.above, "state_above", "policy_above"),
+        """Edit what differs."""
+        for queue, before, after in (
+            (self.own, self.wishes[:2], wishes[:2]),
+            (self.above, self.wishes[2:], wishes[2:]),
         ):
-            before, after = self.wishes._asdict(), wishes._asdict()
-            edits = {
-                field: after[key]
-                for field, key in (("state", state), ("stopPolicy", policy))
-                if before[key] != after[key]
-            }
-            if edits:
-                self.stage.edit(queue, **edits)
+            if before != after:
+                self.stage.patch_queue(queue, state=after[0], stopPolicy=after[1]).must()
         self.wishes = wishes
+
+    def is_answered(self) -> None:
+        """Returns once both are."""
+        for queue in (self.own, self.above):
+            self.stage.answered(queue)
 
     def tells_what_the_tables_say(self, *, live: bool) -> None:
         """The queue, and the parent as one without a parent of its own."""
@@ -142,8 +141,9 @@ class Pair:
         seen: list[Told] = []
 
         def same() -> bool:
-            seen.append(told_by(self.stage.read_queue(queue)))
-            return seen[-1] == wanted
+            found = self.stage.read_queue(queue)
+            seen.append(told_by(found))
+            return seen[-1] == wanted and is_answered(found)
 
         with contextlib.suppress(AssertionError):  # what differs says more than what was waited for
             until(same, "the queue to tell it")
@@ -230,11 +230,16 @@ def test_every_combination_of_a_queue_that_runs_something(stage: Stage) -> None:
         pair.ask(wishes)
         unkept = unkept or let_one_go(stage, pods)
         if wishes.drains:
-            until(lambda gone=unkept: gone not in running(stage), f"{unkept} to go: {wishes}")
+            until(lambda gone=unkept: is_gone(stage, gone), f"{unkept} to go: {wishes}")
             unkept = ""
         pair.tells_what_the_tables_say(live=True)
         pair.takes_what_the_tables_say()
-        assert running(stage) == {*pods, *([unkept] if unkept else [])}
+        assert not (unkept and is_gone(stage, unkept)), wishes
+    assert running(stage) == {*pods, *([unkept] if unkept else [])}
+
+
+def is_gone(stage: Stage, pod: str) -> bool:
+    return stage.api.get(f"{stage.pods_path}/{pod}").status == 404
 
 
 def let_one_go(stage: Stage, pods: list[str]) -> str:
@@ -264,13 +269,14 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
     middle of a drain.
     """
     pair = Pair(stage, inFlight=1)
-    pods = stage.pods("member", PODS, pair.own, finalizers=[SLOW])
-    all_run(stage, PODS)
+    pods = stage.pods("member", SLOW_PODS, pair.own, finalizers=[SLOW])
+    all_run(stage, SLOW_PODS)
     before, gone = evicted_so_far(stage), 0
     try:
         for wishes in every_change():
             on_their_way = leaving(stage)
             pair.ask(wishes)
+            pair.is_answered()
             release(stage, *on_their_way)
             if wishes.drains:
                 gone += 1
@@ -279,6 +285,7 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
                 counts_running(stage, pair.own, len(pods) - gone)
             assert len(running(stage)) == len(pods) - gone
         pair.ask(Wishes())
+        pair.is_answered()
         assert evicted_so_far(stage) - before == gone
     finally:
         release(stage, *pods)

@@ -348,7 +348,7 @@ def test_nobody_goes_where_the_settings_cannot_be_read(overdue: Wishes) -> None:
 
 
 def test_every_hindrance_is_told_on_one_line() -> None:
-    """All that the plan knows of, each in words that can be shown; what the API server refuses is not its own."""
+    """All that the plan knows of, each in words that can be shown; what others refuse is not its own."""
     told = [
         only(planned([pod()], budget())),
         only(planned([pod()], budget(), budget("c"))),

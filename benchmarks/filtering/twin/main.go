@@ -140,7 +140,11 @@ func run() error {
 
 func main() {
 	if err := run(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		fmt.Fprintln(os.Stderr, "twin:", err)
-		os.Exit(1)
+		fail(err)
 	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "twin:", err)
+	os.Exit(1)
 }

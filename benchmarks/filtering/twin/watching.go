@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,8 @@ import (
 
 // source is an API server, as the administrator.
 type source struct{ url, ca, cert, key string }
+
+var errExpired = errors.New("its version is too old")
 
 // object is what is kept of a pod or a queue.
 type object struct {
@@ -40,37 +43,56 @@ type cache struct {
 	after func(map[string]object)
 }
 
-// follow lists once and then watches for good; it returns once the list is held.
+// follow lists and then watches, and again when the watch is at its end; it returns once the first list is held.
 func (s source) follow(path string, after func(map[string]object)) error {
 	client, err := s.client()
 	if err != nil {
 		return err
 	}
+	kept := &cache{after: after}
+	version, err := kept.list(client, s.url+path)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			err := kept.watch(client, s.url+path+"?watch=1&resourceVersion="+version)
+			if !errors.Is(err, errExpired) {
+				fail(fmt.Errorf("the watch of %s ended: %w", path, err))
+			}
+			if version, err = kept.list(client, s.url+path); err != nil {
+				fail(err)
+			}
+		}
+	}()
+	return nil
+}
+
+// list takes the place of all that is held; it returns the list's version.
+func (c *cache) list(client *http.Client, url string) (string, error) {
 	var list struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
 		Items []object `json:"items"`
 	}
-	reply, err := client.Get(s.url + path)
+	reply, err := client.Get(url)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer reply.Body.Close()
 	if err := json.NewDecoder(reply.Body).Decode(&list); err != nil {
-		return err
+		return "", err
 	}
-	kept := &cache{held: map[string]object{}, after: after}
+	held := map[string]object{}
 	for _, each := range list.Items {
-		kept.held[each.key()] = each
+		held[each.key()] = each
 	}
-	after(kept.held)
-	go func() {
-		err := kept.watch(client, s.url+path+"?watch=1&resourceVersion="+list.Metadata.ResourceVersion)
-		fmt.Fprintln(os.Stderr, "twin: the watch of", path, "ended:", err)
-		os.Exit(1)
-	}()
-	return nil
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.held = held
+	c.after(held)
+	return list.Metadata.ResourceVersion, nil
 }
 
 func (c *cache) watch(client *http.Client, url string) error {
@@ -82,13 +104,20 @@ func (c *cache) watch(client *http.Client, url string) error {
 	events := json.NewDecoder(reply.Body)
 	for {
 		var event struct {
-			Type   string `json:"type"`
-			Object object `json:"object"`
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
 		}
 		if err := events.Decode(&event); err != nil {
 			return err
 		}
-		c.take(event.Type, event.Object)
+		if event.Type == "ERROR" {
+			return errExpired
+		}
+		var seen object
+		if err := json.Unmarshal(event.Object, &seen); err != nil {
+			return err
+		}
+		c.take(event.Type, seen)
 	}
 }
 

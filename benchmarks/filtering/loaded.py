@@ -1,0 +1,72 @@
+"""A filter call while the server has other things to do, beside the Go extender under the same load.
+
+The load comes from a replay (`benchmarks.syncing.replaying`): watch events of members, or lists of all pods
+again and again. Only the one that is asked runs, so that neither takes from the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Found, Line, at_most
+from benchmarks.filtering import twins
+from benchmarks.filtering.measuring import Figures, ask
+from benchmarks.syncing.replaying import MEMBERS, PODS, Large, record, replayed, serving
+from benchmarks.tools import built
+from localcluster.building import Say
+
+NAMES = 100
+#: What is asked of the replay: an event a millisecond; a list soon after there was one.
+LOADS: Mapping[str, tuple[str, ...]] = {
+    "under 1,000 pod events a second": ("-events", "1000"),
+    "during full lists": ("-events", "100", "-expires", "100ms"),
+}
+#: Until the load has set in.
+SETTING_IN = 1.0
+
+
+def found(say: Say) -> Found:
+    with running(nodes=1, say=say) as bench:
+        recorded = record(bench)
+        lines = [line for words, load in LOADS.items() for line in _lines(bench, recorded, words, load)]
+    return Found(
+        title="Filter under load",
+        about=f"Serial calls with {NAMES} names over one TLS connection. **Recorded and multiplied:** "
+        f"{sizes.scaled(PODS):,} pods, {sizes.scaled(MEMBERS):,} of them members, from a replay. "
+        "The Go extender follows the same pods and queues; it keeps all of them.",
+        lines=tuple(lines),
+    )
+
+
+def _lines(bench: Bench, recorded: bytes, words: str, load: tuple[str, ...]) -> Iterator[Line]:
+    with replayed(bench, recorded, *load) as large:
+        pairs = [(_ours(bench, large), _theirs(bench, large)) for _ in sizes.rounds()]
+    for key, part in (("p50_us", "p50"), ("p99_us", "p99")):
+        line = Line(
+            what=f"{part} of a filter call, {NAMES} names, {words}",
+            beside="the Go extender, same load",
+            unit="µs",
+            ours=tuple(mine[key] for mine, _ in pairs),
+            theirs=tuple(other[key] for _, other in pairs),
+            goal=at_most(1.5 if part == "p50" else 3.0),
+        )
+        bench.say(f"{line.what}: {line.ratio}")
+        yield line
+
+
+def _ours(bench: Bench, large: Large) -> Figures:
+    with serving(bench, large):
+        time.sleep(SETTING_IN)
+        target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+        return ask(built("worker/load", say=bench.say), target, NAMES)
+
+
+def _theirs(bench: Bench, large: Large) -> Figures:
+    arguments = twins.following(bench.cluster, url=large.url)
+    with twins.serving(*arguments, say=bench.say) as target:
+        time.sleep(SETTING_IN)
+        return ask(built("worker/load", say=bench.say), target, NAMES)

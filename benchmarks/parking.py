@@ -1,0 +1,28 @@
+"""Members of a stopped queue that wait: by the gate, or by filter alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from benchmarks.bench import Bench
+from benchmarks.shapes import QUEUE, pods
+
+
+class Parked(StrEnum):
+    """How."""
+
+    BY_GATE = "gate"  #: created after the stop
+    BY_FILTER = "filter"  #: pending before it
+
+
+def park(bench: Bench, count: int, *, how: Parked, namespace: str) -> None:
+    """So many wait afterwards. No scheduler may run."""
+    bench.namespace(namespace)
+    made = pods(count, prefix="parked", queue=QUEUE)
+    bench.queue(QUEUE, state="Open")
+    if how == Parked.BY_FILTER:
+        bench.create_pods(made, namespace=namespace)
+        bench.quiet()
+    bench.queue(QUEUE, state="Suspended")
+    if how == Parked.BY_GATE:
+        bench.create_pods(made, namespace=namespace)

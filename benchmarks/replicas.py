@@ -1,0 +1,47 @@
+"""More replicas of the server, beside the one that webhooks and the scheduler ask."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from benchmarks.bench import PATIENCE, Bench
+from localcluster import apiserver, processes
+from localcluster.addresses import LOOPBACK
+from localcluster.components import BY_NAME
+from localcluster.waiting import until
+
+
+@contextmanager
+def joined(bench: Bench, *, more: int) -> Iterator[None]:
+    """So many more are ready, and have a say in what is acknowledged; they end with the block."""
+    names = [f"replica-{number}" for number in range(more)]
+    try:
+        for name in names:
+            _join(bench, name)
+        yield
+    finally:
+        processes.stop(bench.cluster.layout.folder, components=names)
+
+
+def _join(bench: Bench, name: str) -> None:
+    layout, port = bench.cluster.layout, _free_port()
+    command = [
+        f"--bind={LOOPBACK}:{port}" if part.startswith("--bind=") else part
+        for part in BY_NAME["server"].command(layout, bench.cluster.ports)
+    ]
+    processes.spawn(command, folder=layout.folder, component=name, log=layout.log(name))
+    trust = apiserver.context(layout, authority=layout.server_ca)
+    until(
+        lambda: apiserver.trouble(port, "/readyz", context=trust) is None,
+        what=f"{name} to be ready",
+        seconds=PATIENCE,
+    )
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port

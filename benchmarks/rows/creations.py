@@ -1,0 +1,53 @@
+"""Creations a second of member pods."""
+
+from __future__ import annotations
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Found, Line, at_least
+from benchmarks.shapes import QUEUE, pods
+from localcluster.building import Say
+
+PODS = 2_000
+WAYS = ("none", "all", "others")
+LINES = (
+    ("all", "creations/s of member pods, all webhooks on", at_least(0.85)),
+    ("others", "creations/s of pods of no queue, all webhooks on", None),
+)
+
+
+def found(say: Say) -> Found:
+    rates: dict[str, list[float]] = {way: [] for way in WAYS}
+    with running(nodes=10, say=say) as bench:
+        for number in sizes.rounds():
+            for way, seen in rates.items():
+                seen.append(_measured(bench, way))
+                say(f"pair {number}: {way}: {seen[-1]:.0f} pods/s")
+    return Found(
+        title="Creating pods",
+        about=f"{sizes.scaled(PODS):,} pods created over eight connections by a client in Go; no "
+        "scheduler runs. Members are of an open queue.",
+        lines=tuple(
+            Line(
+                what=what,
+                beside="no webhooks, no server",
+                unit="/s",
+                ours=tuple(rates[way]),
+                theirs=tuple(rates["none"]),
+                goal=goal,
+            )
+            for way, what, goal in LINES
+        ),
+    )
+
+
+def _measured(bench: Bench, way: str) -> float:
+    if way == "none":
+        bench.remove()
+    else:
+        bench.install()
+        bench.queue(QUEUE, state="Open")
+    bench.quiet()
+    done = bench.create_pods(pods(sizes.scaled(PODS), queue="" if way == "others" else QUEUE))
+    bench.clear()
+    return done.rate

@@ -1,0 +1,127 @@
+"""A queue of running pods, emptied and given back."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+
+from benchmarks import sizes
+from benchmarks.bench import PATIENCE, Bench, running
+from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
+from benchmarks.figures import Found, Line, at_most
+from benchmarks.resumed import fresh, since
+from benchmarks.shapes import HOME, QUEUE, QUEUES, creations, deployment, pods_path
+from localcluster.building import Say
+from localcluster.waiting import until
+
+PODS, NODES, DEPLOYMENTS = 1_000, 500, 10
+DEPLOYMENTS_PATH = f"/apis/apps/v1/namespaces/{HOME}/deployments"
+RUNNING = f"{pods_path()}?limit=1&fieldSelector=status.phase=Running"
+
+
+def found(say: Say) -> Found:
+    seen: dict[str, list[float]] = {"drained": [], "back": [], "deleted": [], "fresh": []}
+    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+        for number in sizes.rounds():
+            for name, seconds in _round(bench).items():
+                seen[name].append(seconds)
+            say(f"pair {number}: " + ", ".join(f"{name} {each[-1]:.2f} s" for name, each in seen.items()))
+    return Found(
+        title="Draining and giving back",
+        about=f"{_replicas() * DEPLOYMENTS:,} running pods of {DEPLOYMENTS} Deployments: from the patch "
+        "of `stopPolicy` until no pod runs, and from the patch that takes it back to the last bind "
+        "of the replacements. Beside it `kubectl delete` of the same pods, with nothing installed "
+        "and no scheduler at work, and the first creation to the last bind of as many fresh pods.",
+        lines=(
+            _line(
+                "drain of running pods", "`kubectl delete` of the same", seen["drained"], seen["deleted"], 1.5
+            ),
+            _line("giving them back, last bind", "the same pods fresh", seen["back"], seen["fresh"], 1.2),
+        ),
+    )
+
+
+def _line(what: str, beside: str, mine: list[float], theirs: list[float], goal: float) -> Line:
+    return Line(
+        what=what, beside=beside, unit="s", ours=tuple(mine), theirs=tuple(theirs), goal=at_most(goal)
+    )
+
+
+def _round(bench: Bench) -> dict[str, float]:
+    """All four, in seconds; nothing is left."""
+    bench.remove()
+    bench.write(creations(DEPLOYMENTS_PATH, _deployments("")))
+    with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
+        _all_run(bench)
+    deleted = _emptied(bench, lambda: _kubectl_delete(bench))
+    _clear(bench)
+    anew = fresh(bench, _replicas() * DEPLOYMENTS).last
+    bench.clear()
+    bench.install()
+    bench.queue(QUEUE, state="Open", stopPolicy="None")
+    bench.write(creations(DEPLOYMENTS_PATH, _deployments(QUEUE)))
+    with bench.scheduling(ours()):
+        _all_run(bench)
+        drained = _emptied(bench, lambda: _wish(bench, "HoldAndDrain"))
+        back = _given_back(bench)
+    _clear(bench)
+    return {"drained": drained, "back": back, "deleted": deleted, "fresh": anew}
+
+
+def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
+    """Seconds until no pod runs."""
+    bench.quiet()
+    began = time.perf_counter()
+    begin()
+    until(lambda: not bench.must("GET", RUNNING)["items"], what="the pods to go", seconds=PATIENCE)
+    return time.perf_counter() - began
+
+
+def _kubectl_delete(bench: Bench) -> None:
+    layout = bench.cluster.layout
+    command = [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
+    subprocess.run(
+        [*command, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _given_back(bench: Bench) -> float:
+    """Seconds to the last bind of the replacements."""
+    count = _replicas() * DEPLOYMENTS
+    until(lambda: len(bench.pod_names()) == count, what="all replacements to be there", seconds=PATIENCE)
+    bench.quiet()
+    mark, began = bench.audit.mark(), time.time()
+    _wish(bench, "None")
+    return since(began, bench.binds(mark, count=count)).last
+
+
+def _wish(bench: Bench, policy: str) -> None:
+    bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"stopPolicy": policy}})
+
+
+def _all_run(bench: Bench) -> None:
+    """As many as the Deployments want."""
+    count = _replicas() * DEPLOYMENTS
+    until(lambda: len(bench.pod_names()) == count, what="all pods to be there", seconds=PATIENCE)
+    bench.await_running()
+
+
+def _clear(bench: Bench) -> None:
+    bench.must("DELETE", f"{DEPLOYMENTS_PATH}?propagationPolicy=Orphan")
+    replica_sets = DEPLOYMENTS_PATH.replace("deployments", "replicasets")
+    bench.must("DELETE", f"{replica_sets}?propagationPolicy=Orphan")
+    until(
+        lambda: not bench.must("GET", replica_sets)["items"], what="the ReplicaSets to go", seconds=PATIENCE
+    )
+    bench.clear()
+
+
+def _deployments(queue: str) -> list[dict[str, object]]:
+    return [deployment(f"app-{number}", queue=queue, replicas=_replicas()) for number in range(DEPLOYMENTS)]
+
+
+def _replicas() -> int:
+    return max(1, sizes.scaled(PODS) // DEPLOYMENTS)

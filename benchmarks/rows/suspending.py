@@ -1,0 +1,90 @@
+"""From the write of a stop to its acknowledgement, with many members."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Found, Line, at_most
+from benchmarks.replicas import joined
+from benchmarks.shapes import HOME, QUEUE, QUEUES, Object, pods, stopped
+from benchmarks.watching import watched
+from localcluster.building import Say
+
+MEMBERS, NODES = 10_000, 50
+PAIRS = 15
+SEVERAL = 3
+NOTES = f"/api/v1/namespaces/{HOME}/configmaps"
+
+
+def found(say: Say) -> Found:
+    with running(nodes=NODES, say=say) as bench:
+        bench.install()
+        bench.queue(QUEUE, state="Open")
+        say(f"creating {sizes.scaled(MEMBERS):,} running members")
+        _fill(bench, sizes.scaled(MEMBERS))
+        lines = [_line(bench, replicas=1)]
+        with joined(bench, more=SEVERAL - 1):
+            lines.append(_line(bench, replicas=SEVERAL))
+    return Found(
+        title="Suspending a queue",
+        about=f"{sizes.scaled(MEMBERS):,} running members. From before the patch of the Queue until a "
+        "client that only watches it reads `Active=False` with that generation. Beside it: a patch "
+        "of a ConfigMap, and its event read the same way.",
+        lines=tuple(lines),
+    )
+
+
+def _fill(bench: Bench, count: int) -> None:
+    """On nodes from the start, so that no scheduler is needed."""
+    bench.must("POST", NOTES, {"metadata": {"name": "note"}})
+    for number, body in enumerate(bodies := pods(count, queue=QUEUE)):
+        body["spec"]["nodeName"] = f"node-{number % NODES}"
+    bench.create_pods(bodies)
+    bench.await_running()
+
+
+def _line(bench: Bench, *, replicas: int) -> Line:
+    bench.quiet()
+    pairs = [(_stop(bench), _note(bench, number)) for number in range(PAIRS)]
+    line = Line(
+        what=f"suspend to acknowledged, {replicas} replica{'s' if replicas > 1 else ''}",
+        beside="one write and its watch event",
+        unit="ms",
+        ours=tuple(1000 * stop for stop, _ in pairs),
+        theirs=tuple(1000 * note for _, note in pairs),
+        goal=at_most(3),
+    )
+    bench.say(f"{line.what}: {line.ratio}")
+    return line
+
+
+def _stop(bench: Bench) -> float:
+    path = f"{QUEUES}/{QUEUE}"
+    began_from = _version(bench.must("GET", path))
+    with watched(bench.cluster, QUEUES, since=began_from, name=QUEUE) as states:
+        began = time.perf_counter()
+        wanted = bench.must("PATCH", path, {"spec": {"state": "Suspended"}})["metadata"]["generation"]
+        next(each for each in states if _acknowledged(each, wanted))
+        took = time.perf_counter() - began
+    bench.queue(QUEUE, state="Open")
+    bench.quiet()
+    return took
+
+
+def _note(bench: Bench, number: int) -> float:
+    path = f"{NOTES}/note"
+    with watched(bench.cluster, NOTES, since=_version(bench.must("GET", path)), name="note") as states:
+        began = time.perf_counter()
+        written = _version(bench.must("PATCH", path, {"data": {"number": f"{time.time()}-{number}"}}))
+        next(each for each in states if _version(each) == written)
+        return time.perf_counter() - began
+
+
+def _acknowledged(found: Object, generation: int) -> bool:
+    return stopped(found) and found["status"]["observedGeneration"] == generation
+
+
+def _version(found: Object) -> str:
+    return str(found["metadata"]["resourceVersion"])

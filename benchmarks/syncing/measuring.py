@@ -1,0 +1,117 @@
+"""Memory and time until all pods of a large cluster are known, beside client-go."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+
+import msgspec
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Found, Line, at_most
+from benchmarks.syncing.memory import held, highest
+from benchmarks.syncing.replaying import MEMBERS, NODES, PODS, SERVER, Large, record, replayed, serving
+from benchmarks.tools import built
+from localcluster import apiserver, processes
+from localcluster.building import Say
+from localcluster.waiting import until
+
+#: After the sync, for what was needed for it to be given back.
+SETTLING = 5.0
+#: client-go would ask for a stream in place of a list, which the replay does not have.
+FOLLOWING = {**os.environ, "KUBE_FEATURE_WatchListClient": "false"}
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Seconds from the start of the process until it is in sync, MiB a while after, and MiB at most."""
+
+    seconds: float
+    memory: float
+    most: float
+
+
+#: What is measured: ours, and what stands beside it.
+OURS, SAME, ALL = "ours", "same", "all"
+BESIDE = {
+    SAME: "a client-go reflector whose store keeps what we keep, of members alone",
+    ALL: "a client-go informer of all pods, as it comes",
+}
+
+
+def found(say: Say) -> Found:
+    seen: dict[str, list[Seen]] = {OURS: [], SAME: [], ALL: []}
+    with running(nodes=3, say=say) as bench, replayed(bench, record(bench)) as large:
+        for number in sizes.rounds():
+            seen[OURS].append(_ours(bench, large))
+            seen[SAME].append(_informer(bench, large, "-members"))
+            seen[ALL].append(_informer(bench, large))
+            last = ", ".join(
+                f"{name} {each[-1].seconds:.1f} s {each[-1].memory:.0f} MiB" for name, each in seen.items()
+            )
+            say(f"pair {number}: {last}")
+    return Found(
+        title="A large cluster",
+        about=f"**Recorded and multiplied:** a list of {sizes.scaled(PODS):,} pods on "
+        f"{sizes.scaled(NODES):,} nodes, {sizes.scaled(MEMBERS):,} of them members, served by a "
+        "replay in front of a small real API server. From the start of the process (for ours: "
+        f"until `/readyz`), and its memory (Pss) {SETTLING:.0f} s after. The informer reads "
+        "protobuf.",
+        lines=tuple(
+            Line(
+                what=what,
+                beside=BESIDE[name],
+                unit=unit,
+                ours=tuple(getattr(each, key) for each in seen[OURS]),
+                theirs=tuple(getattr(each, key) for each in seen[name]),
+                goal=at_most(goal) if goal is not None and name == SAME else None,
+            )
+            for name in BESIDE
+            for what, key, unit, goal in (
+                ("memory once in sync", "memory", "MiB", 1.0),
+                ("memory at most", "most", "MiB", None),
+                ("time to sync", "seconds", "s", 2.0),
+            )
+        ),
+    )
+
+
+def _ours(bench: Bench, large: Large) -> Seen:
+    cluster = bench.cluster
+    with serving(bench, large) as seconds:
+        until(lambda: _members(bench) == sizes.scaled(MEMBERS), what="all members to be held")
+        time.sleep(SETTLING)
+        ours = [each.pid for each in processes.find(cluster.layout.folder) if each.component == SERVER]
+        return Seen(seconds, held(ours), highest(ours))
+
+
+def _members(bench: Bench) -> int:
+    """How many our server holds."""
+    layout = bench.cluster.layout
+    trust = apiserver.context(layout, authority=layout.server_ca)
+    with apiserver.Https(port=bench.cluster.ports.server, context=trust) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    found = re.search(r"^sluice_members (\S+)$", text, re.MULTILINE)
+    return int(float(found[1])) if found else -1
+
+
+def _informer(bench: Bench, large: Large, *arguments: str) -> Seen:
+    program = built("syncing/informer", say=bench.say)
+    command = [str(program), "follow", "-kubeconfig", str(large.admin), *arguments]
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=FOLLOWING)
+    try:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        seconds = time.monotonic() - began
+        wanted = sizes.scaled(MEMBERS if arguments else PODS)
+        if said["objects"] != wanted:
+            raise RuntimeError(f"the informer holds {said['objects']} pods, not {wanted}")
+        time.sleep(SETTLING)
+        return Seen(seconds, held([process.pid]), highest([process.pid]))
+    finally:
+        process.terminate()
+        process.wait()

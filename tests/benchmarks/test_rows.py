@@ -1,0 +1,89 @@
+"""What the rows are made of, as far as it needs no control plane."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as program
+from benchmarks import keeping, sizes
+from benchmarks.audit import Log
+from benchmarks.quiet import cpu_seconds
+from benchmarks.rows.trees import levels
+from benchmarks.syncing.memory import held
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+
+def test_an_unknown_row_is_refused_with_the_names_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["speed"]) == 2
+    said = capsys.readouterr().err
+    assert "speed" in said
+    assert all(name in said for name in program.ROWS)
+
+
+def test_every_row_has_its_line_on_the_page() -> None:
+    assert re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(), re.MULTILINE) == list(program.ROWS)
+
+
+def test_what_is_kept_can_be_read() -> None:
+    """And nothing is kept of a row that there is not any more."""
+    there = {path.stem for path in (keeping.HERE / "results").glob("*.json")}
+    assert keeping.kept(program.ROWS).keys() == there
+
+
+def audit_line(second: int, *, namespace: str = "bench", code: int = 201, query: str = "") -> str:
+    said = {
+        "requestURI": f"/api/v1/namespaces/{namespace}/pods/p/binding{query}",
+        "objectRef": {"namespace": namespace},
+        "responseStatus": {"code": code},
+        "stageTimestamp": f"2026-01-01T00:00:{second:02}.500000Z",
+    }
+    return json.dumps(said, separators=(",", ":")) + "\n"
+
+
+def test_binds_are_read_from_the_mark_on(tmp_path: Path) -> None:
+    """In the namespace asked for; those refused, those tried only and a line half written are left out."""
+    path = tmp_path / "audit.log"
+    path.write_text(audit_line(1))
+    log = Log(path)
+    mark = log.mark()
+    lines = [
+        audit_line(5),
+        audit_line(3),
+        audit_line(6, namespace="other"),
+        audit_line(7, code=403),
+        audit_line(8, query="?dryRun=All"),
+        audit_line(9)[:-20],
+    ]
+    path.write_text(audit_line(1) + "".join(lines))
+    first, last = log.binds(mark, namespace="bench")
+    assert last - first == 2
+    assert log.count(mark) == 4  # about as many: those of other namespaces are in it
+
+
+def test_a_tree_has_its_depth_and_every_parent_is_there_before_its_children() -> None:
+    there = {"root"}
+    planted = list(levels(1_000, depth=4))
+    assert [len(level) for level in planted] == [250] * 4
+    for level in planted:
+        assert {parent for _, parent in level} <= there
+        there |= {name for name, _ in level}
+    assert len(there) == 1_001
+
+
+def test_no_pair_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But one is measured whatever it takes."""
+    monkeypatch.setattr(sizes, "ROW_SECONDS", -1.0)
+    assert list(sizes.rounds()) == [1]
+
+
+def test_a_process_has_memory_and_has_used_the_processor() -> None:
+    """One that is gone has none."""
+    assert held([os.getpid()]) > 1
+    assert cpu_seconds([os.getpid()]) > 0
+    assert held([2**22 + 1]) == cpu_seconds([2**22 + 1]) == 0
