@@ -86,8 +86,9 @@ class MixedLoad:
         return current and drained(found) == ("True", "Drained")
 
     def left(self) -> int:
-        """How many are still to go, as the queue says."""
-        return int(self.stage.read_queue(self.queue)["status"]["drain"]["left"])
+        """How many are still to go, as the queue says; all that there are while it has said nothing."""
+        said = self.stage.read_queue(self.queue)["status"].get("drain") or {}
+        return int(said.get("left", sum(BACK.values())))
 
     def move(self) -> None:
         """As its users would: where a budget lets no more go, one more pod is ready elsewhere."""

@@ -41,6 +41,8 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "depth_limit": [("1", 1), ("100", 100), ("7", 7)],
     "writers": [("1", 1), ("64", 64), ("7", 7)],
     "request_timeout": [("5", 5), ("3600", 3600), ("25", 25)],
+    "drain_rate": [("1", 1), ("10000", 10000), ("7", 7)],
+    "drain_in_flight": [("1", 1), ("100000", 100000), ("7", 7)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 
@@ -128,6 +130,8 @@ BAD: dict[str, list[str]] = {
     "depth_limit": ["", "0", "101", "-1", "1.5", "x", "\u00b2", "9" * 5000],
     "writers": ["", "0", "65", "-1", "four", "\u00b2", "9" * 5000],
     "request_timeout": ["", "4", "3601", "-60", "1m", "60s"],
+    "drain_rate": ["", "0", "10001", "-1", "1.5", "fast"],
+    "drain_in_flight": ["", "0", "100001", "-1", "1.5", "all"],
     "log_level": ["", "INFO", "trace", "warn"],
 }
 
