@@ -86,9 +86,9 @@ class MixedLoad:
         return current and drained(found) == ("True", "Drained")
 
     def left(self) -> int:
-        """How many are still to go, as the queue says; all that there are while it has said nothing."""
+        """How many are still to go, as far as the queue says it."""
         said = self.stage.read_queue(self.queue)["status"].get("drain") or {}
-        return int(said.get("left", sum(BACK.values())))
+        return int(said.get("left", 0))
 
     def move(self) -> None:
         """As its users would: where a budget lets no more go, one more pod is ready elsewhere."""
