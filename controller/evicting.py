@@ -86,8 +86,13 @@ class Evicting:
         )
 
     def submit(self, uid: str, send: Callable[[], None], dropped: Answer) -> None:
-        """Have it sent; where a former request for the same is under way it is `dropped`."""
-        if not self._parts.drain_writers.submit(("drain", uid), send, rank=(0,)):
+        """Have it sent; where a former request for the same is under way it is `dropped`.
+
+        A Job goes before pods: an eviction takes long where its budget's status is written at the same time,
+        and hundreds may wait.
+        """
+        rank = (1,) if dropped.pod is not None else (0,)
+        if not self._parts.drain_writers.submit(("drain", uid), send, rank=rank):
             self.answered(dropped)
 
     def answered(self, answer: Answer) -> None:

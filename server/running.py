@@ -50,6 +50,8 @@ CERTIFICATE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
+#: An eviction takes the API server half a second where another of its budget comes at the same time.
+DRAIN_THREADS = 8
 #: For the reflectors, the controller and the certificates, beside the writers.
 CONNECTIONS = 16
 
@@ -63,7 +65,7 @@ class Running:
         self.settings = settings
         self.client = Client(
             configuration(settings.kubeconfig or None),
-            connections=CONNECTIONS + 2 * settings.writers + GUARD_THREADS,
+            connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
         )
         self.counting = Counting()
         self.store = Store(
@@ -74,7 +76,7 @@ class Running:
         self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
         self._writers = Writers(counting=self.counting, threads=settings.writers)
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
-        self._drain_writers = Writers(counting=self.counting, threads=settings.writers, name="drain-writer")
+        self._drain_writers = Writers(counting=self.counting, threads=DRAIN_THREADS, name="drain-writer")
         identity = _identity()
         leases = Leases(self.client, namespace=settings.namespace)
         clock = self.store.clock.monotonic
