@@ -155,6 +155,7 @@ class Draining:
                 drain.queues,
                 gone=drain.gone,
                 unanswered=drain.unanswered,
+                stuck=drain.stuck,
                 now=self._store.clock.now(),
             )
         )

@@ -21,14 +21,20 @@ UNKNOWN = timedelta(seconds=10)
 
 
 def runners(
-    store: Store, queues: Collection[str], *, gone: Container[str], unanswered: Container[str], now: datetime
+    store: Store,
+    queues: Collection[str],
+    *,
+    gone: Container[str],
+    unanswered: Container[str],
+    stuck: Container[str],
+    now: datetime,
 ) -> Iterator[Runner]:
     """Those of the queues that are on a node and have not finished.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
-    that cannot be paused, since nobody answers for it.
+    that cannot be paused, since nobody answers for it. `stuck`: UIDs of pods that do not get on.
     """
-    seeing = _Seeing(store, frozenset(queues), gone=gone, unanswered=unanswered, now=now)
+    seeing = _Seeing(store, frozenset(queues), gone=gone, unanswered=unanswered, stuck=stuck, now=now)
     for queue in queues:
         for member in store.members.of(queue):
             if member.node and member.live:
@@ -45,12 +51,14 @@ class _Seeing:
         *,
         gone: Container[str],
         unanswered: Container[str],
+        stuck: Container[str],
         now: datetime,
     ) -> None:
         self._workloads = store.workloads
         self._queues = queues
         self._gone = gone
         self._unanswered = unanswered
+        self._stuck = stuck
         self._now = now
 
     def runner(self, member: Member) -> Runner:
@@ -65,7 +73,7 @@ class _Seeing:
             created=member.created,
             priority=member.priority,
             group=member.group,
-            work=self._work(work) if work is not None else None,
+            work=self._work(work, member) if work is not None else None,
             bare=not member.owner_uid,
             daemon=self._is_daemon(member) or (young and member.owner_kind == "DaemonSet"),
             ready=member.ready,
@@ -95,11 +103,12 @@ class _Seeing:
         drained = work.live and work.queue in self._queues
         return drained and work.kind.key in PAUSABLE and work.uid not in self._unanswered
 
-    def _work(self, work: Workload) -> Work:
+    def _work(self, work: Workload, member: Member) -> Work:
         return Work(
             kind=work.kind.key,
             namespace=work.namespace,
             name=work.name,
             uid=work.uid,
             paused=work.paused or work.uid in self._gone,
+            stalled=member.uid in self._stuck,
         )

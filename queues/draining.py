@@ -78,13 +78,17 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What made a pod and can pause: `kind` is a key of `queues.kinds`. `paused`: it is suspended."""
+    """What made a pod and can pause: `kind` is a key of `queues.kinds`.
+
+    `paused`: it is suspended; `stalled`: it has been for a while, and nobody ends its pods.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str
     paused: bool = False
+    stalled: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind.partition('.')[0].rstrip('s')} {self.namespace}/{self.name}"

@@ -127,9 +127,10 @@ class _Planning:
         return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy=frozenset(own))
 
     def _is_on_its_way(self, pod: Runner) -> bool:
-        """Past the deadline nobody waits for who should end the pods of paused work."""
-        paused = pod.work is not None and pod.work.paused
-        return pod.leaving or (paused and not (self._overdue and self._wishes.delete_after))
+        """Past the deadline nobody waits for who should end the pods of paused work, and does not."""
+        if pod.leaving or pod.work is None or not pod.work.paused:
+            return pod.leaving
+        return not (pod.work.stalled and self._overdue and self._wishes.delete_after)
 
     def _note(self, leaving: tuple[Runner, ...]) -> set[Key]:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""

@@ -33,8 +33,8 @@ from work import JOB, STATEFUL_SET, work_body
 from localcluster.nodes import node
 
 SUSPENDED = "sluice.dev/suspended"
-#: More than the server evicts before it hears of the next change.
-MANY = 50
+#: More than the server evicts before it hears of the next change; and how many it evicts at a time.
+MANY, UNDER_WAY = 60, 8
 #: Of a node that the test makes and takes away.
 NUMBER = 900
 
@@ -180,7 +180,7 @@ def test_no_more_are_on_their_way_than_the_limit(stage: Stage, queue: str) -> No
 
 
 def test_what_was_about_to_be_asked_for_is_not_once_the_queue_is_only_held(stage: Stage, queue: str) -> None:
-    """Without a limit all are to go at once; those that are not gone when the Hold is answered stay."""
+    """Without a limit all are to go at once; but for the requests that are under way, who is there stays."""
     stage.pods("member", MANY, queue)
     all_run(stage, MANY)
     before = evicted_so_far(stage)
@@ -188,25 +188,25 @@ def test_what_was_about_to_be_asked_for_is_not_once_the_queue_is_only_held(stage
     until(lambda: evicted_so_far(stage) > before, "the first to go")
     stage.edit(queue, stopPolicy=HOLD)
     left = running(stage)
-    assert left, "the Hold came too late to show anything"
+    assert len(left) > 2 * UNDER_WAY, "the Hold came too late to show anything"
     stage.pods("stranger", 5)
     all_run(stage, 5, "stranger")
-    assert running(stage, "member") == left
+    assert len(left - running(stage, "member")) <= UNDER_WAY
 
 
 # Who comes late, and who does not leave
 
 
 def test_a_pod_whose_bind_lands_late_is_drained_too(stage: Stage, queue: str, tmp_path: Path) -> None:
-    """It was let through before the stop: the queue is drained, is not any more, and is again."""
+    """It was let through before the stop: the queue is not told as drained before it has come, and gone."""
     stage.pod("early", queue).must(201)
     all_run(stage, 1)
-    with SlowWebhook(stage, tmp_path, seconds=25.0) as webhook:
+    with SlowWebhook(stage, tmp_path, seconds=15.0) as webhook:
         until(lambda: stage.bind("would-be", dry=True) and webhook.seen, "the webhook to be known")
         stage.pod("late", queue, finalizers=[SLOW]).must(201)
         until(lambda: webhook.asked, "the bind to be held up")
         stage.patch_queue(queue, stopPolicy=DRAIN).must()
-        told(stage, queue, "Drained", evicted=1, left=0)
+        told(stage, queue, "Draining", evicted=1, left=0)
         webhook.let_go()
         told(stage, queue, "Draining", left=1, leaving=1)
         release(stage, "late")

@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from queues.draining import Hindrance, How, Rule, Runner, Wishes
 from queues.selectors import Selector
 from tests.queues.cases import NOW, SECOND, plain
-from tests.queues.drain_cases import LAB, blocked, budget, gang, going, job, keeping, only, planned, pod, pods
+from tests.queues.drain_cases import (
+    LAB,
+    blocked,
+    budget,
+    gang,
+    going,
+    job,
+    keeping,
+    only,
+    planned,
+    pod,
+    pods,
+    work,
+)
 
 WAITS, NEVER = (Hindrance.BUDGET, False), (Hindrance.BUDGET, True)
 BUSY = (Hindrance.BUDGET_BUSY, False)
@@ -368,3 +382,16 @@ def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> No
     assert (block.hindrance, block.never) == (Hindrance.BUDGET, True)
     assert "jobs.batch does not implement" in block.message
     assert len(planned(job(2), held, wishes=DELETE).steps) == 1
+
+
+@pytest.mark.parametrize(("stalled", "steps"), [(False, 0), (True, 2)])
+def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
+    stalled: bool, steps: int
+) -> None:
+    """Once it has been told of; before, whoever suspended it is given the time to end them."""
+    made = work(paused=True)
+    held = [replace(one, work=replace(made, stalled=stalled)) for one in job(2, paused=True)]
+    found = planned(held, wishes=DELETE)
+    assert [unit.how for unit in found.steps] == [How.DELETE] * steps
+    assert len(found.leaving) == 2 - steps
+    assert planned(held).steps == ()
