@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from benchmarks import keeping, page, sizes
+from benchmarks.drain_at_scale import measuring as drain_at_scale
 from benchmarks.figures import Found
 from benchmarks.filtering import loaded, measuring
 from benchmarks.rows import creations, draining, members, others, parked, resuming, suspending, trees
@@ -27,6 +28,7 @@ ROWS: Mapping[str, Callable[[Say], Found]] = {
     "suspend": suspending.found,
     "tree": trees.found,
     "drain": draining.found,
+    "drain-at-scale": drain_at_scale.found,
     "sync": syncing.found,
     "filter": measuring.found,
     "filter-loaded": loaded.found,

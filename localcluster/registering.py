@@ -20,6 +20,8 @@ LEFT_OUT = frozenset({"Deployment", "Service", "PodDisruptionBudget"})
 WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 OURS = "app.kubernetes.io%2Fpart-of%3Dsluice"
 _QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+#: What a refusal says while `default` is not made.
+UNMADE = b"does not exist"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 Manifest = dict[str, Any]
@@ -56,17 +58,20 @@ def certified(layout: Layout, ports: Ports) -> bool:
 
 
 def called(layout: Layout, ports: Ports) -> bool:
-    """Whether the API server reaches our webhooks: a Queue, tried but not made, passes them all.
+    """Whether the API server reaches our webhooks, and they know the built-in queues.
 
-    It learns of a caBundle a moment after it was written.
+    A Queue below `default` is tried, not made. The API server learns of a caBundle a moment after it was
+    written, and the server makes `default` a moment after it is ready.
     """
     probe = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": "sluice-localcluster-probe"},
+        "spec": {"parent": "default"},
     }
     with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
-        return client.request("POST", f"{_QUEUES}?dryRun=All", probe).status < 500
+        answer = client.request("POST", f"{_QUEUES}?dryRun=All", probe)
+    return answer.status < 500 and UNMADE not in answer.body
 
 
 def _webhooks(layout: Layout, ports: Ports) -> Iterable[Manifest]:
