@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from drain_replicas import Replicas
 from fleet import Fleet
 from stage import Stage
 
@@ -55,6 +56,24 @@ def fleet(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="module")
+def replicas(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """Three whose requests can be spoilt and counted."""
+    fleet = Fleet(module_cluster, tmp_path_factory.mktemp("fleet"))
+    try:
+        yield Replicas(fleet)
+    finally:
+        fleet.close()
+
+
+@pytest.fixture
+def corner(module_cluster: LocalCluster) -> Iterator[Stage]:
+    """Nothing of it is cleared: the cluster is of this module alone."""
+    made = Stage(module_cluster)
+    yield made
+    made.close()
 
 
 @pytest.fixture
