@@ -197,11 +197,21 @@ class Members:
 
     def _set(self, before: Member | None, after: Member | None) -> None:
         # In this order a reader finds the one or the other, never neither; and counts are never too low.
+        counted = before is None or after is None or _counted(before) != _counted(after)
         if after is not None:
             self._keep(after)
+            if counted:
+                self._count(after, 1)
         if before is not None:
+            if counted:
+                self._count(before, -1)
             self._drop(before)
         self._heard(before, after)
+
+    def _count(self, member: Member, by: int) -> None:
+        self._counts.setdefault(member.queue, Counts()).add(member, by)
+        if member.may_be_bound:
+            self._bindable.setdefault(member.queue, Bindable()).add(member, by)
 
     def _keep(self, member: Member) -> None:
         self._by_uid[member.uid] = member
@@ -209,9 +219,6 @@ class Members:
         self._by_queue.setdefault(member.queue, {})[member.uid] = member
         if member.group:
             self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
-        self._counts.setdefault(member.queue, Counts()).add(member, 1)
-        if member.may_be_bound:
-            self._bindable.setdefault(member.queue, Bindable()).add(member, 1)
 
     def _drop(self, member: Member) -> None:
         """Take out what still is this state of it."""
@@ -221,9 +228,6 @@ class Members:
             self._leave_group(member)
         held = self._by_queue[member.queue]
         _take_out(held, member.uid, member)
-        self._counts[member.queue].add(member, -1)
-        if member.may_be_bound:
-            self._bindable[member.queue].add(member, -1)
         if not held:  # users name queues as they like: nothing is kept of one without members
             for kept in (self._by_queue, self._counts, self._bindable):
                 kept.pop(member.queue, None)
@@ -316,6 +320,14 @@ def _member(pod: Pod, membership: Membership) -> Member:
         owner_kind=owner.kind if owner else "",
         ready=_is_ready(pod),
         leaves_at=meta.deletion_timestamp,
+    )
+
+
+def _counted(member: Member) -> tuple[object, ...]:
+    """All that `Counts` and `Bindable` look at: most events change none of it."""
+    return (
+        *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
+        *(member.namespace, member.requests),
     )
 
 

@@ -38,7 +38,7 @@ import msgspec
 
 from cluster.client import Client, decode
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Bookmark, RawEvent, RawList, StatusObject
+from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -56,7 +56,18 @@ CUTS = 50
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_EVENT = msgspec.json.Decoder(RawEvent)
+_BOOKMARK = msgspec.json.Decoder(Bookmark)
+
+
+class Stored(Protocol):
+    """Whatever the API server holds."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+T = TypeVar("T", bound=Stored)
 
 
 class Sink(Protocol[T]):
@@ -253,25 +264,28 @@ class Reflector(Generic[T]):
         return events > 0 or time.monotonic() - began > AT_ONCE_SECONDS
 
     def _apply(self, line: bytes) -> None:
-        event = msgspec.json.decode(line, type=RawEvent)
+        event = _EVENT.decode(line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=StatusObject)
             if status.code == 410:
                 raise Expired(410, status.reason, status.message)
             raise Overloaded(status.code, status.reason, status.message, retry_after=1.0)
-        if event.type != "BOOKMARK":
-            self._change(event)
-            self._counters.reflected(self.kind, "event")
-        self.version = msgspec.json.decode(event.object, type=Bookmark).metadata.resource_version
+        if event.type == "BOOKMARK":
+            self.version = _BOOKMARK.decode(event.object).metadata.resource_version
+            return
+        self._change(event)
+        self._counters.reflected(self.kind, "event")
 
     def _change(self, event: RawEvent) -> None:
         obj = self._read(event.object)
         if obj is not None and event.type != "DELETED":
             self._sink.upsert(obj)
-            return
-        gone = obj if obj is not None else self._bare(event.object)
-        if gone is not None and event.type != "ADDED":
-            self._sink.remove(gone)
+        elif event.type != "ADDED":
+            gone = obj if obj is not None else self._bare(event.object)
+            if gone is not None:
+                self._sink.remove(gone)
+        told = obj if obj is not None else _BOOKMARK.decode(event.object)
+        self.version = told.metadata.resource_version
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:

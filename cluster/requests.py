@@ -22,20 +22,49 @@ Amounts = dict[str, Amount]
 _MARKERS = frozenset({names.MARKER, "sluice.dev/scored"})
 
 
+#: What one place says, as it is written.
+_Written = tuple[tuple[str, str | int | float], ...]
+
+
 def requests(spec: PodSpec) -> Requests:
     """The pod's requests, without our markers and what is nought."""
-    steady = _sum(map(_of, spec.containers or ()))
+    return _requests(
+        tuple([_of(one) for one in spec.containers or ()]),
+        tuple([(one.restart_policy == "Always", _of(one)) for one in spec.init_containers or ()]),
+        _written(spec.resources.requests) if spec.resources else (),
+        _written(spec.overhead),
+    )
+
+
+def _of(container: Container) -> _Written:
+    needs: ResourceNeeds | None = container.resources
+    return _written(needs.requests) if needs else ()
+
+
+def _written(held: Mapping[str, str | int | float] | None) -> _Written:
+    return tuple(held.items()) if held else ()
+
+
+@lru_cache(maxsize=4096)
+def _requests(
+    containers: tuple[_Written, ...],
+    init_containers: tuple[tuple[bool, _Written], ...],
+    of_the_pod: _Written,
+    overhead: _Written,
+) -> Requests:
+    """Counted once for each way to write it, which many pods share."""
+    steady = _sum(map(_amounts, containers))
     peak: Amounts = {}
     sidecars: Amounts = {}
-    for one in spec.init_containers or ():
-        if one.restart_policy == "Always":
-            sidecars = _sum((sidecars, _of(one)))
+    for always, written in init_containers:
+        if always:
+            sidecars = _sum((sidecars, _amounts(written)))
             peak = _most(peak, sidecars)
         else:
-            peak = _most(peak, _sum((sidecars, _of(one))))
+            peak = _most(peak, _sum((sidecars, _amounts(written))))
     whole = _most(_sum((steady, sidecars)), peak)
-    whole.update(_amounts(spec.resources.requests if spec.resources else None))
-    whole = _sum((whole, _amounts(spec.overhead)))
+    whole.update(_amounts(of_the_pod))
+    whole = _sum((whole, _amounts(overhead)))
     return _shared(tuple(sorted((key, value) for key, value in whole.items() if value)))
 
 
@@ -44,14 +73,9 @@ def _shared(found: Requests) -> Requests:
     return found
 
 
-def _of(container: Container) -> Amounts:
-    needs: ResourceNeeds | None = container.resources
-    return _amounts(needs.requests if needs else None)
-
-
-def _amounts(held: Mapping[str, str | int | float] | None) -> Amounts:
+def _amounts(written: _Written) -> Amounts:
     found: Amounts = {}
-    for key, text in (held or {}).items():
+    for key, text in written:
         if key not in _MARKERS:
             try:
                 found[key] = parse(text)
