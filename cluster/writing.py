@@ -3,6 +3,7 @@
 Invariants
 - At most one write a key is waiting or under way; asking again for the same key changes nothing.
 - Order: by the rank given (smaller first), then by arrival.
+- Of the writes of one lane one is under way at a time; the others make room for whatever has none.
 - A write that the API server is too busy for (429, 5xx, no answer) is tried again up to `TRIES`
   times, after the time it asks for; one it refuses (404, 409, ...) is given up. Either way whoever
   asked is told by the return of `done(key, ok)`.
@@ -19,6 +20,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import msgspec
+
 from cluster.counting import Counting
 from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
 
@@ -31,13 +34,27 @@ Write = Callable[[], object]
 Done = Callable[[bool], None]
 
 
+class _Entry(msgspec.Struct, frozen=True, order=True):
+    """A write that waits."""
+
+    rank: tuple[Any, ...]
+    arrival: int
+    key: Key
+    write: Write
+    done: Done | None
+    lane: Hashable
+
+
 class Writers:
     """The threads. Owner: the server."""
 
     def __init__(self, *, counting: Counting, threads: int = 4, name: str = "writer") -> None:
         self._counting = counting
         self._name = name
-        self._heap: list[tuple[Any, int, Key, Write, Done | None]] = []
+        self._heap: list[_Entry] = []
+        #: The lanes with a write under way, and what waits for them.
+        self._busy: set[Hashable] = set()
+        self._behind: dict[Hashable, list[_Entry]] = {}
         self._keys: set[Key] = set()
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
@@ -55,17 +72,26 @@ class Writers:
         self._stopped.set()
         with self._changed:
             self._heap.clear()
+            self._behind.clear()
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout=5)
 
-    def submit(self, key: Key, write: Write, *, rank: tuple[Any, ...] = (), done: Done | None = None) -> bool:
+    def submit(
+        self,
+        key: Key,
+        write: Write,
+        *,
+        rank: tuple[Any, ...] = (),
+        done: Done | None = None,
+        lane: Hashable = None,
+    ) -> bool:
         """Ask for a write; False if one of this key is waiting or under way already."""
         with self._changed:
             if key in self._keys or self._stopped.is_set():
                 return False
             self._keys.add(key)
-            heapq.heappush(self._heap, (rank, next(self._arrivals), key, write, done))
+            heapq.heappush(self._heap, _Entry(rank, next(self._arrivals), key, write, done, lane))
             self._changed.notify()
         return True
 
@@ -77,18 +103,40 @@ class Writers:
         return len(self._keys)
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while (entry := self._next()) is not None:
+            ok = self._attempt(entry.key, entry.write)
             with self._changed:
-                while not self._heap:
-                    if self._stopped.is_set():
-                        return
+                self._keys.discard(entry.key)
+                self._leave(entry.lane)
+            if entry.done is not None:
+                self._tell(entry.key, entry.done, ok=ok)
+
+    def _next(self) -> _Entry | None:
+        """The first whose lane is free, waited for; None at the end."""
+        with self._changed:
+            while not self._stopped.is_set():
+                if not self._heap:
                     self._changed.wait()
-                _, _, key, write, done = heapq.heappop(self._heap)
-            ok = self._attempt(key, write)
-            with self._changed:
-                self._keys.discard(key)
-            if done is not None:
-                self._tell(key, done, ok=ok)
+                    continue
+                entry = heapq.heappop(self._heap)
+                if entry.lane is None:
+                    return entry
+                if entry.lane not in self._busy:
+                    self._busy.add(entry.lane)
+                    return entry
+                heapq.heappush(self._behind.setdefault(entry.lane, []), entry)
+        return None
+
+    def _leave(self, lane: Hashable) -> None:
+        if lane is None:
+            return
+        self._busy.discard(lane)
+        behind = self._behind.get(lane)
+        if behind:
+            heapq.heappush(self._heap, heapq.heappop(behind))
+            self._changed.notify()
+        else:
+            self._behind.pop(lane, None)
 
     def _tell(self, key: Key, done: Done, *, ok: bool) -> None:
         try:

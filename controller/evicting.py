@@ -6,6 +6,8 @@ Invariants
   who leads no longer.
 - The UID is a precondition: another pod of that name is left alone.
 - A refusal of a budget is an answer like any other, and never tried again by itself.
+- Of one budget one eviction is asked for at a time: two meet in the budget's status, and the one that loses
+  waits for half a second in the API server.
 
 =============  =============================================================================
 outcome        the API server's answer
@@ -24,7 +26,7 @@ Unanswered     none: nobody has taken the Command that should have suspended it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any
@@ -81,18 +83,17 @@ class Evicting:
             told = self.asked(pod.queue, ask)
             self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, **told))
 
-        self.submit(
-            pod.uid, send, Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
-        )
+        dropped = Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
+        self.submit(pod.uid, send, dropped, lane=unit.budgets or None)
 
-    def submit(self, uid: str, send: Callable[[], None], dropped: Answer) -> None:
+    def submit(self, uid: str, send: Callable[[], None], dropped: Answer, *, lane: Hashable = None) -> None:
         """Have it sent; where a former request for the same is under way it is `dropped`.
 
         A Job goes before pods: an eviction takes long where its budget's status is written at the same time,
         and hundreds may wait.
         """
         rank = (1,) if dropped.pod is not None else (0,)
-        if not self._parts.drain_writers.submit(("drain", uid), send, rank=rank):
+        if not self._parts.drain_writers.submit(("drain", uid), send, rank=rank, lane=lane):
             self.answered(dropped)
 
     def answered(self, answer: Answer) -> None:

@@ -1,8 +1,8 @@
 """The controller's thread: what is looked at, and when.
 
 Invariants
-- Reflectors' threads only take note (`heard`); everything is decided and written here or, from
-  here, in the writers' threads.
+- Reflectors' threads only take note (`noting`); everything is decided and written here or, from here,
+  in the writers' threads.
 - Nothing is done before the store is in sync: half a cluster would look empty.
 - What fails is looked at again after a back-off; and everything is, every `RESYNC_SECONDS`.
 - `stop()` returns once the queue under way is done.
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 
 from cluster.exceptions import ClusterError
 from cluster.members import Member
@@ -39,6 +40,7 @@ from controller.grouping import Grouping
 from controller.guarding import Guards
 from controller.measuring import measure
 from controller.mirroring import mirror
+from controller.noting import Noted, Notes
 from controller.nudging import Nudging
 from controller.parts import Parts
 from controller.recalling import Recalling
@@ -49,6 +51,8 @@ from controller.telling import Telling
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
+#: How soon it is seen that the store is in sync.
+UNSYNCED_SECONDS = 0.05
 IDLE_SECONDS = 5.0
 #: How often the other replicas are looked at while one of them leads.
 OBSERVE_SECONDS = 1.0
@@ -62,27 +66,21 @@ class QueueController:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._store = parts.store
-        self._noted: dict[str, set[str]] = {}
-        self._changed = threading.Condition()
-        self._stopped = threading.Event()
-        #: When a queue is to be looked at again, in monotonic seconds.
-        self._due: dict[str, float] = {}
-        #: Of those, the ones whose members are to be looked at too.
-        self._later: set[str] = set()
+        self._notes = Notes(parts.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
         self._observe_at = 0.0
-        self._guards = Guards(parts, changed=self._wake)
+        self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
         self._recalling = Recalling(parts)
         self._acknowledging = Acknowledging(
             parts, guards=self._guards, others=parts.others, recalling=self._recalling
         )
-        self._draining = Draining(parts, changed=lambda queue: self.heard(queue, STATUS))
+        self._draining = Draining(parts, changed=lambda queue: self._notes.heard(queue, STATUS))
         self._reconciling = Reconciling(
             parts,
             acknowledging=self._acknowledging,
             draining=self._draining,
-            written=lambda queue: self.heard(queue, STATUS),
+            written=lambda queue: self._notes.heard(queue, STATUS),
         )
         self._commanding = Commanding(parts)
         self._releasing = Releasing(parts)
@@ -92,15 +90,14 @@ class QueueController:
         self._reserving = Reserving(parts)
         self._nudging = Nudging(parts, namespace=parts.namespace)
         self._thread: threading.Thread | None = None
-        parts.store.listen(self.heard)
+        parts.store.listen(self._notes.heard)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopped.set()
-        self._wake()
+        self._notes.stop()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
@@ -108,69 +105,35 @@ class QueueController:
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def heard(self, queue: str, what: str) -> None:
-        """Take note of a change; from any thread."""
-        with self._changed:
-            self._noted.setdefault(queue, set()).add(what)
-            self._changed.notify()
-
     def elected(self) -> None:
         """We lead from now on; from any thread."""
-        self.heard("", STATUS)
-
-    def _wake(self) -> None:
-        with self._changed:
-            for queue in list(self._reconciling.pending):
-                self._noted.setdefault(queue, set()).add(STATUS)
-            self._changed.notify()
+        self._notes.heard("", STATUS)
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
-            noted = self._take()
+        while not self._notes.stopped:
+            noted = self._notes.take(self._times())
             try:
                 self._look(noted)
             except Exception as exc:
                 (log.warning if isinstance(exc, ClusterError) else log.exception)("controller: %s", exc)
-                self._again(noted)
-                self._stopped.wait(RETRY_SECONDS)
+                self._notes.again(noted)
+                self._notes.rest(RETRY_SECONDS)
 
-    def _again(self, noted: dict[str, set[str]]) -> None:
-        for queue, whats in noted.items():
-            for what in whats:
-                self.heard(queue, what)
-
-    def _take(self) -> dict[str, set[str]]:
-        """Wait for what was noted or is due, and take it."""
-        until = self._store.clock.monotonic() + self._seconds_to_wait()
-        with self._changed:
-            while not self._noted and not self._stopped.is_set():
-                wait = until - self._store.clock.monotonic()
-                if wait <= 0:
-                    break
-                self._changed.wait(wait)
-            noted, self._noted = self._noted, {}
+    def _times(self) -> list[float]:
+        """When to look about though nothing was heard, in monotonic seconds."""
         now = self._store.clock.monotonic()
-        for queue in [queue for queue, when in self._due.items() if when <= now]:
-            del self._due[queue]
-            noted.setdefault(queue, set()).add(WHOLE if queue in self._later else STATUS)
-            self._later.discard(queue)
-        return noted
-
-    def _seconds_to_wait(self) -> float:
-        now = self._store.clock.monotonic()
-        idle = now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS)
-        due = [idle, *self._due.values(), *self._grouping.due.values()]
+        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), *self._grouping.due.values()]
         if self._led:
-            due.append(self._draining.due)
+            times.append(self._draining.due)
         valid_until = self._store.board.valid_until
         if valid_until is not None:
-            due.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
-        return min(due) - now
+            times.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
+        return times
 
-    def _look(self, noted: dict[str, set[str]]) -> None:
+    def _look(self, noted: Noted) -> None:
         if not self._store.synced:
-            self._again(noted)
-            self._stopped.wait(0.05)
+            self._notes.again(noted)
+            self._notes.rest(UNSYNCED_SECONDS)
             return
         self._refresh(noted)
         self._recalling.doubt()
@@ -183,20 +146,24 @@ class QueueController:
         self._acknowledging.begin()
         self._reconciling.collect()
         self._guards.follow(self._store.board)
+        # First, for whoever stopped a queue of many members is waiting; what drains is looked at before.
+        for queue in self._to_reconcile(noted):
+            if not self._store.board.ruling(queue).drains:
+                self._reconcile(queue)
         for queue, whats in noted.items():
             if queue:
                 self._carry_out(queue)
             self._look_at_members(queue, whats)
         self._grouping.keep_due()
         for queue in self._releasing.take_failed():
-            self._again_soon(queue, RETRY_SECONDS)
-        for queue in self._draining.work(seen_by_all=self._acknowledging.seen_by_all):
-            noted.setdefault(queue, set()).add(STATUS)
-        for queue in self._to_reconcile(noted):
-            self._reconcile(queue)
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
+        told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
+        for queue in self._to_reconcile({*noted, *told}):
+            if queue in told or self._store.board.ruling(queue).drains:
+                self._reconcile(queue)
         self._reconciling.ask()
 
-    def _lead(self, noted: dict[str, set[str]]) -> bool:
+    def _lead(self, noted: Noted) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""
         was, self._led = self._led, self._parts.leading()
         if self._led and not was:
@@ -214,11 +181,11 @@ class QueueController:
             self._acknowledging.begin()
             self._acknowledging.seen_by_all(0)
 
-    def _everything(self, noted: dict[str, set[str]]) -> None:
+    def _everything(self, noted: Noted) -> None:
         for queue in (*self._store.board.tree, *self._store.members.queues(), ""):
             noted.setdefault(queue, set()).add(WHOLE)
 
-    def _refresh(self, noted: dict[str, set[str]]) -> None:
+    def _refresh(self, noted: Noted) -> None:
         """Everything anew when its time has come, or when the board has outlived its own."""
         board, now = self._store.board, self._store.clock.monotonic()
         expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
@@ -251,7 +218,7 @@ class QueueController:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
         waking = self._acknowledging.seen_by_all(self._store.board.seen)
         if self._releasing.release(queue, members, waking=waking) and not waking:
-            self._again_soon(queue, ACKNOWLEDGE_SECONDS)
+            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
         if waking:
             self._nudging.consider(queue, members)
 
@@ -261,16 +228,10 @@ class QueueController:
             more = self._commanding.carry_out(queue)
         except ClusterError as exc:
             log.warning("the Commands of queue %s: %s", queue, exc)
-            self._again_soon(queue, RETRY_SECONDS)
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
         else:
             if more:
-                self._again_soon(queue, ACKNOWLEDGE_SECONDS)
-
-    def _again_soon(self, queue: str, seconds: float) -> None:
-        """Look at the queue and its members again."""
-        self._later.add(queue)
-        when = self._store.clock.monotonic() + seconds
-        self._due[queue] = min(when, self._due.get(queue, when))
+                self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
 
     def _members(self, queue: str, whats: set[str]) -> list[Member]:
         found = []
@@ -283,7 +244,7 @@ class QueueController:
                 found.append(member)
         return self._store.members.of(queue) if WHOLE in whats else found
 
-    def _to_reconcile(self, noted: dict[str, set[str]]) -> list[str]:
+    def _to_reconcile(self, noted: Iterable[str]) -> list[str]:
         """The queues noted, and those above them that wait for their members; the top first."""
         board, pending = self._store.board, self._reconciling.pending
         wanted = set()
@@ -304,8 +265,7 @@ class QueueController:
             (log.warning if isinstance(exc, ClusterError) else log.exception)("queue %s: %s", queue, exc)
             again = RETRY_SECONDS
         if again is not None:
-            when = self._store.clock.monotonic() + again
-            self._due[queue] = min(when, self._due.get(queue, when))
+            self._notes.soon(queue, again, members=False)
 
 
 def _uids(whats: set[str]) -> list[str]:

@@ -306,3 +306,41 @@ def test_stopping_what_never_ran_is_no_fault(new: Callable[..., Writers]) -> Non
     writers.submit(("w", 1), lambda: None)
     writers.stop()
     assert not writers.submit(("w", 2), lambda: None)
+
+
+def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..., Writers]) -> None:
+    writers, written, go_on = new(threads=3), Written(), threading.Event()
+    writers.start()
+
+    def slow() -> None:
+        assert go_on.wait(WAIT)
+        written("slow")()
+
+    writers.submit(("a", 1), slow, rank=(0,), lane="narrow")
+    writers.submit(("a", 2), written("behind"), rank=(1,), lane="narrow")
+    writers.submit(("a", 3), written("before it"), rank=(0,), lane="narrow")
+    writers.submit(("a", 4), written("elsewhere"), rank=(2,), lane="other")
+    writers.submit(("a", 5), written("free"), rank=(3,))
+    assert set(written.wait_for(2)) == {"elsewhere", "free"}
+    go_on.set()
+    assert written.wait_for(5)[2:] == ["slow", "before it", "behind"]
+    until_idle(writers)
+
+
+def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -> None:
+    writers, written = new(threads=2), Written()
+    writers.start()
+
+    def fails() -> None:
+        raise Conflict(409, "Conflict", "somebody was faster")
+
+    for number in range(20):
+        writers.submit(("a", number), fails if number % 2 else written(number), lane="narrow")
+    assert written.wait_for(10) == list(range(0, 20, 2))
+
+
+def until_idle(writers: Writers) -> None:
+    end = time.monotonic() + WAIT
+    while len(writers):
+        assert time.monotonic() < end
+        time.sleep(0.001)
