@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 #: Long, for machines that are busy with other things; a wait that comes true is not longer for it.
 PATIENCE = 60.0
+#: Between two looks; longer, the longer one has waited and the longer a look takes: others need the cores.
 PAUSE = 0.03
+SHARE = 0.08
 
 
 def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
@@ -19,17 +21,20 @@ def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
 
     A failed connection counts as "not yet": components end and start again in some tests.
     """
-    end = time.monotonic() + seconds
+    began = time.monotonic()
+    end = began + seconds
     found: T | Exception
     while True:
+        asked = time.monotonic()
         try:
             found = holds()
         except (OSError, http.client.HTTPException) as exc:
             found = exc
         if found and not isinstance(found, Exception):
             return found
-        assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}; last seen: {found!r}"
-        time.sleep(PAUSE)
+        now = time.monotonic()
+        assert now < end, f"waited {seconds:.0f} s for {what}; last seen: {found!r}"
+        time.sleep(max(PAUSE, now - asked, min(0.5, SHARE * (now - began))))
 
 
 def settled(read: Callable[[], T], what: str, *, seconds: float = 3.0) -> T:
