@@ -23,7 +23,8 @@ def rendered(found: Mapping[str, Found]) -> str:
 
 def section(name: str, found: Found) -> str:
     """What the page says of one row."""
-    parts = [f"## {found.title}", "", found.about, "", *_table(found.lines)]
+    parts = [f"## {found.title}", "", found.about]
+    parts += ["", *_table(found.lines)] if found.lines else []
     for curve in found.curves:
         parts += ["", f"![{curve.title}](results/{curve.name}.svg)"]
     parts += ["", *(f"- {note}" for note in found.notes)] if found.notes else []

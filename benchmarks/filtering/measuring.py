@@ -25,6 +25,8 @@ SECONDS = 2.0 * min(1.0, sizes.SCALE * 4)
 GOALS = {100: 1.5, 1_000: 1.5, 5_000: 1.0}
 
 Figures = dict[str, float]
+#: Ours, and the other's.
+Pair = tuple[Figures, Figures]
 
 
 def found(say: Say) -> Found:
@@ -80,10 +82,10 @@ def _curve(lines: list[Line]) -> Curve:
     )
 
 
-def ask(load: Path, target: Target, names: int) -> Figures:
+def ask(load: Path, target: Target, names: int, *, seconds: float = SECONDS) -> Figures:
     """One round at one server; raises if any call failed."""
     url, ca = target
-    command = [str(load), "request", "-url", f"{url}/filter", "-ca", str(ca), "-seconds", str(SECONDS)]
+    command = [str(load), "request", "-url", f"{url}/filter", "-ca", str(ca), "-seconds", str(seconds)]
     answer = subprocess.run([*command, "-names", str(names)], check=True, capture_output=True, text=True)
     seen: Figures = json.loads(answer.stdout)
     if seen["errors"]:

@@ -47,7 +47,7 @@ def _fill(bench: Bench, count: int) -> None:
 
 def _line(bench: Bench, *, replicas: int) -> Line:
     bench.quiet()
-    pairs = [(_stop(bench), _note(bench, number)) for number in range(PAIRS)]
+    pairs = [(acknowledged(bench), _note(bench, number)) for number in range(PAIRS)]
     line = Line(
         what=f"suspend to acknowledged, {replicas} replica{'s' if replicas > 1 else ''}",
         beside="one write and its watch event",
@@ -60,13 +60,14 @@ def _line(bench: Bench, *, replicas: int) -> Line:
     return line
 
 
-def _stop(bench: Bench) -> float:
+def acknowledged(bench: Bench) -> float:
+    """Seconds from before the patch that suspends the queue until its stop is read; it is open again then."""
     path = f"{QUEUES}/{QUEUE}"
     began_from = _version(bench.must("GET", path))
     with watched(bench.cluster, QUEUES, since=began_from, name=QUEUE) as states:
         began = time.perf_counter()
         wanted = bench.must("PATCH", path, {"spec": {"state": "Suspended"}})["metadata"]["generation"]
-        next(each for each in states if _acknowledged(each, wanted))
+        next(each for each in states if _shows(each, wanted))
         took = time.perf_counter() - began
     bench.queue(QUEUE, state="Open")
     bench.quiet()
@@ -82,7 +83,7 @@ def _note(bench: Bench, number: int) -> float:
         return time.perf_counter() - began
 
 
-def _acknowledged(found: Object, generation: int) -> bool:
+def _shows(found: Object, generation: int) -> bool:
     return stopped(found) and found["status"]["observedGeneration"] == generation
 
 

@@ -31,10 +31,10 @@ def found(say: Say) -> Found:
         count = _plant(bench)
         _copy(bench)
         for number in sizes.rounds():
-            ours.append(_shown(bench, "Suspended", count=count))
+            ours.append(shown(bench, "Suspended", count=count))
             theirs.append(_patched(bench))
             say(f"pair {number}: {count} queues stopped in {ours[-1]:.2f} s, patched in {theirs[-1]:.2f} s")
-            _shown(bench, "Open", count=count)
+            shown(bench, "Open", count=count)
     return Found(
         title="A stop of a thousand queues",
         about=f"{count:,} queues, {DEPTH} levels below `root`: from the patch that suspends `root` until "
@@ -59,11 +59,11 @@ def _plant(bench: Bench) -> int:
     for level in levels(sizes.scaled(NUMBER), depth=DEPTH):
         bench.write(creations(QUEUES, (queue(name, parent=parent) for name, parent in level)))
     until(
-        lambda: all(answered(each) for each in _all(bench)),
+        lambda: all(answered(each) for each in all_queues(bench)),
         what="the queues to be answered",
         seconds=PATIENCE,
     )
-    return len(_all(bench))
+    return len(all_queues(bench))
 
 
 def levels(number: int, *, depth: int) -> Iterator[list[tuple[str, str]]]:
@@ -76,7 +76,7 @@ def levels(number: int, *, depth: int) -> Iterator[list[tuple[str, str]]]:
         ]
 
 
-def _shown(bench: Bench, state: str, *, count: int) -> float:
+def shown(bench: Bench, state: str, *, count: int) -> float:
     """Seconds until all queues show that state."""
     bench.quiet()
     listed = bench.must("GET", QUEUES)
@@ -102,7 +102,7 @@ def _copy(bench: Bench) -> None:
     until(lambda: bench.api.request("GET", COPIES).status == 200, what="the copies' kind to be served")
     copies = [
         {**queue(each["metadata"]["name"], **each["spec"]), "apiVersion": f"{BENCH_GROUP}/v1beta1"}
-        for each in _all(bench)
+        for each in all_queues(bench)
     ]
     bench.write(creations(COPIES, copies))
 
@@ -112,16 +112,16 @@ def _patched(bench: Bench) -> float:
     bench.quiet()
     patches = [
         Request("PATCH", f"{COPIES}/{each['metadata']['name']}/status", MERGE, {"status": each["status"]})
-        for each in _all(bench)
+        for each in all_queues(bench)
     ]
     done = bench.write(patches, workers=WRITERS)
     restored = [
         Request("PATCH", f"{COPIES}/{each['metadata']['name']}/status", MERGE, {"status": None})
-        for each in _all(bench)
+        for each in all_queues(bench)
     ]
     bench.write(restored)
     return done.ended - done.began
 
 
-def _all(bench: Bench) -> list[Object]:
+def all_queues(bench: Bench) -> list[Object]:
     return list(bench.must("GET", QUEUES)["items"])

@@ -47,6 +47,12 @@ def test_a_line_without_a_goal_says_nothing_of_one() -> None:
     assert row in page.section("members", FOUND)
 
 
+def test_where_nothing_is_compared_there_is_no_table() -> None:
+    said = page.section("growth", Found(title="Growth", about="Alone.", lines=(), notes=("n^1",)))
+    assert "|" not in said
+    assert "\n\nAlone.\n\n- n^1\n\n" in said
+
+
 def test_what_is_not_reached_stands_at_the_top() -> None:
     before, _, _ = page.rendered({"members": FOUND}).partition("## Members")
     assert "- members: binds/s, beside nothing: 0.75 (0.70 to 0.80), wanted at least 0.80" in before

@@ -1,0 +1,1 @@
+"""How each cost grows with nodes, pods, queues and depth."""

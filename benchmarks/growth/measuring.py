@@ -1,0 +1,88 @@
+"""The row: one control plane, used through; what leaves little behind comes first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import sizes
+from benchmarks.bench import Bench, running
+from benchmarks.figures import Found
+from benchmarks.filtering.measuring import ask
+from benchmarks.fit import straight
+from benchmarks.growth import members, resuming, trees
+from benchmarks.growth.costs import WHOLE, Cost, curve, notes, points
+from benchmarks.growth.repeats import FEW, REPEATS
+from benchmarks.shapes import QUEUE
+from benchmarks.tools import built
+from localcluster.building import Say
+
+NODES = 100
+NAMES = (100, 300, 1_000, 3_000, 5_000)
+#: Of calls, at each number of names, each time.
+SECONDS = 1.0 * min(1.0, sizes.SCALE * 4)
+KIB = 1024
+
+
+def found(say: Say) -> Found:
+    with running(nodes=NODES, say=say) as bench, _deep():
+        costs = list(_costs(bench))
+    return Found(
+        title="How costs grow",
+        about="One server that is stopped and resumed at growing sizes, nothing beside it. n^1 grows in "
+        "proportion, n^0 not at all: the exponent is the slope of log cost over log size, by least "
+        "squares through the medians. Filter: serial calls over one TLS connection, open queue. Queues: "
+        "all below `root`; depth: the same queues in chains, with `depth_limit` raised to "
+        f"{max(trees.DEPTHS)}. Members: gated pods of one queue. Resume: pods parked by gate, {NODES} "
+        "nodes, the recommended settings; by the watch and by the audit log. Measured so often at each size: "
+        f"filter and members {REPEATS}, trees and resumes {FEW}, memory 1.",
+        lines=(),
+        notes=tuple(note for cost in costs for note in _notes(cost)),
+        curves=tuple(curve(cost) for cost in costs),
+    )
+
+
+def _costs(bench: Bench) -> Iterator[Cost]:
+    bench.install()
+    yield _filter(bench)
+    # What was let through and is never heard of would hold up a stop; a new server knows nothing of it.
+    bench.cluster.restart_components("server")
+    yield from trees.costs(bench)
+    trees.cut(bench)
+    yield resuming.cost(bench)
+    yield from members.costs(bench)
+
+
+def _filter(bench: Bench) -> Cost:
+    bench.queue(QUEUE, state="Open")
+    load = built("worker/load", say=bench.say)
+    target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+    seen = {
+        names: tuple(ask(load, target, names, seconds=SECONDS)["p50_us"] for _ in range(REPEATS))
+        for names in NAMES
+    }
+    return Cost(name="filter", title="p50 of a filter call", by="node names", unit="µs", seen={WHOLE: seen})
+
+
+def _notes(cost: Cost) -> Iterator[str]:
+    yield from notes(cost)
+    if cost.name == "memory":
+        (seen,) = cost.seen.values()
+        line = straight((point.x, point.y.middle) for point in points(seen))
+        yield f"Of that {line.base:.0f} MiB without any member, and {line.each * KIB:.1f} KiB for each."
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """A server that starts meanwhile takes trees as deep as the deepest here."""
+    name = "SLUICE_DEPTH_LIMIT"
+    before = os.environ.get(name)
+    os.environ[name] = str(max(trees.DEPTHS))
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before

@@ -1,0 +1,49 @@
+"""A resume, until the first gate is off and until the last pod is bound, by how many are parked."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.bench import Bench
+from benchmarks.configurations import ours
+from benchmarks.growth.costs import Cost
+from benchmarks.growth.repeats import FEW, scaled
+from benchmarks.parking import Parked, park
+from benchmarks.resumed import Times
+from benchmarks.shapes import HOME, QUEUE, QUEUES, pods_path
+from benchmarks.watching import watched
+
+NUMBERS = (100, 500, 2_000)
+
+
+def cost(bench: Bench) -> Cost:
+    """One scheduler for all of them; nothing is left but the queue."""
+    with bench.scheduling(ours()):
+        seen = {number: [_resumed(bench, number) for _ in range(FEW)] for number in scaled(NUMBERS)}
+    return Cost(
+        name="resume",
+        title="Resume of parked pods",
+        by="parked pods",
+        unit="s",
+        seen={
+            "first gate off": {number: tuple(each.first for each in times) for number, times in seen.items()},
+            "last bind": {number: tuple(each.last for each in times) for number, times in seen.items()},
+        },
+    )
+
+
+def _resumed(bench: Bench, count: int) -> Times:
+    """To the first gate taken off, and the last bind."""
+    park(bench, count, how=Parked.BY_GATE, namespace=HOME)
+    bench.quiet()
+    mark = bench.audit.mark()
+    listed = bench.must("GET", f"{pods_path()}?limit=1")
+    with watched(bench.cluster, pods_path(), since=listed["metadata"]["resourceVersion"]) as states:
+        began = time.time()
+        bench.must("PATCH", f"{QUEUES}/{QUEUE}", {"spec": {"state": "Open"}})
+        next(each for each in states if not each["spec"].get("schedulingGates"))
+        first = time.time() - began
+    last = bench.binds(mark, count=count)[-1] - began
+    bench.say(f"{count} parked: first gate off after {first:.3f} s, last bind after {last:.2f} s")
+    bench.clear()
+    return Times(first, last)
