@@ -15,14 +15,14 @@ class Parked(StrEnum):
     BY_FILTER = "filter"  #: pending before it
 
 
-def park(bench: Bench, count: int, *, how: Parked, namespace: str) -> None:
-    """So many wait afterwards. No scheduler may run."""
+def park(bench: Bench, count: int, *, how: Parked, namespace: str, queue: str = QUEUE) -> None:
+    """So many wait afterwards. To park by filter, no scheduler may run."""
     bench.namespace(namespace)
-    made = pods(count, prefix="parked", queue=QUEUE)
-    bench.queue(QUEUE, state="Open")
+    made = pods(count, prefix="parked", queue=queue)
+    bench.queue(queue, state="Open")
     if how == Parked.BY_FILTER:
         bench.create_pods(made, namespace=namespace)
         bench.quiet()
-    bench.queue(QUEUE, state="Suspended")
+    bench.queue(queue, state="Suspended")
     if how == Parked.BY_GATE:
         bench.create_pods(made, namespace=namespace)

@@ -1,20 +1,21 @@
 """A filter call while the server has other things to do, beside the Go extender under the same load.
 
-The load comes from a replay (`benchmarks.syncing.replaying`): watch events of members, or lists of all pods
-again and again. Only the one that is asked runs, so that neither takes from the other.
+Most of the load comes from a replay (`benchmarks.syncing.replaying`): watch events of members, or lists of
+all pods again and again. Only the one that is asked runs, so that neither takes from the other. A resume is
+no replay (`benchmarks.filtering.resuming`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_most
-from benchmarks.filtering import twins
-from benchmarks.filtering.measuring import Figures, ask
+from benchmarks.filtering import resuming, twins
+from benchmarks.filtering.measuring import Figures, Pair, ask
 from benchmarks.syncing.replaying import MEMBERS, PODS, Large, record, replayed, serving
 from benchmarks.tools import built
 from localcluster.building import Say
@@ -32,21 +33,29 @@ SETTING_IN = 1.0
 def found(say: Say) -> Found:
     with running(nodes=1, say=say) as bench:
         recorded = record(bench)
-        lines = [line for words, load in LOADS.items() for line in _lines(bench, recorded, words, load)]
+        seen = {words: _pairs(bench, recorded, load) for words, load in LOADS.items()}
+    seen[f"during the resume of {resuming.PARKED:,} parked pods"] = resuming.pairs(say, names=NAMES)
+    lines = [line for words, pairs in seen.items() for line in _lines(pairs, words)]
+    for line in lines:
+        say(f"{line.what}: {line.ratio}")
     return Found(
         title="Filter under load",
         about=f"Serial calls with {NAMES} names over one TLS connection. **Recorded and multiplied:** "
         f"{sizes.scaled(PODS):,} pods, {sizes.scaled(MEMBERS):,} of them members, from a replay. "
-        "The Go extender follows the same pods and queues; it keeps all of them.",
+        "The Go extender follows the same pods and queues; it keeps all of them. "
+        f"{resuming.ABOUT}",
         lines=tuple(lines),
     )
 
 
-def _lines(bench: Bench, recorded: bytes, words: str, load: tuple[str, ...]) -> Iterator[Line]:
+def _pairs(bench: Bench, recorded: bytes, load: tuple[str, ...]) -> list[Pair]:
     with replayed(bench, recorded, *load) as large:
-        pairs = [(_ours(bench, large), _theirs(bench, large)) for _ in sizes.rounds()]
+        return [(_ours(bench, large), _theirs(bench, large)) for _ in sizes.rounds()]
+
+
+def _lines(pairs: Sequence[Pair], words: str) -> Iterator[Line]:
     for key, part in (("p50_us", "p50"), ("p99_us", "p99")):
-        line = Line(
+        yield Line(
             what=f"{part} of a filter call, {NAMES} names, {words}",
             beside="the Go extender, same load",
             unit="µs",
@@ -54,8 +63,6 @@ def _lines(bench: Bench, recorded: bytes, words: str, load: tuple[str, ...]) -> 
             theirs=tuple(other[key] for _, other in pairs),
             goal=at_most(1.5 if part == "p50" else 3.0),
         )
-        bench.say(f"{line.what}: {line.ratio}")
-        yield line
 
 
 def _ours(bench: Bench, large: Large) -> Figures:

@@ -23,7 +23,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     by: str
     unit: str
-    seen: dict[str, Seen]
+    seen: Mapping[str, Seen]
 
 
 def fitted(seen: Seen) -> Power:

@@ -39,8 +39,8 @@ def test_a_note_has_the_exponent_and_both_ends() -> None:
 
 
 def test_of_several_parts_each_has_its_note() -> None:
-    seen = {"first": {1: (1.0,), 10: (10.0,)}, "last": {1: (1.0,), 10: (100.0,)}}
-    first, last = notes(Cost(name="resume", title="Resume", by="pods", unit="s", seen=seen))
+    parts = {"first": {1: (1.0,), 10: (10.0,)}, "last": {1: (1.0,), 10: (100.0,)}}
+    first, last = notes(Cost(name="resume", title="Resume", by="pods", unit="s", seen=parts))
     assert first.startswith("Resume, first, by pods: **n^1.00**")
     assert last.startswith("Resume, last, by pods: **n^2.00**")
 
