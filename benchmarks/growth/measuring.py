@@ -14,7 +14,7 @@ from benchmarks.filtering.measuring import ask
 from benchmarks.fit import straight
 from benchmarks.growth import members, resuming, trees
 from benchmarks.growth.costs import WHOLE, Cost, curve, notes, points
-from benchmarks.growth.repeats import FEW, REPEATS
+from benchmarks.growth.repeats import FEW, REPEATS, SIZE_SECONDS, rounds
 from benchmarks.shapes import QUEUE
 from benchmarks.tools import built
 from localcluster.building import Say
@@ -36,8 +36,8 @@ def found(say: Say) -> Found:
         "squares through the medians. Filter: serial calls over one TLS connection, open queue. Queues: "
         "all below `root`; depth: the same queues in chains, with `depth_limit` raised to "
         f"{max(trees.DEPTHS)}. Members: gated pods of one queue. Resume: pods parked by gate, {NODES} "
-        "nodes, the recommended settings; by the watch and by the audit log. Measured so often at each size: "
-        f"filter and members {REPEATS}, trees and resumes {FEW}, memory 1.",
+        "nodes, the recommended settings; by the watch and by the audit log. Rounds at each size: filter and "
+        f"members {REPEATS}, trees and resumes {FEW}, none begun after {SIZE_SECONDS:.0f} s; memory 1.",
         lines=(),
         notes=tuple(note for cost in costs for note in _notes(cost)),
         curves=tuple(curve(cost) for cost in costs),
@@ -60,7 +60,7 @@ def _filter(bench: Bench) -> Cost:
     load = built("worker/load", say=bench.say)
     target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
     seen = {
-        names: tuple(ask(load, target, names, seconds=SECONDS)["p50_us"] for _ in range(REPEATS))
+        names: tuple(ask(load, target, names, seconds=SECONDS)["p50_us"] for _ in rounds(REPEATS))
         for names in NAMES
     }
     return Cost(name="filter", title="p50 of a filter call", by="node names", unit="µs", seen={WHOLE: seen})

@@ -7,7 +7,7 @@ import time
 from benchmarks.bench import Bench
 from benchmarks.configurations import ours
 from benchmarks.growth.costs import Cost
-from benchmarks.growth.repeats import FEW, scaled
+from benchmarks.growth.repeats import FEW, rounds, scaled
 from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times
 from benchmarks.shapes import HOME, QUEUE, QUEUES, pods_path
@@ -19,7 +19,7 @@ NUMBERS = (100, 500, 2_000)
 def cost(bench: Bench) -> Cost:
     """One scheduler for all of them; nothing is left but the queue."""
     with bench.scheduling(ours()):
-        seen = {number: [_resumed(bench, number) for _ in range(FEW)] for number in scaled(NUMBERS)}
+        seen = {number: [_resumed(bench, number) for _ in rounds(FEW)] for number in scaled(NUMBERS)}
     return Cost(
         name="resume",
         title="Resume of parked pods",

@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.bench import PATIENCE, Bench
 from benchmarks.growth.costs import WHOLE, Cost
-from benchmarks.growth.repeats import FEW, scaled
+from benchmarks.growth.repeats import FEW, rounds, scaled
 from benchmarks.rows.trees import all_queues, shown
 from benchmarks.shapes import MERGE, QUEUES, Request, answered, creations, deletions, queue
 from localcluster.waiting import until
@@ -56,7 +56,7 @@ def _stops(bench: Bench, shape: Shape) -> tuple[float, ...]:
     until(lambda: all(map(answered, all_queues(bench))), what="the queues to be answered", seconds=PATIENCE)
     count = len(all_queues(bench))
     seen = []
-    for _ in range(FEW):
+    for _ in rounds(FEW):
         seen.append(shown(bench, "Suspended", count=count))
         shown(bench, "Open", count=count)
     bench.say(f"{count} queues, {shape.depth} deep: {', '.join(f'{each:.2f}' for each in seen)} s")
