@@ -10,49 +10,42 @@ from benchmarks.figures import Curve, Point, spread
 from benchmarks.fit import Power, power
 from benchmarks.page import figure
 
-#: The name of what has no parts.
-WHOLE = "seen"
-#: What was measured, by size.
-Seen = Mapping[int, tuple[float, ...]]
-
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """`seen` has what was measured, in `unit`, and a name for each part of it; `by` names the sizes."""
+    """What was measured at each size, in `unit`; `by` names the sizes."""
 
     name: str
     title: str
     by: str
     unit: str
-    seen: Mapping[str, Seen]
+    seen: Mapping[int, tuple[float, ...]]
 
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The smallest size first."""
+        return tuple(Point(size, spread(self.seen[size])) for size in sorted(self.seen))
 
-def fitted(seen: Seen) -> Power:
-    """Through the medians. Raises ValueError where there is but one size."""
-    return power((point.x, point.y.middle) for point in points(seen))
+    @property
+    def medians(self) -> list[tuple[float, float]]:
+        """(size, cost)"""
+        return [(point.x, point.y.middle) for point in self.points]
 
-
-def points(seen: Seen) -> tuple[Point, ...]:
-    """By size, the smallest first."""
-    return tuple(Point(size, spread(seen[size])) for size in sorted(seen))
+    @property
+    def fit(self) -> Power:
+        """Through the medians. Raises ValueError where there is but one size."""
+        return power(self.medians)
 
 
 def curve(cost: Cost) -> Curve:
-    """What was seen, and beside each the curve that was fitted, named by its exponent."""
-    series: dict[str, tuple[Point, ...]] = {}
-    for name, seen in cost.seen.items():
-        fit = fitted(seen)
-        series[name] = points(seen)
-        series[f"{name}: {fit}"] = tuple(Point(size, spread((fit.at(size),))) for size in sorted(seen))
+    """What was seen, and beside it what was fitted, named by its exponent."""
+    fit = cost.fit
+    fitted = tuple(Point(point.x, spread((fit.at(point.x),))) for point in cost.points)
+    series = {"seen": cost.points, str(fit): fitted}
     return Curve(name=f"growth-{cost.name}", title=cost.title, across=cost.by, up=cost.unit, series=series)
 
 
-def notes(cost: Cost) -> tuple[str, ...]:
-    """A sentence a series: the exponent, and what it is at both ends."""
-    several = len(cost.seen) > 1
-    return tuple(_note(cost, f", {name}" if several else "", seen) for name, seen in cost.seen.items())
-
-
-def _note(cost: Cost, part: str, seen: Seen) -> str:
-    first, last = points(seen)[0], points(seen)[-1]
+def note(cost: Cost) -> str:
+    """The exponent, and the cost at both ends."""
+    first, last = cost.points[0], cost.points[-1]
     ends = " to ".join(f"{figure(end.y.middle, cost.unit)} at {end.x:,.0f}" for end in (first, last))
-    return f"{cost.title}{part}, by {cost.by}: **{fitted(seen)}**, {ends}"
+    return f"{cost.title}, by {cost.by}: **{cost.fit}**, {ends}"

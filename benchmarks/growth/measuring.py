@@ -13,7 +13,7 @@ from benchmarks.figures import Found
 from benchmarks.filtering.measuring import ask
 from benchmarks.fit import straight
 from benchmarks.growth import members, resuming, trees
-from benchmarks.growth.costs import WHOLE, Cost, curve, notes, points
+from benchmarks.growth.costs import Cost, curve, note
 from benchmarks.growth.repeats import FEW, REPEATS, SIZE_SECONDS, rounds
 from benchmarks.shapes import QUEUE
 from benchmarks.tools import built
@@ -39,7 +39,7 @@ def found(say: Say) -> Found:
         "nodes, the recommended settings; by the watch and by the audit log. Rounds at each size: filter and "
         f"members {REPEATS}, trees and resumes {FEW}, none begun after {SIZE_SECONDS:.0f} s; memory 1.",
         lines=(),
-        notes=tuple(note for cost in costs for note in _notes(cost)),
+        notes=tuple(said for cost in costs for said in _notes(cost)),
         curves=tuple(curve(cost) for cost in costs),
     )
 
@@ -51,7 +51,7 @@ def _costs(bench: Bench) -> Iterator[Cost]:
     bench.cluster.restart_components("server")
     yield from trees.costs(bench)
     trees.cut(bench)
-    yield resuming.cost(bench)
+    yield from resuming.costs(bench)
     yield from members.costs(bench)
 
 
@@ -63,14 +63,13 @@ def _filter(bench: Bench) -> Cost:
         names: tuple(ask(load, target, names, seconds=SECONDS)["p50_us"] for _ in rounds(REPEATS))
         for names in NAMES
     }
-    return Cost(name="filter", title="p50 of a filter call", by="node names", unit="µs", seen={WHOLE: seen})
+    return Cost(name="filter", title="p50 of a filter call", by="node names", unit="µs", seen=seen)
 
 
 def _notes(cost: Cost) -> Iterator[str]:
-    yield from notes(cost)
+    yield note(cost)
     if cost.name == "memory":
-        (seen,) = cost.seen.values()
-        line = straight((point.x, point.y.middle) for point in points(seen))
+        line = straight(cost.medians)
         yield f"Of that {line.base:.0f} MiB without any member, and {line.each * KIB:.1f} KiB for each."
 
 

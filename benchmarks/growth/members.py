@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.bench import Bench
-from benchmarks.growth.costs import WHOLE, Cost
+from benchmarks.growth.costs import Cost
 from benchmarks.growth.repeats import REPEATS, rounds, scaled
 from benchmarks.rows.suspending import acknowledged
 from benchmarks.shapes import QUEUE, pod
@@ -37,9 +37,9 @@ def costs(bench: Bench) -> Iterator[Cost]:
         title="Suspend to acknowledged",
         by="members",
         unit="ms",
-        seen={WHOLE: stops},
+        seen=stops,
     )
-    yield Cost(name="memory", title="VmRSS of the server", by="members", unit="MiB", seen={WHOLE: memory})
+    yield Cost(name="memory", title="VmRSS of the server", by="members", unit="MiB", seen=memory)
 
 
 def _held(bench: Bench) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from benchmarks.bench import PATIENCE, Bench
-from benchmarks.growth.costs import WHOLE, Cost
+from benchmarks.growth.costs import Cost
 from benchmarks.growth.repeats import FEW, rounds, scaled
 from benchmarks.rows.trees import all_queues, shown
 from benchmarks.shapes import MERGE, QUEUES, Request, answered, creations, deletions, queue
@@ -40,7 +40,7 @@ def costs(bench: Bench) -> Iterator[Cost]:
             title=_TITLE,
             by=by,
             unit="s",
-            seen={WHOLE: {size: seen[shape] for size, shape in shapes.items()}},
+            seen={size: seen[shape] for size, shape in shapes.items()},
         )
 
 

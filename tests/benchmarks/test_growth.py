@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import sizes
 from benchmarks.growth import repeats
-from benchmarks.growth.costs import WHOLE, Cost, curve, notes
+from benchmarks.growth.costs import Cost, curve, note
 from benchmarks.growth.trees import Shape, parents
 
 COST = Cost(
@@ -14,14 +14,14 @@ COST = Cost(
     title="One filter call",
     by="node names",
     unit="µs",
-    seen={WHOLE: {5_000: (500.0,), 100: (9.0, 10.0, 12.0), 1_000: (100.0,)}},
+    seen={5_000: (500.0,), 100: (9.0, 10.0, 12.0), 1_000: (100.0,)},
 )
 
 
 def test_beside_what_was_seen_stands_what_was_fitted() -> None:
     drawn = curve(COST)
     assert drawn.name == "growth-filter"
-    assert list(drawn.series) == ["seen", "seen: n^1.00"]
+    assert list(drawn.series) == ["seen", "n^1.00"]
     seen, fitted = drawn.series.values()
     assert [point.x for point in seen] == [point.x for point in fitted] == [100, 1_000, 5_000]
     assert [point.y.middle for point in fitted] == pytest.approx([10.0, 100.0, 500.0])
@@ -34,15 +34,7 @@ def test_the_fit_goes_through_the_medians() -> None:
 
 
 def test_a_note_has_the_exponent_and_both_ends() -> None:
-    (note,) = notes(COST)
-    assert note == "One filter call, by node names: **n^1.00**, 10.0 µs at 100 to 500 µs at 5,000"
-
-
-def test_of_several_parts_each_has_its_note() -> None:
-    parts = {"first": {1: (1.0,), 10: (10.0,)}, "last": {1: (1.0,), 10: (100.0,)}}
-    first, last = notes(Cost(name="resume", title="Resume", by="pods", unit="s", seen=parts))
-    assert first.startswith("Resume, first, by pods: **n^1.00**")
-    assert last.startswith("Resume, last, by pods: **n^2.00**")
+    assert note(COST) == "One filter call, by node names: **n^1.00**, 10.0 µs at 100 to 500 µs at 5,000"
 
 
 @pytest.mark.parametrize("depth", [1, 4, 64])
