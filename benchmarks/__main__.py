@@ -34,6 +34,9 @@ ROWS: Mapping[str, Callable[[Say], Found]] = {
     "filter-loaded": loaded.found,
 }
 
+#: What has a section on the page: the rows, then what `make soak` finds.
+SECTIONS = (*ROWS, "soak")
+
 
 def main(names: list[str]) -> int:
     unknown = [name for name in names if name not in ROWS]
@@ -42,16 +45,17 @@ def main(names: list[str]) -> int:
         return 2
     for name in names or ROWS:
         began = time.monotonic()
-        found = ROWS[name](_say)
+        found = ROWS[name](say)
         print(page.section(name, found), flush=True)
-        _say(f"row {name} took {time.monotonic() - began:.0f} s")
+        say(f"row {name} took {time.monotonic() - began:.0f} s")
         if not sizes.TRIAL:
             keeping.keep(name, found)
-            keeping.write_page(ROWS)
+            keeping.write_page(SECTIONS)
     return 0
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """With the time, beside what is measured."""
     print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 

@@ -80,10 +80,10 @@ def _curve(lines: list[Line]) -> Curve:
     )
 
 
-def ask(load: Path, target: Target, names: int) -> Figures:
+def ask(load: Path, target: Target, names: int, *, seconds: float = SECONDS) -> Figures:
     """One round at one server; raises if any call failed."""
     url, ca = target
-    command = [str(load), "request", "-url", f"{url}/filter", "-ca", str(ca), "-seconds", str(SECONDS)]
+    command = [str(load), "request", "-url", f"{url}/filter", "-ca", str(ca), "-seconds", str(seconds)]
     answer = subprocess.run([*command, "-names", str(names)], check=True, capture_output=True, text=True)
     seen: Figures = json.loads(answer.stdout)
     if seen["errors"]:

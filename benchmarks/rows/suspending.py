@@ -8,7 +8,8 @@ from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_most
 from benchmarks.replicas import joined
-from benchmarks.shapes import HOME, QUEUE, QUEUES, Object, pods, stopped
+from benchmarks.shapes import HOME, QUEUE, pods, version
+from benchmarks.stopping import acknowledged
 from benchmarks.watching import watched
 from localcluster.building import Say
 
@@ -61,13 +62,7 @@ def _line(bench: Bench, *, replicas: int) -> Line:
 
 
 def _stop(bench: Bench) -> float:
-    path = f"{QUEUES}/{QUEUE}"
-    began_from = _version(bench.must("GET", path))
-    with watched(bench.cluster, QUEUES, since=began_from, name=QUEUE) as states:
-        began = time.perf_counter()
-        wanted = bench.must("PATCH", path, {"spec": {"state": "Suspended"}})["metadata"]["generation"]
-        next(each for each in states if _acknowledged(each, wanted))
-        took = time.perf_counter() - began
+    took = acknowledged(bench, QUEUE)
     bench.queue(QUEUE, state="Open")
     bench.quiet()
     return took
@@ -75,16 +70,8 @@ def _stop(bench: Bench) -> float:
 
 def _note(bench: Bench, number: int) -> float:
     path = f"{NOTES}/note"
-    with watched(bench.cluster, NOTES, since=_version(bench.must("GET", path)), name="note") as states:
+    with watched(bench.cluster, NOTES, since=version(bench.must("GET", path)), name="note") as states:
         began = time.perf_counter()
-        written = _version(bench.must("PATCH", path, {"data": {"number": f"{time.time()}-{number}"}}))
-        next(each for each in states if _version(each) == written)
+        written = version(bench.must("PATCH", path, {"data": {"number": f"{time.time()}-{number}"}}))
+        next(each for each in states if version(each) == written)
         return time.perf_counter() - began
-
-
-def _acknowledged(found: Object, generation: int) -> bool:
-    return stopped(found) and found["status"]["observedGeneration"] == generation
-
-
-def _version(found: Object) -> str:
-    return str(found["metadata"]["resourceVersion"])

@@ -14,6 +14,11 @@ def held(pids: Iterable[int]) -> float:
     return sum(_field(pid, "smaps_rollup", "Pss") for pid in pids) / KIB
 
 
+def resident(pids: Iterable[int]) -> float:
+    """MiB; pages that several of them share count for each (VmRSS)."""
+    return sum(_field(pid, "status", "VmRSS") for pid in pids) / KIB
+
+
 def highest(pids: Iterable[int]) -> float:
     """MiB: the most that any one of them has held so far (VmHWM)."""
     return max(_field(pid, "status", "VmHWM") for pid in pids) / KIB

@@ -33,7 +33,7 @@ def test_every_row_has_its_line_on_the_page() -> None:
 def test_what_is_kept_can_be_read() -> None:
     """And nothing is kept of a row that there is not any more."""
     there = {path.stem for path in (keeping.HERE / "results").glob("*.json")}
-    assert keeping.kept(program.ROWS).keys() == there
+    assert keeping.kept(program.SECTIONS).keys() == there
 
 
 def audit_line(second: int, *, namespace: str = "bench", code: int = 201, query: str = "") -> str:
