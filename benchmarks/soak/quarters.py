@@ -33,14 +33,13 @@ def quarter(readings: Readings, number: int, *, whole: float) -> tuple[float, ..
 
 def line(what: str, unit: str, readings: Readings, *, whole: float, goal: Goal | None = None) -> Line:
     """The first of the last quarter beside the first of the second, and so on. Raises ValueError for none."""
-    pairs = list(
-        zip(quarter(readings, 4, whole=whole), quarter(readings, 2, whole=whole), strict=False)
-    )  # one may hold one more
+    second, last = (quarter(readings, number, whole=whole) for number in (2, 4))
+    pairs = list(zip(last, second, strict=False))  # one may have been read once more
     if not pairs:
         raise ValueError(f"{what}: not read in the second or in the last quarter")
-    last, second = zip(*pairs, strict=True)
+    ours, theirs = zip(*pairs, strict=True)
     return Line(
-        what=f"{what}, last quarter", beside="second quarter", unit=unit, ours=last, theirs=second, goal=goal
+        what=f"{what}, last quarter", beside="second quarter", unit=unit, ours=ours, theirs=theirs, goal=goal
     )
 
 
