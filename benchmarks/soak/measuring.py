@@ -105,4 +105,7 @@ def _about() -> str:
 def _notes(repeated: Sequence[Repeated]) -> Iterator[str]:
     for each in repeated:
         told = f"; {len(each.troubles)} failed, the first: {each.troubles[0]}" if each.troubles else ""
-        yield f"{each.name}: {each.calls} times, late by at most {each.latest:.1f} s{told}."
+        yield (
+            f"{each.name}: {each.calls} times; at most {each.latest:.1f} s late, the longest took "
+            f"{each.longest:.1f} s{told}."
+        )

@@ -32,6 +32,8 @@ class Repeated:
         self.calls = 0
         #: The most that any call was late, in seconds.
         self.latest = 0.0
+        #: The most that any call took.
+        self.longest = 0.0
         self.troubles: list[str] = []
         self._do, self._every, self._say = do, every, say
         self._ended = ended
@@ -67,8 +69,10 @@ class Repeated:
             self._say(f"{self.name} ended: {exc!r}")
 
     def _call(self) -> None:
+        began = time.monotonic()
         try:
             self._do(self.calls)
         except TROUBLES as exc:
             self.troubles.append(f"{self.name} {self.calls}: {exc}")
             self._say(self.troubles[-1])
+        self.longest = max(self.longest, time.monotonic() - began)

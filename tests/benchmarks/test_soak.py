@@ -116,7 +116,7 @@ def test_a_mistake_ends_all_and_is_raised() -> None:
 
 
 def test_a_call_that_takes_long_makes_the_next_late() -> None:
-    """And it is seen how late."""
+    """And it is seen how late, and how long."""
     third = threading.Event()
     block = threading.Event()
 
@@ -129,6 +129,7 @@ def test_a_call_that_takes_long_makes_the_next_late() -> None:
     with Repeated("slow", do, every=0.001, ended=threading.Event(), say=print) as each:
         assert third.wait(10)
     assert each.latest >= 0.04
+    assert each.longest >= 0.05
 
 
 def test_a_process_has_files_threads_and_memory() -> None:
