@@ -23,6 +23,8 @@ NODES = 500
 #: Connections of whoever writes the pods.
 WRITERS = 2
 TURN, VISIT = 5.0, 20.0
+#: The first of each: filter calls are over when a queue stops, and that is when another comes.
+TURN_AFTER, VISIT_AFTER = 3.0, 9.0
 WHOLE = 60 * sizes.MINUTES
 #: At least three in a quarter.
 SAMPLE = min(15.0, WHOLE / 12)
@@ -55,8 +57,8 @@ def _soaked(bench: Bench) -> tuple[Samples, Turns, Sequence[Repeated]]:
 
     repeated = (
         Repeated("pods", write, every=1.0, ended=ended, say=say),
-        Repeated("turn", turns.turn, every=TURN, ended=ended, say=say),
-        Repeated("visit", visits.visit, every=VISIT, ended=ended, say=say),
+        Repeated("turn", turns.turn, every=TURN, after=TURN_AFTER, ended=ended, say=say),
+        Repeated("visit", visits.visit, every=VISIT, after=VISIT_AFTER, ended=ended, say=say),
         Repeated("sample", samples.take, every=SAMPLE, ended=ended, say=say),
     )
     with ExitStack() as stack:

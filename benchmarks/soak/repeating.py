@@ -18,6 +18,8 @@ TROUBLES = (RuntimeError, OSError, HTTPException, LocalClusterError)
 class Repeated:
     """Calls `do(0)`, `do(1)` and so on, `every` so many seconds, in its own thread until the block ends.
 
+    The first call is `after` so many seconds, so that those who begin together need not meet each time.
+
     Invariants
     - A call that takes longer makes the next ones late; none is left out.
     - Trouble is told, counted, and ends its call alone. Anything else sets `ended`, and is raised when the
@@ -27,7 +29,14 @@ class Repeated:
     """
 
     def __init__(
-        self, name: str, do: Callable[[int], None], *, every: float, ended: threading.Event, say: Say
+        self,
+        name: str,
+        do: Callable[[int], None],
+        *,
+        every: float,
+        ended: threading.Event,
+        say: Say,
+        after: float = 0.0,
     ) -> None:
         self.calls = 0
         #: The most that any call was late, in seconds.
@@ -35,7 +44,7 @@ class Repeated:
         #: The most that any call took.
         self.longest = 0.0
         self.troubles: list[str] = []
-        self._do, self._every, self._say = do, every, say
+        self._do, self._every, self._after, self._say = do, every, after, say
         self._ended = ended
         self._mistake: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -57,7 +66,7 @@ class Repeated:
         return self._thread.name
 
     def _run(self) -> None:
-        began = time.monotonic()
+        began = time.monotonic() + self._after
         try:
             while not self._ended.wait(began + self.calls * self._every - time.monotonic()):
                 self.latest = max(self.latest, time.monotonic() - began - self.calls * self._every)
