@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
 from benchmarks import page
+from benchmarks.drawing import drawn
 from benchmarks.figures import Found, at_most
 from benchmarks.shapes import NAMED_BY
 from benchmarks.soak import quarters
@@ -53,6 +56,15 @@ def test_a_point_of_a_curve_is_all_that_was_read_in_its_time() -> None:
     (points,) = curve.series.values()
     assert [point.x for point in points] == pytest.approx([0, 1 / 3, 2 / 3, 1])
     assert [(point.y.least, point.y.greatest) for point in points] == [(9, 9), (1, 2), (9, 9), (2, 6)]
+
+
+def test_minutes_are_drawn_evenly() -> None:
+    """From the first one, which is no logarithm's."""
+    minutes = quarters.curve("m", "Memory", "MiB", {"resident": readings(*[5.0] * 20, every=60)}, whole=1_200)
+    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', drawn(minutes))]
+    steps = [after - before for before, after in pairwise(places)]
+    assert len(places) == 20
+    assert steps == pytest.approx([steps[0]] * 19, abs=0.11)
 
 
 def test_whoever_is_created_is_deleted_once_its_life_is_over() -> None:
