@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status test test-fast lint bench docs
+.PHONY: up down status test test-fast lint bench soak docs
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -34,6 +34,9 @@ lint: .venv/.stamp
 
 bench: .venv/.stamp
 	$(RUN) benchmarks $(ROW)
+
+soak: .venv/.stamp # twenty minutes; MINUTES=1 make soak: a trial
+	$(RUN) benchmarks.soak
 
 docs: .venv/.stamp
 	$(RUN) pytest tests/docs

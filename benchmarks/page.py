@@ -12,7 +12,8 @@ HEAD = """# Measured beside the scheduler alone
 Ours and the thing beside it run in turns on the same machine; a ratio is ours by the other's, the median
 of the pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the
 ratios. The control plane is the local one (`make up`), on the same cores as the server and whoever asks.
-All rows: `make bench`; how they are made: [docs/benchmarks.md](../docs/benchmarks.md).
+All rows: `make bench`; the long one: `make soak`; how they are made:
+[docs/benchmarks.md](../docs/benchmarks.md).
 """
 
 
@@ -28,7 +29,11 @@ def section(name: str, found: Found) -> str:
     for curve in found.curves:
         parts += ["", f"![{curve.title}](results/{curve.name}.svg)"]
     parts += ["", *(f"- {note}" for note in found.notes)] if found.notes else []
-    return "\n".join([*parts, "", f"Again: `make bench ROW={name}`.", ""])
+    return "\n".join([*parts, "", f"Again: `{_again(name)}`.", ""])
+
+
+def _again(name: str) -> str:
+    return "make soak" if name == "soak" else f"make bench ROW={name}"
 
 
 def _summary(found: Mapping[str, Found]) -> Iterator[str]:

@@ -28,15 +28,16 @@ def until_quiet(pids: Iterable[int]) -> bool:
     return False
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """What they have used so far, user and system, with the children they have waited for left out."""
-    return sum(_used(pid) for pid in pids)
+def cpu_seconds(pids: Iterable[int], *, reaped: bool = False) -> float:
+    """What they have used so far, user and system; with `reaped`, also the children they have waited for."""
+    return sum(_used(pid, fields=4 if reaped else 2) for pid in pids)
 
 
-def _used(pid: int) -> float:
+def _used(pid: int, *, fields: int) -> float:
+    """utime and stime, then cutime and cstime (proc(5))."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0.0
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    values = stat[stat.rindex(")") + 2 :].split()
+    return sum(int(value) for value in values[11 : 11 + fields]) / _TICKS

@@ -1,26 +1,42 @@
-"""How fast a backlog is bound: the pods are there before the scheduler is."""
+"""How fast a backlog is bound, and what it costs: the pods are there before the scheduler is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from benchmarks.bench import Bench
 from benchmarks.shapes import Object
+from benchmarks.spending import Cost, spent
 from localcluster.schedulers import Edit
 
 
-def bind_rate(bench: Bench, bodies: Sequence[Object], *, edit: Edit) -> float:
-    """Binds a second of these pods, from the first to the last by the audit log; nothing of them is left."""
+class Bound(msgspec.Struct, frozen=True):
+    """Binds a second from the first to the last by the audit log; CPU seconds per 1,000 binds by component.
+
+    The seconds are from before the scheduler is started, its start included, until the last bind is seen.
+    """
+
+    rate: float
+    cpu: Cost
+
+
+def bind(bench: Bench, bodies: Sequence[Object], *, edit: Edit) -> Bound:
+    """What came of binding these pods; nothing of them is left."""
     bench.create_pods(bodies)
-    rate = backlog_rate(bench, count=len(bodies), edit=edit)
+    bound = backlog(bench, count=len(bodies), edit=edit)
     bench.clear()
-    return rate
+    return bound
 
 
-def backlog_rate(bench: Bench, *, count: int, edit: Edit) -> float:
+def backlog(bench: Bench, *, count: int, edit: Edit) -> Bound:
     """The same for pods that exist already, which stay."""
     bench.quiet()
-    mark = bench.audit.mark()
+    folder = bench.cluster.layout.folder
+    mark, before = bench.audit.mark(), spent(folder)
     with bench.scheduling(edit):
         times = bench.binds(mark, count=count)
-    return (len(times) - 1) / (times[-1] - times[0])
+        after = spent(folder)
+    cpu = {name: 1000 * (after[name] - before[name]) / count for name in after}
+    return Bound((len(times) - 1) / (times[-1] - times[0]), cpu)

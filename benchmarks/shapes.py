@@ -96,3 +96,7 @@ def stopped(found: Object) -> bool:
 def condition(found: Object, kind: str) -> Object:
     held: list[Object] = found.get("status", {}).get("conditions", [])
     return next((each for each in held if each["type"] == kind), {})
+
+
+def version(found: Object) -> str:
+    return str(found["metadata"]["resourceVersion"])

@@ -2,6 +2,7 @@
 
 SCALE   a factor of all numbers of objects (default 1)
 PAIRS   how many pairs (default 5)
+MINUTES how long the soak takes (default 20)
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ SCALE = float(os.environ.get("SCALE") or 1)
 PAIRS = int(os.environ.get("PAIRS") or 5)
 #: No pair is begun after this: a row may take eight minutes.
 ROW_SECONDS = 400.0
+WHOLE_SOAK = 20.0
+MINUTES = float(os.environ.get("MINUTES") or WHOLE_SOAK)
 #: A trial is told, but not kept.
 TRIAL = SCALE != 1 or PAIRS < 5
+SOAK_TRIAL = SCALE != 1 or MINUTES != WHOLE_SOAK
 
 
 def scaled(number: int) -> int:

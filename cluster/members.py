@@ -28,6 +28,8 @@ from queues.quantities import Amount
 
 #: Groups that are left by their last member before those without a PodGroup are forgotten.
 LEFT_AT_MOST = 1000
+#: The reason of condition PodScheduled while a gate keeps a pod from being scheduled.
+GATED_REASON = "SchedulingGated"
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -364,8 +366,12 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _scheduling_message(pod: Pod) -> str:
-    """Why it is not on a node, as its PodScheduled condition says while that is False."""
+    """Why it is not on a node, as its PodScheduled condition says while that is False.
+
+    What it said while it had gates is void once they are off, though it stays until the scheduler has tried.
+    """
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.message
+            void = condition.reason == GATED_REASON and not pod.spec.scheduling_gates
+            return "" if void else condition.message
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.bench import Bench
 from benchmarks.growth.costs import Cost
 from benchmarks.growth.repeats import REPEATS, rounds, scaled
-from benchmarks.rows.suspending import acknowledged
+from benchmarks.rows.suspending import suspended
 from benchmarks.shapes import QUEUE, pod
 from benchmarks.syncing.memory import resident
 from localcluster import processes
@@ -29,7 +29,7 @@ def costs(bench: Bench) -> Iterator[Cost]:
         )
         there = number
         bench.quiet()
-        stops[number] = tuple(1000 * acknowledged(bench) for _ in rounds(REPEATS))
+        stops[number] = tuple(1000 * suspended(bench) for _ in rounds(REPEATS))
         memory[number] = (_held(bench),)
         bench.say(f"{number} members: {min(stops[number]):.1f} ms at best, {memory[number][0]:.0f} MiB")
     yield Cost(

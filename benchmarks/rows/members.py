@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks import sizes
+from benchmarks import sizes, spending
 from benchmarks.bench import Bench, running
 from benchmarks.configurations import RECOMMENDED_PERCENTAGE, asking, ours, plain
 from benchmarks.figures import Found, Goal, Line, at_least
 from benchmarks.filtering.twins import following, serving
-from benchmarks.scheduling import backlog_rate, bind_rate
+from benchmarks.scheduling import Bound, backlog, bind
 from benchmarks.shapes import QUEUE, pods
 from localcluster.building import Say
 
@@ -24,53 +24,67 @@ BESIDE: tuple[tuple[str, str, str, Goal | None], ...] = (
     ("plain", "nothing installed, default settings", "default", None),
 )
 WORDS = {"recommended": SAME, "default": "default settings"}
+Seen = Mapping[str, Sequence[Bound]]
 
 
 def found(say: Say) -> Found:
-    rates: dict[str, list[float]] = {name: [] for name in WAYS}
+    bound: dict[str, list[Bound]] = {name: [] for name in WAYS}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         for number in sizes.rounds():
             for name, measured in WAYS.items():
-                rates[name].append(measured(bench))
-                say(f"pair {number}: {name}: {rates[name][-1]:.0f} binds/s")
+                bound[name].append(measured(bench))
+                say(f"pair {number}: {name}: {bound[name][-1].rate:.0f} binds/s")
     return Found(
         title="Members of an open queue",
         about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "
         "is; from the first bind to the last by the audit log. The Go extender follows the same "
         "pods and queues, keeps them and answers the same; it writes nothing.",
-        lines=tuple(_line(rates, *row) for row in BESIDE),
+        lines=(
+            *(_line(bound, *row) for row in BESIDE),
+            *(_cost(bound, *row) for row in BESIDE if row[0] != "twin"),
+        ),
+        notes=(spending.note({WORDS[mine]: _cpu(bound[mine]) for mine in WORDS}),),
     )
 
 
-def _line(rates: Mapping[str, list[float]], other: str, words: str, mine: str, goal: Goal | None) -> Line:
+def _line(bound: Seen, other: str, words: str, mine: str, goal: Goal | None) -> Line:
     return Line(
         what=f"binds/s of members, {WORDS[mine]}",
         beside=words,
         unit="/s",
-        ours=tuple(rates[mine]),
-        theirs=tuple(rates[other]),
+        ours=tuple(each.rate for each in bound[mine]),
+        theirs=tuple(each.rate for each in bound[other]),
         goal=goal,
     )
 
 
-def _plain(percentage: int) -> Callable[[Bench], float]:
-    def measured(bench: Bench) -> float:
+def _cost(bound: Seen, other: str, words: str, mine: str, _: Goal | None) -> Line:
+    what = f"members, {WORDS[mine]}"
+    return spending.line(what, beside=words, ours=_cpu(bound[mine]), theirs=_cpu(bound[other]))
+
+
+def _cpu(bound: Sequence[Bound]) -> list[spending.Cost]:
+    return [each.cpu for each in bound]
+
+
+def _plain(percentage: int) -> Callable[[Bench], Bound]:
+    def measured(bench: Bench) -> Bound:
         bench.remove()
-        return bind_rate(bench, pods(sizes.scaled(PODS)), edit=plain(percentage))
+        return bind(bench, pods(sizes.scaled(PODS)), edit=plain(percentage))
 
     return measured
 
 
-def _members(percentage: int) -> Callable[[Bench], float]:
-    def measured(bench: Bench) -> float:
+def _members(percentage: int) -> Callable[[Bench], Bound]:
+    def measured(bench: Bench) -> Bound:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        return bind_rate(bench, pods(sizes.scaled(PODS), queue=QUEUE), edit=ours(percentage))
+        return bind(bench, pods(sizes.scaled(PODS), queue=QUEUE), edit=ours(percentage))
 
     return measured
 
 
-def _twin(bench: Bench) -> float:
+def _twin(bench: Bench) -> Bound:
     """The pods are made while ours is there, and bound when it is not."""
     bench.install()
     bench.queue(QUEUE, state="Open")
@@ -78,13 +92,13 @@ def _twin(bench: Bench) -> float:
     bench.create_pods(pods(count, queue=QUEUE))
     bench.remove()
     with serving(*following(bench.cluster), say=bench.say) as (url, ca):
-        rate = backlog_rate(bench, count=count, edit=asking(url, ca=ca))
+        bound = backlog(bench, count=count, edit=asking(url, ca=ca))
     bench.clear()
-    return rate
+    return bound
 
 
 #: In this order, so that everything is put in and taken out once a round.
-WAYS: Mapping[str, Callable[[Bench], float]] = {
+WAYS: Mapping[str, Callable[[Bench], Bound]] = {
     "plain": _plain(0),
     "plain, same": _plain(RECOMMENDED_PERCENTAGE),
     "default": _members(0),

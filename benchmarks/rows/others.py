@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import sizes
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks import sizes, spending
 from benchmarks.bench import Bench, running
 from benchmarks.configurations import ours, plain
 from benchmarks.figures import Found, Line, at_least
-from benchmarks.scheduling import bind_rate
+from benchmarks.scheduling import Bound, bind
 from benchmarks.shapes import QUEUE, pod, pods, pods_path
 from localcluster.building import Say
 
@@ -15,44 +17,63 @@ PODS, NODES = 1_000, 500
 NOWHERE = {"bench": "nowhere"}
 
 
+#: What is put beside nothing installed, in words, and the goal of its rate.
+BESIDE = {
+    "quiet": ("nothing stopped in their namespace", 0.97),
+    "guarded": ("something stopped in their namespace", 0.90),
+}
+Seen = Mapping[str, Sequence[Bound]]
+
+
 def found(say: Say) -> Found:
     """Everything installed, nothing or something stopped in their namespace, beside nothing installed."""
-    rates: dict[str, list[float]] = {"plain": [], "quiet": [], "guarded": []}
+    bound: dict[str, list[Bound]] = {"plain": [], **{way: [] for way in BESIDE}}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         for number in sizes.rounds():
-            for way, seen in rates.items():
+            for way, seen in bound.items():
                 seen.append(_measured(bench, way))
-                say(f"pair {number}: {way}: {seen[-1]:.0f} binds/s")
+                say(f"pair {number}: {way}: {seen[-1].rate:.0f} binds/s")
     return Found(
         title="Pods of no queue",
         about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler "
         "is, which has its default settings; from the first bind to the last by the audit log. "
         "With something stopped in their namespace each of their binds is asked about.",
-        lines=tuple(
-            Line(
-                what=f"binds/s of pods of no queue, everything installed, {words}",
-                beside="nothing installed",
-                unit="/s",
-                ours=tuple(rates[way]),
-                theirs=tuple(rates["plain"]),
-                goal=at_least(goal),
-            )
-            for way, words, goal in (
-                ("quiet", "nothing stopped in their namespace", 0.97),
-                ("guarded", "something stopped in their namespace", 0.90),
-            )
-        ),
+        lines=(*_rates(bound), *_costs(bound)),
+        notes=(spending.note({words: _cpu(bound[way]) for way, (words, _) in BESIDE.items()}),),
     )
 
 
-def _measured(bench: Bench, way: str) -> float:
+def _rates(bound: Seen) -> Iterator[Line]:
+    for way, (words, goal) in BESIDE.items():
+        yield Line(
+            what=f"binds/s of pods of no queue, everything installed, {words}",
+            beside="nothing installed",
+            unit="/s",
+            ours=tuple(each.rate for each in bound[way]),
+            theirs=tuple(each.rate for each in bound["plain"]),
+            goal=at_least(goal),
+        )
+
+
+def _costs(bound: Seen) -> Iterator[Line]:
+    for way, (words, _) in BESIDE.items():
+        yield spending.line(
+            words, beside="nothing installed", ours=_cpu(bound[way]), theirs=_cpu(bound["plain"])
+        )
+
+
+def _cpu(bound: Sequence[Bound]) -> list[spending.Cost]:
+    return [each.cpu for each in bound]
+
+
+def _measured(bench: Bench, way: str) -> Bound:
     bodies = pods(sizes.scaled(PODS))
     if way == "plain":
         bench.remove()
-        return bind_rate(bench, bodies, edit=plain())
+        return bind(bench, bodies, edit=plain())
     bench.install()
     with_guard(bench, on=way == "guarded")
-    return bind_rate(bench, bodies, edit=ours(percentage=0))
+    return bind(bench, bodies, edit=ours(percentage=0))
 
 
 def with_guard(bench: Bench, *, on: bool) -> None:

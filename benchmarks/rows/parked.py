@@ -9,7 +9,7 @@ from benchmarks.bench import Bench, running
 from benchmarks.configurations import ours
 from benchmarks.figures import Found, Line, at_least
 from benchmarks.parking import Parked, park
-from benchmarks.scheduling import bind_rate
+from benchmarks.scheduling import bind
 from benchmarks.shapes import pods
 from localcluster.building import Say
 
@@ -51,7 +51,7 @@ def found(say: Say, *, parked: int) -> Found:
 def _measured(bench: Bench, how: str, *, parked: int) -> float:
     if how:
         park(bench, parked, how=Parked(how), namespace=ELSEWHERE)
-    rate = bind_rate(bench, pods(sizes.scaled(PODS)), edit=ours(percentage=0))
+    rate = bind(bench, pods(sizes.scaled(PODS)), edit=ours(percentage=0)).rate
     bench.clear(namespace=ELSEWHERE)
     return rate
 

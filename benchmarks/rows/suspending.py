@@ -8,7 +8,8 @@ from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_most
 from benchmarks.replicas import joined
-from benchmarks.shapes import HOME, QUEUE, QUEUES, Object, pods, stopped
+from benchmarks.shapes import HOME, QUEUE, pods, version
+from benchmarks.stopping import acknowledged
 from benchmarks.watching import watched
 from localcluster.building import Say
 
@@ -47,7 +48,7 @@ def _fill(bench: Bench, count: int) -> None:
 
 def _line(bench: Bench, *, replicas: int) -> Line:
     bench.quiet()
-    pairs = [(acknowledged(bench), _note(bench, number)) for number in range(PAIRS)]
+    pairs = [(suspended(bench), _note(bench, number)) for number in range(PAIRS)]
     line = Line(
         what=f"suspend to acknowledged, {replicas} replica{'s' if replicas > 1 else ''}",
         beside="one write and its watch event",
@@ -60,15 +61,9 @@ def _line(bench: Bench, *, replicas: int) -> Line:
     return line
 
 
-def acknowledged(bench: Bench) -> float:
-    """Seconds from before the patch that suspends the queue until its stop is read; it is open again then."""
-    path = f"{QUEUES}/{QUEUE}"
-    began_from = _version(bench.must("GET", path))
-    with watched(bench.cluster, QUEUES, since=began_from, name=QUEUE) as states:
-        began = time.perf_counter()
-        wanted = bench.must("PATCH", path, {"spec": {"state": "Suspended"}})["metadata"]["generation"]
-        next(each for each in states if _shows(each, wanted))
-        took = time.perf_counter() - began
+def suspended(bench: Bench) -> float:
+    """Seconds from the write of the stop until its acknowledgement is read; the queue is open again then."""
+    took = acknowledged(bench, QUEUE)
     bench.queue(QUEUE, state="Open")
     bench.quiet()
     return took
@@ -76,16 +71,8 @@ def acknowledged(bench: Bench) -> float:
 
 def _note(bench: Bench, number: int) -> float:
     path = f"{NOTES}/note"
-    with watched(bench.cluster, NOTES, since=_version(bench.must("GET", path)), name="note") as states:
+    with watched(bench.cluster, NOTES, since=version(bench.must("GET", path)), name="note") as states:
         began = time.perf_counter()
-        written = _version(bench.must("PATCH", path, {"data": {"number": f"{time.time()}-{number}"}}))
-        next(each for each in states if _version(each) == written)
+        written = version(bench.must("PATCH", path, {"data": {"number": f"{time.time()}-{number}"}}))
+        next(each for each in states if version(each) == written)
         return time.perf_counter() - began
-
-
-def _shows(found: Object, generation: int) -> bool:
-    return stopped(found) and found["status"]["observedGeneration"] == generation
-
-
-def _version(found: Object) -> str:
-    return str(found["metadata"]["resourceVersion"])

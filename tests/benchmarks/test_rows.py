@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import keeping, sizes
+from benchmarks import keeping, sizes, spending
 from benchmarks.audit import Log
 from benchmarks.quiet import cpu_seconds
 from benchmarks.rows.trees import levels
@@ -33,7 +35,7 @@ def test_every_row_has_its_line_on_the_page() -> None:
 def test_what_is_kept_can_be_read() -> None:
     """And nothing is kept of a row that there is not any more."""
     there = {path.stem for path in (keeping.HERE / "results").glob("*.json")}
-    assert keeping.kept(program.ROWS).keys() == there
+    assert keeping.kept(program.SECTIONS).keys() == there
 
 
 def audit_line(second: int, *, namespace: str = "bench", code: int = 201, query: str = "") -> str:
@@ -87,3 +89,21 @@ def test_a_process_has_memory_and_has_used_the_processor() -> None:
     assert held([os.getpid()]) > 1
     assert cpu_seconds([os.getpid()]) > 0
     assert held([2**22 + 1]) == cpu_seconds([2**22 + 1]) == 0
+
+
+def test_what_binding_costs_is_shown_of_all_components_and_of_the_server() -> None:
+    alone = [{"server": 0.0, "kube-scheduler": 2.0, "kube-apiserver": 3.0}]
+    beside = [{"server": 1.0, "kube-scheduler": 2.5, "kube-apiserver": 4.0}]
+    line = spending.line("members", beside="nothing installed", ours=beside, theirs=alone)
+    assert line.ratios == (1.5,)
+    assert "per 1,000 binds: 1.00 s members." in spending.note({"members": beside})
+
+
+def test_nothing_is_spent_where_nothing_runs(tmp_path: Path) -> None:
+    assert spending.spent(tmp_path) == dict.fromkeys(spending.COUNTED, 0.0)
+
+
+def test_children_that_were_waited_for_are_counted_where_they_are_asked_for() -> None:
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    ours = [os.getpid()]
+    assert cpu_seconds(ours, reaped=True) > cpu_seconds(ours)

@@ -32,6 +32,24 @@ def test_a_resume_lets_gated_and_refused_pods_go(stage: Stage) -> None:
         print(f"{PODS} {kind} pods after a resume: first {waits[0]:.3f} s, last {waits[-1]:.3f} s")
 
 
+def test_a_gated_pod_is_let_go_by_one_write(stage: Stage) -> None:
+    """That its condition still says why it waited does not make it one that filter refused."""
+    queue = stage.queue()
+    stage.suspend(queue)
+    stage.pods("gated", PODS, queue)
+    for number in range(PODS):
+        stage.reason_on(f"gated-{number}", suspended_text(queue))
+    woken, ungated = (stage.counted(written(what)) for what in ("wake", "ungate"))
+    stage.edit(queue, state="Open")
+    stage.all_bound([f"gated-{number}" for number in range(PODS)])
+    assert stage.counted(written("ungate")) - ungated == PODS
+    assert stage.counted(written("wake")) == woken
+
+
+def written(what: str) -> str:
+    return rf'sluice_writes_total{{outcome="done",what="{what}"}}'
+
+
 def test_the_pod_of_highest_priority_goes_first(stage: Stage) -> None:
     """Parked pods are let go by priority, then age."""
     queue = stage.queue()

@@ -225,3 +225,19 @@ def test_a_condition_that_holds_says_nothing() -> None:
     said = [{"type": "PodScheduled", "status": "True", "message": "old"}]
     [one] = Held().has(member(status={"conditions": said})).of("research")
     assert one.condition == ""
+
+
+@pytest.mark.parametrize(
+    ("gates", "reason", "told"),
+    [
+        (["sluice.dev/queue"], "SchedulingGated", "why"),
+        (["somebody.else/gate"], "SchedulingGated", "why"),
+        ([], "SchedulingGated", ""),
+        ([], "Unschedulable", "why"),
+    ],
+)
+def test_what_a_gate_said_is_void_once_it_is_off(gates: list[str], reason: str, told: str) -> None:
+    """The scheduler writes the condition only when it has tried the pod."""
+    said = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "why"}]
+    [one] = Held().has(member(gates=gates, status={"conditions": said})).of("research")
+    assert one.condition == told

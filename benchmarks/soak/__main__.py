@@ -1,0 +1,26 @@
+"""`python -m benchmarks.soak`: the long one, and its part of RESULTS.md.
+
+MINUTES and SCALE make trials of it (see `sizes`), which are printed and not kept.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from benchmarks import keeping, page, sizes
+from benchmarks.__main__ import SECTIONS, say
+from benchmarks.soak.measuring import found
+
+
+def main() -> None:
+    seen = found(say)
+    print(page.section("soak", seen), flush=True)
+    if not sizes.SOAK_TRIAL:
+        keeping.keep("soak", seen)
+        keeping.write_page(SECTIONS)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
+    main()
