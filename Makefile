@@ -18,7 +18,7 @@ status: .venv/.stamp
 # Python keeps what it has compiled, whatever the environment says: the server is started a hundred times.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Go collects garbage less often while it has room: a quarter less work for the control planes.
-ROOMY := GOGC=400 GOMEMLIMIT=600MiB
+ROOMY := GOGC=400 GOMEMLIMIT=1200MiB
 
 # Four workers for two cores: they wait more than half of the time.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing

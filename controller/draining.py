@@ -98,6 +98,10 @@ class Draining:
         self._read()
         return told
 
+    def concerns(self, queue: str) -> bool:
+        """Whether the queue drains, or did when drains were last looked at."""
+        return self._store.board.ruling(queue).drains or self.accounts.of(queue) is not None
+
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
         self._drains.clear()

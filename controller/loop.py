@@ -146,10 +146,10 @@ class QueueController:
         self._acknowledging.begin()
         self._reconciling.collect()
         self._guards.follow(self._store.board)
-        # First, for whoever stopped a queue of many members is waiting; what drains is looked at before.
-        for queue in self._to_reconcile(noted):
-            if not self._store.board.ruling(queue).drains:
-                self._reconcile(queue)
+        # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
+        first = [queue for queue in self._to_reconcile(noted) if not self._draining.concerns(queue)]
+        for queue in first:
+            self._reconcile(queue)
         for queue, whats in noted.items():
             if queue:
                 self._carry_out(queue)
@@ -159,7 +159,7 @@ class QueueController:
             self._notes.soon(queue, RETRY_SECONDS, members=True)
         told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
         for queue in self._to_reconcile({*noted, *told}):
-            if queue in told or self._store.board.ruling(queue).drains:
+            if queue in told or queue not in first:
                 self._reconcile(queue)
         self._reconciling.ask()
 
