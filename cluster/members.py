@@ -170,6 +170,8 @@ class Members:
         self._by_uid: dict[str, Member] = {}
         self._by_key: dict[tuple[str, str], Member] = {}
         self._by_queue: dict[str, dict[str, Member]] = {}
+        #: Those of them that are on no node yet: a queue may run thousands while few wait.
+        self._waiting: dict[str, dict[str, Member]] = {}
         self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
         self._counts: dict[str, Counts] = {}
         self._bindable: dict[str, Bindable] = {}
@@ -219,6 +221,8 @@ class Members:
         self._by_uid[member.uid] = member
         self._by_key[member.key] = member
         self._by_queue.setdefault(member.queue, {})[member.uid] = member
+        if member.waiting:
+            self._waiting.setdefault(member.queue, {})[member.uid] = member
         if member.group:
             self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
 
@@ -230,8 +234,10 @@ class Members:
             self._leave_group(member)
         held = self._by_queue[member.queue]
         _take_out(held, member.uid, member)
+        if member.waiting:
+            _take_out(self._waiting[member.queue], member.uid, member)
         if not held:  # users name queues as they like: nothing is kept of one without members
-            for kept in (self._by_queue, self._counts, self._bindable):
+            for kept in (self._by_queue, self._waiting, self._counts, self._bindable):
                 kept.pop(member.queue, None)
 
     def _leave_group(self, member: Member) -> None:
@@ -260,6 +266,11 @@ class Members:
     def of(self, queue: str) -> list[Member]:
         """The members of one queue, in no order."""
         held = self._by_queue.get(queue)
+        return list(held.values()) if held else []
+
+    def waiting(self, queue: str) -> list[Member]:
+        """Those of one queue that are on no node yet, in no order."""
+        held = self._waiting.get(queue)
         return list(held.values()) if held else []
 
     def queues(self) -> list[str]:

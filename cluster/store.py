@@ -140,7 +140,7 @@ class Store:
         for queue in self.members.queues():
             if sure(queue):
                 continue
-            for member in self.members.of(queue):
+            for member in self.members.waiting(queue):
                 if member.bindable and member.marked:
                     self.passes.assume(namespace=member.namespace, name=member.name, queue=queue)
 

@@ -12,7 +12,7 @@ What a change of one thing makes it look at:
 =====================  ======================================================================
 what changed           what is looked at
 =====================  ======================================================================
-a queue's wishes       its Commands, all its members and PodGroups, its status; the same of all below it
+a queue's wishes       its Commands, its waiting members, PodGroups and status; the same of all below
 a queue's status       its status
 a member               that member; the status of its queue, and of those above that wait for
                        it (a stop to be acknowledged, a close to become Closed); its PodGroup
@@ -242,7 +242,10 @@ class QueueController:
                 self._telling.forget(uid)
             elif member.queue == queue:
                 found.append(member)
-        return self._store.members.of(queue) if WHOLE in whats else found
+        if WHOLE not in whats:
+            return found
+        # What runs is looked at only where its queue is to be written down yet.
+        return self._store.members.waiting(queue) if queue else self._store.members.of(queue)
 
     def _to_reconcile(self, noted: Iterable[str]) -> list[str]:
         """The queues noted, and those above them that wait for their members; the top first."""

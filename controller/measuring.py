@@ -10,7 +10,7 @@ from queues.verdict import Why
 def measure(parts: Parts) -> None:
     counting, store = parts.counting, parts.store
     counting.members.set(len(store.members))
-    waiting = (member for queue in store.board.tree for member in store.members.of(queue) if member.waiting)
+    waiting = (member for queue in store.board.tree for member in store.members.waiting(queue))
     counting.unguarded.set(sum(1 for member in waiting if not member.marked))
     absent = [queue for queue in store.members.queues() if _is_absent(store, queue)]
     counting.orphans.set(sum(len(store.members.of(queue)) for queue in absent))

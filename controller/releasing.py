@@ -52,7 +52,7 @@ class Releasing:
         if self._begun.get(queue) != ruling.revision:
             # Whoever is heard of first after a resume is not let go first: all are, in their order.
             self._begun[queue] = ruling.revision
-            members = self._parts.store.members.of(queue)
+            members = self._parts.store.members.waiting(queue)
         # In order from the first on: the writers begin while the rest is still being asked for.
         return sum(self._release(member, ruling, waking=waking) for member in sorted(members, key=_rank))
 

@@ -63,6 +63,8 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
         assert len(every) == len(members)
         for queue in (*QUEUES, "", "absent"):
             assert members.counts(queue) == counted(every, queue)
+            waiting = {one.uid for one in members.of(queue) if one.waiting}
+            assert {one.uid for one in members.waiting(queue)} == waiting
             assert set(members.bindable_namespaces(queue)) == bindable(every, queue)
             assert set(members.unmarked_namespaces(queue)) == bindable(every, queue, unmarked=True)
         assert members.live(QUEUES) == sum(counted(every, queue).live for queue in QUEUES)
