@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,11 +25,16 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
+#: A connection that was idle for longer is not used again: the API server ends those of 90 seconds.
+IDLE_SECONDS = 60.0
+
+
 class Https:
     """One keep-alive connection to a port of this machine. For one thread."""
 
     def __init__(self, *, port: int, context: ssl.SSLContext, timeout: float = 10) -> None:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=timeout)
+        self._used = time.monotonic()
 
     def request(self, method: str, path: str, body: object = None) -> Reply:
         """The reply, whatever its status. Raises OSError or HTTPException when there is none."""
@@ -37,6 +43,8 @@ class Https:
         if body is not None:
             payload = json.dumps(body).encode()
             headers["Content-Type"] = _content_type(method)
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self._connection.close()
         try:
             self._connection.request(method, path, body=payload, headers=headers)
             response = self._connection.getresponse()
@@ -44,6 +52,8 @@ class Https:
         except BaseException:
             self._connection.close()
             raise
+        finally:
+            self._used = time.monotonic()
 
     def close(self) -> None:
         self._connection.close()
