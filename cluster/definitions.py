@@ -100,6 +100,10 @@ class Definitions:
         self._mended = mended
         self._faults: dict[str, str] = {}
 
+    @property
+    def faulty(self) -> bool:
+        return bool(self._faults)
+
     def faults(self) -> list[str]:
         """One line for each definition that does not do, with the way out."""
         return [self._faults[name] for name in sorted(self._faults.copy())]

@@ -57,6 +57,7 @@ class Watching:
         }
         self._definitions = Definitions(self._mended)
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
+        self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
         store.relist_members = self._relist_members
 
     def _relist_members(self) -> None:
@@ -110,7 +111,8 @@ class Watching:
             reflector.stop()
 
     def synced(self) -> bool:
-        return all(reflector.synced.is_set() for reflector in self.reflectors.values())
+        """Whether all kinds are, and the definitions of ours serve what we need; asked for every request."""
+        return all(is_set() for is_set in self._synced) and not self._definitions.faulty
 
     def faults(self) -> list[str]:
         """What is wrong with the definitions of our own kinds."""

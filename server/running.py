@@ -90,9 +90,7 @@ class Running:
             leading=lambda: self._elector.leading,
         )
         self._elector = Elector(leases, identity=identity, clock=clock, elected=self._elected)
-        self.store.ready_when(
-            lambda: self._watching.synced() and not self._watching.faults() and self._presence.alive
-        )
+        self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
         self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
         recorder = Recorder(client=self.client, writers=self._writers, counting=self.counting)
