@@ -90,6 +90,7 @@ class Draining:
     def _drained(self) -> tuple[float, float]:
         going, kept = self._watch.running(stays=""), self._watch.running(stays="kept")
         _must_be(len(going), self._size.going, "pods that are to go")
+        self._watch.begin()
         began = time.monotonic()
         self._load.stop("HoldAndDrain", drain={"keep": {"matchLabels": {STAYS: "kept"}}})
         gone = self._wait("the pods to go", lambda: self._watch.are_gone(going), doing=self._load.move)
@@ -205,7 +206,7 @@ def _reason(queue: Object, kind: str) -> str:
 
 def _must_be(seen: object, wanted: object, what: str) -> None:
     if seen != wanted:
-        raise RuntimeError(f"{what}: {seen!r} instead of {wanted!r}")
+        raise RuntimeError(f"{what}: {seen!r:.500} instead of {wanted!r:.500}")
 
 
 def _found(size: Size, rounds: list[Seen]) -> Found:

@@ -126,6 +126,12 @@ class PodWatch:
                 done = time.monotonic()
             time.sleep(LOOK_SECONDS)
 
+    def begin(self) -> None:
+        """From here on it counts what went wrong: to delete a load overruns budgets too."""
+        with self._lock:
+            self.overruns.clear()
+            self.failed.clear()
+
     def are_gone(self, uids: set[str]) -> bool:
         """To be asked in `wait`."""
         return self._pods.keys().isdisjoint(uids)
