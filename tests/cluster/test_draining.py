@@ -115,7 +115,7 @@ def test_the_way_back_in_the_middle_stops_it_at_once(stage: Stage, queue: str) -
     stage.pods("member", 20, queue)
     all_run(stage, 20)
     stage.patch_queue(queue, stopPolicy=DRAIN, drain={"rate": 2}).must()
-    until(lambda: len(running(stage)) < 20, "the first to go")
+    until(lambda: len(running(stage)) < 20, "the first to go", share=0)
     stage.edit(queue, stopPolicy=HOLD)
     left = running(stage)
     assert left

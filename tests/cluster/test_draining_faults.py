@@ -82,7 +82,7 @@ def under_way(load: MixedLoad, replicas: Replicas) -> None:
     """Drained as far as it goes by itself: budgets wait, and so do finalizers."""
     before = replicas.evicted()
     load.drain()
-    until(lambda: replicas.evicted() > before, "the first to go")
+    until(lambda: replicas.evicted() > before, "the first to go", share=0)
 
 
 def during(seconds: float, load: MixedLoad) -> None:

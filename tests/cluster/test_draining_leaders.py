@@ -27,7 +27,7 @@ def test_every_replica_is_replaced_in_the_middle(corner: Stage, replicas: Replic
     """A new one joins and an old one leaves, three times."""
     load = MixedLoad(corner, extra=10)
     load.drain(rate=SLOWLY)
-    until(lambda: evicted(replicas.ways), "the first to go")
+    until(lambda: evicted(replicas.ways), "the first to go", share=0)
     for _ in range(3):
         replicas.roll()
     until(load.left, "somebody to be left")

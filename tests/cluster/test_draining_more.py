@@ -185,7 +185,7 @@ def test_what_was_about_to_be_asked_for_is_not_once_the_queue_is_only_held(stage
     all_run(stage, MANY)
     before = evicted_so_far(stage)
     stage.patch_queue(queue, stopPolicy=DRAIN).must()
-    until(lambda: evicted_so_far(stage) > before, "the first to go")
+    until(lambda: evicted_so_far(stage) > before, "the first to go", share=0)
     stage.edit(queue, stopPolicy=HOLD)
     left = running(stage)
     assert len(left) > 2 * UNDER_WAY, "the Hold came too late to show anything"

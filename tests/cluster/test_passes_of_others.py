@@ -30,7 +30,7 @@ def test_a_bind_that_failed_elsewhere_is_not_waited_for(corner: Stage, fleet: Fl
     queue = corner.queue()
     with SlowWebhook(corner, tmp_path, seconds=60.0, allows=False) as slow:
         corner.pod("member-0", queue).must(201)
-        until(lambda: slow.asked, "the bind to be under way")
+        until(lambda: slow.asked, "the bind to be under way", share=0)
         fleet.only("server-2")
         until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
         slow.let_go()

@@ -164,7 +164,7 @@ class Rounds:
         fresh = self._fresh(BACKLOG - len(waiting))
         self._open()
         corner.flood(pod_body(name, self._queue) for name in fresh)
-        until(lambda: corner.bound([*waiting, *fresh]), "the flow to be under way")
+        until(lambda: corner.bound([*waiting, *fresh]), "the flow to be under way", share=0)
 
     def _fresh(self, count: int) -> list[str]:
         self._made += count

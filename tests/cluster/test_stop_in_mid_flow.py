@@ -101,7 +101,7 @@ def flowing(stage: Stage, queue: str) -> Iterator[tuple[list[str], list[str]]]:
 def test_a_stop_in_mid_flow_lets_not_one_more_pod_through(stage: Stage, queue: str) -> None:
     """300 pods of the queue and 300 of none are under way; the first stand still, the others all arrive."""
     with flowing(stage, queue) as (members, others):
-        until(lambda: len(stage.bound(members)) >= 30, "the flow to be under way")
+        until(lambda: len(stage.bound(members)) >= 30, "the flow to be under way", share=0)
         stop = Stop(stage, queue)
     stage.all_bound(others)
     assert stage.bound(members) != set(members), "the stop came after the flow"
@@ -134,7 +134,7 @@ def test_binds_of_another_scheduler_are_stopped_in_mid_flow(stage: Stage, queue:
     members = stage.pods("member", FOREIGN, queue, schedulerName="somebody-elses")
     with ThreadPoolExecutor(1) as pool:
         binding = pool.submit(bind_all, stage, members)
-        until(lambda: stage.bound(members), "the flow to be under way")
+        until(lambda: stage.bound(members), "the flow to be under way", share=0)
         stop = Stop(stage, queue)
         binding.result()
     assert stage.bound(members) != set(members), "the stop came after the flow"
@@ -153,7 +153,7 @@ def test_a_refused_bind_by_hand_does_not_hide_one_under_way(stage: Stage, queue:
     meanwhile. The stop still waits for the first."""
     with SlowWebhook(stage, tmp_path, seconds=4.0) as slow:
         stage.pod("member-0", queue).must(201)
-        until(lambda: slow.asked, "the bind to be under way")
+        until(lambda: slow.asked, "the bind to be under way", share=0)
         stage.patch_queue(queue, state="Suspended").must()
         until(lambda: stage.bind("member-0", dry=True).status == 403, "the guard to refuse")
         stage.answered(queue)
@@ -166,7 +166,7 @@ def test_a_restarted_server_waits_for_binds_that_the_one_before_let_through(
     """What it let through is not in the memory of the next one."""
     with SlowWebhook(stage, tmp_path, seconds=15.0) as slow:
         stage.pod("member-0", queue).must(201)
-        until(lambda: slow.asked, "the bind to be under way")
+        until(lambda: slow.asked, "the bind to be under way", share=0)
         outage.restart_components("server")
         stage.suspend(queue)
         assert bound_later(stage) == set()
@@ -175,7 +175,7 @@ def test_a_restarted_server_waits_for_binds_that_the_one_before_let_through(
 def bound_later(stage: Stage) -> set[str]:
     """The pods that are not bound now, and are when kube-scheduler's own bind has been answered."""
     before = stage.bound(["member-0"])
-    until(lambda: any(not bind.dry_run for bind in stage.binds()), "the first bind to end")
+    until(lambda: any(not bind.dry_run for bind in stage.binds()), "the first bind to end", share=0)
     return stage.bound(["member-0"]) - before
 
 
@@ -194,7 +194,7 @@ def run_rounds(
         waiting += fresh
         if number:
             stage.patch_queue(stopped, state="Open").must()
-        until(lambda waiting=waiting: stage.bound(waiting), "the flow to be under way")
+        until(lambda waiting=waiting: stage.bound(waiting), "the flow to be under way", share=0)
         stop = Stop(stage, stopped)
         stage.all_bound(stage.pods(f"other-{number}", OTHERS))
         through.append(sorted({*stop.bound_since(), *stop.binds_behind_the_mark()}))

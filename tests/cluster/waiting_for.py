@@ -16,10 +16,11 @@ PAUSE = 0.03
 SHARE = 0.08
 
 
-def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
+def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE, share: float = SHARE) -> T:
     """What `holds` returns as soon as that is true; fails with what was waited for, and what there was.
 
-    A failed connection counts as "not yet": components end and start again in some tests.
+    A failed connection counts as "not yet": components end and start again in some tests. `share`: 0 where it
+    must be seen while it lasts.
     """
     began = time.monotonic()
     end = began + seconds
@@ -34,7 +35,7 @@ def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
             return found
         now = time.monotonic()
         assert now < end, f"waited {seconds:.0f} s for {what}; last seen: {found!r}"
-        time.sleep(max(PAUSE, now - asked, min(0.5, SHARE * (now - began))))
+        time.sleep(max(PAUSE, now - asked, min(0.5, share * (now - began))))
 
 
 def settled(read: Callable[[], T], what: str, *, seconds: float = 3.0) -> T:
