@@ -57,6 +57,9 @@ SECONDS: Mapping[str, int] = {
     "cluster/test_nobody_gets_past.py": 6,
     "queues/test_histories.py": 5,
     "queues/test_board.py": 6,
+    "webhooks/test_workload_admission.py": 6,
+    "webhooks/test_workload_updates.py": 5,
+    "webhooks/test_suspended_work.py": 5,
     "cluster/test_many_parked_pods_say_why.py": 5,
 }
 #: From here on a file is `slow`.
