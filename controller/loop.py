@@ -147,9 +147,11 @@ class QueueController:
         self._reconciling.collect()
         self._guards.follow(self._store.board)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
-        first = [queue for queue in self._to_reconcile(noted) if not self._draining.concerns(queue)]
-        for queue in first:
-            self._reconcile(queue)
+        wanted = self._to_reconcile(noted)
+        draining = {queue for queue in wanted if self._draining.concerns(queue)}
+        for queue in wanted:
+            if queue not in draining:
+                self._reconcile(queue)
         for queue, whats in noted.items():
             if queue:
                 self._carry_out(queue)
@@ -158,9 +160,8 @@ class QueueController:
         for queue in self._releasing.take_failed():
             self._notes.soon(queue, RETRY_SECONDS, members=True)
         told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
-        for queue in self._to_reconcile({*noted, *told}):
-            if queue in told or queue not in first:
-                self._reconcile(queue)
+        for queue in self._to_reconcile({*draining, *told}):
+            self._reconcile(queue)
         self._reconciling.ask()
 
     def _lead(self, noted: Noted) -> bool:
