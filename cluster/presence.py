@@ -11,8 +11,6 @@ Invariants
   knows that its list, coming later, has the stop. The same after it had lost its Lease: stops may have
   been acknowledged without it.
 - What it says it has seen, its answers are taken from: the board is published first.
-- Who leads does not read its own Lease, and says what it has seen a moment later: whoever waits for a stop
-  waits for what the leader writes first.
 - A dead replica counts until its Lease has gone unchanged for `LEASE_SECONDS`, and no longer. One that stops
   takes its Lease away, unless what it admitted may still come: then it is left to expire, so that whoever
   finds it expired knows of somebody lost.
@@ -37,8 +35,6 @@ RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
 #: While passes are open their end is looked for this often.
 OPEN_SECONDS = 0.02
-#: So much later the leader says what it has seen; only who leads after it reads that.
-LEADER_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +79,9 @@ class Presence:
         view: Callable[[], View],
         fresh: Fresh,
         lingering: Callable[[], bool] = lambda: False,
-        leading: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`lingering`: whether something that we admitted may still come. `leading`: whether we lead."""
+        """`lingering`: whether something that we admitted may still come."""
         self._lingering = lingering
-        self._leading = leading
         self._leases = leases
         self._fresh = fresh
         self._is_fresh: Callable[[], bool] | None = None
@@ -135,8 +129,7 @@ class Presence:
             due = self._clock() >= renewed + RENEW_SECONDS or self._may_rely()
             if (due or view != self._told) and self._renewed(view):
                 renewed = self._clock()
-            if self._changed.wait(self._pause(view, renewed)) and self._leading():
-                self._stopped.wait(LEADER_SECONDS)
+            self._changed.wait(self._pause(view, renewed))
         self._go()
 
     def _renewed(self, view: View) -> bool:

@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     owned_schedulers: tuple[str, ...] = ("volcano",)
     kueue_label: bool = False
     depth_limit: int = 5
-    writers: int = 8
+    writers: int = 4
     request_timeout: int = 60
     drain_rate: int = 200
     drain_in_flight: int = 500

@@ -87,7 +87,6 @@ class Running:
             view=self._view,
             fresh=self._fresh,
             lingering=lambda: bool(self.store.admissions.queues()),
-            leading=lambda: self._elector.leading,
         )
         self._elector = Elector(leases, identity=identity, clock=clock, elected=self._elected)
         self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)

@@ -19,10 +19,8 @@ from stage import Stage
 from waiting_for import until
 from work import DEPLOYMENT, JOB, Made, work_body
 
-from server.configuration import Settings
-
 #: Threads that let parked pods go, each at its own pace: so many pods may be out of their turn.
-WRITERS = Settings().writers
+WRITERS = 4
 #: More than any node has.
 TOO_MUCH = "100"
 PARENT, CHILD = "the parent", "the child"

@@ -51,7 +51,7 @@ def written(what: str) -> str:
 
 
 def test_the_pod_of_highest_priority_goes_first(stage: Stage) -> None:
-    """Parked pods are let go by priority, then age: the youngest would be the last."""
+    """Parked pods are let go by priority, then age."""
     queue = stage.queue()
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     high = stage.create(path, {"metadata": {"name": stage.named("high")}, "value": 1000})["metadata"]["name"]
@@ -65,4 +65,4 @@ def test_the_pod_of_highest_priority_goes_first(stage: Stage) -> None:
     stage.edit(queue, state="Open")
     stage.all_bound(["high", *(f"low-{number}" for number in range(PODS))])
     order = [bind.pod for bind in stage.binds() if bind.bound]
-    assert "high" in order[: PODS // 2]  # the writers go each at its own pace
+    assert "high" in order[: PODS // 5]
