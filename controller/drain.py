@@ -94,6 +94,11 @@ class Drain:
                 found[budget] = found.get(budget, 0) + number
         return found
 
+    def budget_of(self, pod: Runner) -> Key | None:
+        """The first budget that selects it, as far as was read; whom two select is never asked to go."""
+        found = self.reading.index.of(pod.namespace, pod.labels) if self.reading is not None else ()
+        return found[0].key if found else None
+
     def busy(self, reading: Reading) -> frozenset[Key]:
         """Budgets that paused work of this drain takes from, or did until shortly before that reading."""
         return frozenset(key for key, at in self._busy_at.items() if reading.at <= at + SETTLE_SECONDS)

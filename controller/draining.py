@@ -36,7 +36,7 @@ from controller.drain_reading import Asked, Reading, read, together
 from controller.evicting import Answer, Evicting, Outcome
 from controller.parts import Parts
 from controller.pausing import Pausing
-from controller.runners import runners
+from controller.runners import Seeing
 from queues.board import Board
 from queues.budgets import Key
 from queues.draining import How, Plan, Runner, Wishes, rule_for, wishes_of
@@ -153,16 +153,15 @@ class Draining:
             drain.agreed = version
         obj = self._store.queues.get(drain.by)
         drain.set_wishes(wishes_of(obj.spec.drain) if obj is not None else Wishes(unreadable="it is gone"))
-        held = list(
-            runners(
-                self._store,
-                drain.queues,
-                gone=drain.gone,
-                unanswered=drain.unanswered,
-                stuck=drain.stuck,
-                now=self._store.clock.now(),
-            )
+        seeing = Seeing(
+            store=self._store,
+            queues=frozenset(drain.queues),
+            gone=drain.gone,
+            unanswered=drain.unanswered,
+            stuck=drain.stuck,
+            now=self._store.clock.now(),
         )
+        held = list(seeing.runners())
         drain.seen(held, on_its_way=self._is_on_its_way)
         if now >= drain.read_at + READ_SECONDS:
             self._wanted[drain.by] = self._asked(drain, held)
@@ -215,7 +214,8 @@ class Draining:
                 self.pausing.send(drain.by, unit)
             else:
                 for pod in unit.pods:
-                    self._evicting.send(drain.by, unit, pod, grace=drain.wishes.grace)
+                    budget = drain.budget_of(pod)
+                    self._evicting.send(drain.by, unit, pod, grace=drain.wishes.grace, budget=budget)
         return wait
 
     # What comes of it

@@ -13,7 +13,8 @@ Invariants
 outcome        the API server's answer
 =============  =============================================================================
 Gone           201, 200
-Budget         429 with cause DisruptionBudget: its budget does not allow it now
+Budget         429 with cause DisruptionBudget: its budget does not allow it now; or, of work that is to be
+               suspended, `Hindered`
 SeveralBudgets 500: two budgets select it, which the eviction API refuses for ever
 Away           404 or 409: it is gone already, or another one has its name
 Refused        another 4xx, such as a webhook's denial
@@ -35,6 +36,7 @@ import msgspec
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from controller.parts import Parts
+from queues.budgets import Key
 from queues.draining import How, Runner, Unit
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,10 @@ class Ended(Exception):
     """The drain has ended."""
 
 
+class Hindered(Exception):
+    """It may not be suspended now."""
+
+
 class Evicting:
     """Owner: the controller's thread. `changed`: an answer has come; called from any thread."""
 
@@ -75,8 +81,10 @@ class Evicting:
         self._changed = changed
         self.answers: SimpleQueue[Answer] = SimpleQueue()
 
-    def send(self, drain: str, unit: Unit, pod: Runner, *, grace: int | None) -> None:
-        """Evict one pod of the unit, or delete it past its budgets."""
+    def send(
+        self, drain: str, unit: Unit, pod: Runner, *, grace: int | None, budget: Key | None = None
+    ) -> None:
+        """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
         ask = self._deleting(pod, grace) if unit.how is How.DELETE else self._evicting(pod, grace)
 
         def send() -> None:
@@ -84,7 +92,7 @@ class Evicting:
             self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, **told))
 
         dropped = Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
-        self.submit(pod.uid, send, dropped, lane=unit.budgets or None)
+        self.submit(pod.uid, send, dropped, lane=budget if unit.how is How.EVICT else None)
 
     def submit(self, uid: str, send: Callable[[], None], dropped: Answer, *, lane: Hashable = None) -> None:
         """Have it sent; where a former request for the same is under way it is `dropped`.
@@ -107,6 +115,8 @@ class Evicting:
             ask()
         except Ended:
             return {"outcome": Outcome.DROPPED}
+        except Hindered as exc:
+            return {"outcome": Outcome.BUDGET, "message": str(exc)}
         except ClusterError as exc:
             return _failure(exc)
         except Exception as exc:  # whatever it is, somebody waits for an answer

@@ -30,7 +30,7 @@ from cluster.client import JSON_PATCH, decode
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.workloads import Workload, is_live, is_paused
-from controller.evicting import Answer, Evicting, Outcome
+from controller.evicting import Answer, Evicting, Hindered, Outcome
 from controller.parts import Parts, workload_subject
 from controller.runners import VOLCANO
 from queues import names
@@ -49,10 +49,6 @@ _LABELS = {
 }
 
 
-class Hindered(Exception):
-    """It may not be suspended now."""
-
-
 class Pausing:
     """Owner: the controller's thread; the requests run in the writers' threads."""
 
@@ -68,17 +64,7 @@ class Pausing:
             return
 
         def send() -> None:
-            hindered: list[str] = []
-
-            def ask() -> None:
-                try:
-                    self._pause(drain, unit, work)
-                except Hindered as exc:
-                    hindered.append(str(exc))
-
-            told = self._evicting.asked(unit.pods[0].queue, ask)
-            if hindered:
-                told = {"outcome": Outcome.BUDGET, "message": hindered[0]}
+            told = self._evicting.asked(unit.pods[0].queue, lambda: self._pause(drain, unit, work))
             self._evicting.answered(Answer(drain=drain, unit=unit, how=unit.how, **told))
 
         self._evicting.submit(work.uid, send, _dropped(drain, unit))

@@ -6,7 +6,8 @@ for what is to be paused, of a queue that is drained too and not finished.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cluster.members import Member
@@ -20,50 +21,31 @@ PAUSABLE = frozenset({"jobs", "jobsets", VOLCANO})
 UNKNOWN = timedelta(seconds=10)
 
 
-def runners(
-    store: Store,
-    queues: Collection[str],
-    *,
-    gone: Container[str],
-    unanswered: Container[str],
-    stuck: Container[str],
-    now: datetime,
-) -> Iterator[Runner]:
-    """Those of the queues that are on a node and have not finished.
+@dataclass(frozen=True, kw_only=True)
+class Seeing:
+    """One look at the members of the queues of one drain.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
     that cannot be paused, since nobody answers for it. `stuck`: UIDs of pods that do not get on.
     """
-    seeing = _Seeing(store, frozenset(queues), gone=gone, unanswered=unanswered, stuck=stuck, now=now)
-    for queue in queues:
-        for member in store.members.of(queue):
-            if member.node and member.live:
-                yield seeing.runner(member)
 
+    store: Store
+    queues: frozenset[str]
+    gone: Container[str]
+    unanswered: Container[str]
+    stuck: Container[str]
+    now: datetime
 
-class _Seeing:
-    """One look at the members of the queues of one drain."""
+    def runners(self) -> Iterator[Runner]:
+        """Those of the queues that are on a node and have not finished."""
+        for queue in self.queues:
+            for member in self.store.members.of(queue):
+                if member.node and member.live:
+                    yield self._runner(member)
 
-    def __init__(
-        self,
-        store: Store,
-        queues: frozenset[str],
-        *,
-        gone: Container[str],
-        unanswered: Container[str],
-        stuck: Container[str],
-        now: datetime,
-    ) -> None:
-        self._workloads = store.workloads
-        self._queues = queues
-        self._gone = gone
-        self._unanswered = unanswered
-        self._stuck = stuck
-        self._now = now
-
-    def runner(self, member: Member) -> Runner:
+    def _runner(self, member: Member) -> Runner:
         work = self._pausable(member)
-        young = member.created + UNKNOWN > self._now and not self._workloads.by_uid(member.owner_uid)
+        young = member.created + UNKNOWN > self.now and not self.store.workloads.by_uid(member.owner_uid)
         return Runner(
             uid=member.uid,
             namespace=member.namespace,
@@ -78,12 +60,12 @@ class _Seeing:
             daemon=self._is_daemon(member) or (young and member.owner_kind == "DaemonSet"),
             ready=member.ready,
             running=member.phase == "Running",
-            leaving=member.leaving or member.uid in self._gone or (young and member.owner_kind == "Job"),
+            leaving=member.leaving or member.uid in self.gone or (young and member.owner_kind == "Job"),
         )
 
     def _is_daemon(self, member: Member) -> bool:
         """A reference is but a name that its user wrote: the DaemonSet has to be there."""
-        made_by = self._workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
+        made_by = self.store.workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
         return made_by is not None and made_by.namespace == member.namespace
 
     def _pausable(self, member: Member) -> Workload | None:
@@ -91,7 +73,7 @@ class _Seeing:
         found: Workload | None = None
         uid = member.owner_uid
         for _ in range(HEIGHT):
-            work = self._workloads.by_uid(uid) if uid else None
+            work = self.store.workloads.by_uid(uid) if uid else None
             if work is None or work.namespace != member.namespace:
                 break
             if self._may_pause(work):
@@ -100,8 +82,8 @@ class _Seeing:
         return found
 
     def _may_pause(self, work: Workload) -> bool:
-        drained = work.live and work.queue in self._queues
-        return drained and work.kind.key in PAUSABLE and work.uid not in self._unanswered
+        drained = work.live and work.queue in self.queues
+        return drained and work.kind.key in PAUSABLE and work.uid not in self.unanswered
 
     def _work(self, work: Workload, member: Member) -> Work:
         return Work(
@@ -109,6 +91,6 @@ class _Seeing:
             namespace=work.namespace,
             name=work.name,
             uid=work.uid,
-            paused=work.paused or work.uid in self._gone,
-            stalled=member.uid in self._stuck,
+            paused=work.paused or work.uid in self.gone,
+            stalled=member.uid in self.stuck,
         )

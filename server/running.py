@@ -50,7 +50,7 @@ CERTIFICATE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
-#: An eviction takes the API server half a second where another of its budget comes at the same time.
+#: Evictions of so many budgets go side by side: each waits in the API server for its budget's status.
 DRAIN_THREADS = 8
 #: For the reflectors, the controller and the certificates, beside the writers.
 CONNECTIONS = 16

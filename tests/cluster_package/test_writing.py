@@ -324,7 +324,6 @@ def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..
     assert set(written.wait_for(2)) == {"elsewhere", "free"}
     go_on.set()
     assert written.wait_for(5)[2:] == ["slow", "before it", "behind"]
-    until_idle(writers)
 
 
 def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -> None:
@@ -337,10 +336,3 @@ def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -
     for number in range(20):
         writers.submit(("a", number), fails if number % 2 else written(number), lane="narrow")
     assert written.wait_for(10) == list(range(0, 20, 2))
-
-
-def until_idle(writers: Writers) -> None:
-    end = time.monotonic() + WAIT
-    while len(writers):
-        assert time.monotonic() < end
-        time.sleep(0.001)
