@@ -33,7 +33,7 @@ def leaving(cluster: LocalCluster) -> Iterator[list[str]]:
 
 @pytest.fixture
 def stage(cluster: LocalCluster, leaving: list[str]) -> Iterator[Stage]:
-    """A namespace and queues of this test alone; nothing of them is left but what is `leaving`."""
+    """A namespace and queues of the test's own; of them an empty namespace stays, and what is `leaving`."""
     made = Stage(cluster)
     found = made.first_wishes()
     yield made

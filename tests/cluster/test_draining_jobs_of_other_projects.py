@@ -6,6 +6,7 @@ Their controllers do not run here: stand-ins do what draining asks of them.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from types import TracebackType
 
@@ -45,7 +46,7 @@ def corner(defined: LocalCluster) -> Iterator[Stage]:
     stage.close()
 
 
-class StandIn:
+class StandIn(ABC):
     """A controller that acts when it finds something to do, in a thread of its own. Use it in a `with`."""
 
     def __init__(self, stage: Stage) -> None:
@@ -60,8 +61,9 @@ class StandIn:
         self._ended.set()
         self._thread.join()
 
+    @abstractmethod
     def act(self, api: Api) -> None:
-        raise NotImplementedError
+        """Look at what there is, and do what is due."""
 
     def _run(self) -> None:
         with Api(self._stage.cluster) as api:
