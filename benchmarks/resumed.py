@@ -17,6 +17,9 @@ class Times(msgspec.Struct, frozen=True):
     first: float
     last: float
 
+    def __str__(self) -> str:
+        return f"first {self.first:.2f} s, last {self.last:.2f} s"
+
 
 def since(began: float, binds: Sequence[float]) -> Times:
     """`began` and the binds are Unix seconds."""

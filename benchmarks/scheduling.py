@@ -21,6 +21,9 @@ class Bound(msgspec.Struct, frozen=True):
     rate: float
     cpu: Cost
 
+    def __str__(self) -> str:
+        return f"{self.rate:.0f} binds/s"
+
 
 def bind(bench: Bench, bodies: Sequence[Object], *, edit: Edit) -> Bound:
     """What came of binding these pods; nothing of them is left."""

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
@@ -18,6 +17,7 @@ from benchmarks.configurations import ours
 from benchmarks.drain_at_scale.load import OURS, PARENT, STAYS, Load, Size
 from benchmarks.drain_at_scale.watching import PodWatch
 from benchmarks.figures import Found, Line
+from benchmarks.memory import highest, resident
 from benchmarks.shapes import Object, condition
 from localcluster import processes
 from localcluster.building import Say
@@ -80,12 +80,12 @@ class Draining:
         gone, told = self._drained()
         say(f"drained after {gone:.1f} s, told after {told:.1f} s")
         back = self._given_back()
-        after, highest = self._memory()
-        say(f"back after {back:.1f} s; {before:.0f} MiB before, {after:.0f} after, {highest:.0f} at most")
+        after, most = self._memory()
+        say(f"back after {back:.1f} s; {before:.0f} MiB before, {after:.0f} after, {most:.0f} at most")
         deleted = self._deleted(self._by_kubectl)
         say(f"deleted after {deleted:.1f} s")
         self._removed()
-        return Seen(begun, gone, told, back, deleted, before, after, highest)
+        return Seen(begun, gone, told, back, deleted, before, after, most)
 
     def _drained(self) -> tuple[float, float]:
         going, kept = self._watch.running(stays=""), self._watch.running(stays="kept")
@@ -185,16 +185,10 @@ class Draining:
         return self._wait(what, lambda: seen, doing=look)
 
     def _memory(self) -> tuple[float, float]:
-        """VmRSS and VmHWM of the server's processes, in MiB."""
+        """What the server's processes hold, and have held at most, in MiB."""
         living = processes.find(self._bench.cluster.layout.folder)
-        held = [_memory(each.pid) for each in living if each.component == "server"]
-        return sum(each["VmRSS"] for each in held), sum(each["VmHWM"] for each in held)
-
-
-def _memory(pid: int) -> dict[str, float]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    return {name: int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")}
+        pids = [each.pid for each in living if each.component == "server"]
+        return resident(pids), sum(highest([pid]) for pid in pids)
 
 
 def _reason(queue: Object, kind: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_least
 from benchmarks.shapes import QUEUE, pods
+from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS = 2_000
@@ -17,12 +20,9 @@ LINES = (
 
 
 def found(say: Say) -> Found:
-    rates: dict[str, list[float]] = {way: [] for way in WAYS}
     with running(nodes=10, say=say) as bench:
-        for number in sizes.rounds():
-            for way, seen in rates.items():
-                seen.append(_measured(bench, way))
-                say(f"pair {number}: {way}: {seen[-1]:.0f} pods/s")
+        ways = {way: partial(_measured, bench, way) for way in WAYS}
+        rates = in_turns(ways, told=lambda rate: f"{rate:.0f} pods/s", say=say)
     return Found(
         title="Creating pods",
         about=f"{sizes.scaled(PODS):,} pods created over eight connections by a client in Go; no "

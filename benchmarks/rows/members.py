@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from benchmarks import sizes, spending
 from benchmarks.bench import Bench, running
@@ -11,6 +12,7 @@ from benchmarks.figures import Found, Goal, Line, at_least
 from benchmarks.filtering.twins import following, serving
 from benchmarks.scheduling import Bound, backlog, bind
 from benchmarks.shapes import QUEUE, pods
+from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
@@ -28,12 +30,9 @@ Seen = Mapping[str, Sequence[Bound]]
 
 
 def found(say: Say) -> Found:
-    bound: dict[str, list[Bound]] = {name: [] for name in WAYS}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        for number in sizes.rounds():
-            for name, measured in WAYS.items():
-                bound[name].append(measured(bench))
-                say(f"pair {number}: {name}: {bound[name][-1].rate:.0f} binds/s")
+        ways = {name: partial(measured, bench) for name, measured in WAYS.items()}
+        bound = in_turns(ways, told=str, say=say)
     return Found(
         title="Members of an open queue",
         about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from benchmarks import sizes, spending
 from benchmarks.bench import Bench, running
@@ -10,6 +11,7 @@ from benchmarks.configurations import ours, plain
 from benchmarks.figures import Found, Line, at_least
 from benchmarks.scheduling import Bound, bind
 from benchmarks.shapes import QUEUE, pod, pods, pods_path
+from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
@@ -27,12 +29,9 @@ Seen = Mapping[str, Sequence[Bound]]
 
 def found(say: Say) -> Found:
     """Everything installed, nothing or something stopped in their namespace, beside nothing installed."""
-    bound: dict[str, list[Bound]] = {"plain": [], **{way: [] for way in BESIDE}}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        for number in sizes.rounds():
-            for way, seen in bound.items():
-                seen.append(_measured(bench, way))
-                say(f"pair {number}: {way}: {seen[-1].rate:.0f} binds/s")
+        ways = {way: partial(_measured, bench, way) for way in ("plain", *BESIDE)}
+        bound = in_turns(ways, told=str, say=say)
     return Found(
         title="Pods of no queue",
         about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler "

@@ -11,6 +11,7 @@ from benchmarks.figures import Found, Line, at_least
 from benchmarks.parking import Parked, park
 from benchmarks.scheduling import bind
 from benchmarks.shapes import pods
+from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
@@ -20,14 +21,11 @@ ELSEWHERE = "parked"
 
 def found(say: Say, *, parked: int) -> Found:
     """Everything is installed on both sides."""
-    rates: dict[str, list[float]] = {"": [], **{how: [] for how in Parked}}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         bench.install()
         bench.namespace(ELSEWHERE)
-        for number in sizes.rounds():
-            for how, seen in rates.items():
-                seen.append(_measured(bench, how, parked=sizes.scaled(parked)))
-                say(f"pair {number}: parked by {how or 'nothing'}: {seen[-1]:.0f} binds/s")
+        ways = {how: partial(_measured, bench, how, parked=sizes.scaled(parked)) for how in ("", *Parked)}
+        rates = in_turns(ways, told=lambda rate: f"{rate:.0f} binds/s", say=say)
     return Found(
         title=f"Beside {parked:,} parked pods",
         about=f"{sizes.scaled(PODS):,} pods of no queue on {sizes.scaled(NODES)} nodes, there before the "

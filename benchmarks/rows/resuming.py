@@ -13,6 +13,7 @@ from benchmarks.figures import Found, Line, at_most
 from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times, fresh, since
 from benchmarks.shapes import HOME, QUEUE, QUEUES
+from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 NODES = 500
@@ -20,12 +21,9 @@ FRESH = "fresh"
 
 
 def found(say: Say, *, parked: int, ways: Sequence[Parked]) -> Found:
-    seen: dict[str, list[Times]] = {name: [] for name in (FRESH, *ways)}
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        for number in sizes.rounds():
-            for way, times in seen.items():
-                times.append(_measured(bench, way, count=sizes.scaled(parked)))
-                say(f"pair {number}: {way}: first {times[-1].first:.2f} s, last {times[-1].last:.2f} s")
+        turns = {way: partial(_measured, bench, way, count=sizes.scaled(parked)) for way in (FRESH, *ways)}
+        seen = in_turns(turns, told=str, say=say)
     return Found(
         title=f"Resuming {parked:,} parked pods",
         about=f"{sizes.scaled(parked):,} members on {sizes.scaled(NODES)} nodes: from the patch that "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.filtering.measuring import ask
+from benchmarks.memory import resident
 from benchmarks.soak.churning import NAMESPACES
 from benchmarks.soak.quarters import Reading
-from benchmarks.syncing.memory import resident
 from benchmarks.tools import built
 from localcluster import processes
 

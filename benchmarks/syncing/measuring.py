@@ -13,7 +13,7 @@ import msgspec
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_most
-from benchmarks.syncing.memory import held, highest
+from benchmarks.memory import held, highest
 from benchmarks.syncing.replaying import MEMBERS, NODES, PODS, SERVER, Large, record, replayed, serving
 from benchmarks.tools import built
 from localcluster import apiserver, processes

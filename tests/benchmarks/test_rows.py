@@ -14,9 +14,9 @@ import pytest
 from benchmarks import __main__ as program
 from benchmarks import keeping, sizes, spending
 from benchmarks.audit import Log
+from benchmarks.memory import held
 from benchmarks.quiet import cpu_seconds
 from benchmarks.rows.trees import levels
-from benchmarks.syncing.memory import held
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 

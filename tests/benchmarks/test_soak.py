@@ -13,13 +13,13 @@ import pytest
 from benchmarks import page
 from benchmarks.drawing import drawn
 from benchmarks.figures import Found, at_most
+from benchmarks.memory import resident
 from benchmarks.shapes import NAMED_BY
 from benchmarks.soak import quarters
 from benchmarks.soak.churning import LIFE, QUEUES, bodies, home, writes
 from benchmarks.soak.quarters import Reading
 from benchmarks.soak.repeating import Repeated
 from benchmarks.soak.sampling import open_files, threads
-from benchmarks.syncing.memory import resident
 
 GONE = 2**22 + 1
 
