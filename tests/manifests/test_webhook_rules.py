@@ -14,7 +14,6 @@ pytestmark = pytest.mark.cluster
 MEMBER = ["members.pods.sluice.dev/mutate/pods"]
 NAMESPACE = ["namespaces.pods.sluice.dev/mutate/pods"]
 POD = ["pods.sluice.dev/validate/pods"]
-UNLABELLED = ["unlabelled.pods.sluice.dev/validate/pods"]
 #: The recorder answers no pod, so who names a queue looks as if we had not been asked.
 UNASKED = ["unasked.pods.sluice.dev/validate/pods"]
 BIND = ["binds.sluice.dev/validate/binds"]
@@ -134,7 +133,7 @@ def existing(api: Api, recorder: Recorder) -> Iterator[None]:
     """Pods `member`, stamped and gated, and `stranger`, in namespace plain."""
     del recorder  # it has to be there first: creating a member calls it
     stamps = {"sluice.dev/queue": "research", "scheduling.k8s.io/group-name": "pair"}
-    marks = {"volcano.sh/queue-name": "research", "sluice.dev/queue": "research"}
+    marks = {"volcano.sh/queue-name": "research"}
     gates = ["sluice.dev/queue", "example.com/gate"]
     for each in (
         pod("member", annotations=stamps, labels=marks, gates=gates),
@@ -165,6 +164,8 @@ def metadata(**change: dict[str, str | None]) -> dict[str, Any]:
         ("member", metadata(labels={"volcano.sh/queue-name": None})),
         ("member", metadata(labels={"sluice.dev/queue": "other"})),
         ("member/status", metadata(annotations={"sluice.dev/queue": "other"})),
+        ("stranger", metadata(annotations={"sluice.dev/queue": "research"})),
+        ("stranger", metadata(labels={"volcano.sh/queue-name": "research"})),
     ],
     ids=str,
 )
@@ -174,28 +175,6 @@ def test_an_edit_of_what_decides_a_pods_queue_is_shown(
     with recorder.asked() as heard:
         reply = api.patch(pods("plain", path), change, dry=True)
     assert (reply.status, heard) == (200, POD)
-
-
-@pytest.mark.usefixtures("existing")
-@pytest.mark.parametrize(
-    ("path", "change", "asked"),
-    [
-        ("member", metadata(labels={"sluice.dev/queue": None}), POD + UNLABELLED),
-        ("member/status", metadata(labels={"sluice.dev/queue": None}), POD),
-        ("stranger", metadata(labels={"sluice.dev/queue": "research"}), POD + UNLABELLED),
-        ("stranger/status", metadata(labels={"sluice.dev/queue": "research"}), POD),
-        ("stranger", metadata(annotations={"sluice.dev/queue": "research"}), UNLABELLED),
-        ("stranger", metadata(labels={"volcano.sh/queue-name": "research"}), UNLABELLED),
-    ],
-    ids=str,
-)
-def test_to_take_the_label_off_or_to_name_a_queue_later_is_shown(
-    api: Api, recorder: Recorder, path: str, change: dict[str, Any], asked: list[str]
-) -> None:
-    """By which of the two entries the API server chooses does not matter: it asks both where they differ."""
-    with recorder.asked() as heard:
-        reply = api.patch(pods("plain", path), change, dry=True)
-    assert (reply.status, sorted(heard)) == (200, asked)
 
 
 @pytest.mark.usefixtures("existing")
