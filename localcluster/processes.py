@@ -7,6 +7,8 @@ Invariants
   mistaken for ours.
 - Each component leads a session, and so a process group, of its own.
 - Nothing is signalled but what was found this way a moment before.
+- One that ends loses its environment before its sockets. So whoever ends a process waits until it
+  holds nothing any more: the next one may want the same port.
 
 Linux only: it reads /proc.
 """
@@ -109,23 +111,33 @@ def stop(
             if (wanted is None or each.component in wanted) and each.session not in spared
         ]
 
-    for each in theirs():
+    ending = theirs()
+    for each in ending:
         if each.leader:
             _signal(each.pid, signal.SIGTERM)
             _signal(-each.pid, signal.SIGCONT)  # the whole group: one that was stopped could not hear
+    end = time.monotonic() + grace
     _wait(lambda: not any(each.leader for each in theirs()), seconds=grace)
     while remaining := theirs():
+        ending += remaining
         for each in remaining:
             _signal(each.pid, signal.SIGKILL)
         _wait(lambda: not theirs(), seconds=1)
+    _wait(lambda: not any(_holds(each.pid) for each in ending), seconds=max(1, end - time.monotonic()))
 
 
 def kill(folder: Path, component: str, *, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to the whole process group of the component, as a crash would."""
+    """Send a signal to the whole process group of the component, as a crash would.
+
+    After SIGKILL it returns once the component is gone.
+    """
     pid = leaders(folder).get(component)
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, number)
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)
+    if number == signal.SIGKILL:
+        _wait(lambda: not _holds(pid), seconds=10)
 
 
 def _wait(holds: Callable[[], bool], *, seconds: float) -> None:
@@ -135,6 +147,17 @@ def _wait(holds: Callable[[], bool], *, seconds: float) -> None:
     while not holds() and time.monotonic() < end:
         time.sleep(pause)
         pause = min(pause * 2, 0.1)
+
+
+def _holds(pid: int) -> bool:
+    """Whether it may still hold files and sockets: a zombie does as long as one of its threads lives."""
+    _reap(pid)
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return state not in {"Z", "X"} or len(threads) > 1
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

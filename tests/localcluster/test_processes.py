@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,22 @@ import pytest
 from localcluster import processes
 
 SLEEP = ["/bin/sh", "-c", "sleep 600"]
+#: Told to end, its first thread does so at once, and the one that remains ends a little later.
+LINGERS = """
+import ctypes, os, signal, socket, sys, threading, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+told = threading.Event()
+def linger():
+    signal.sigwait([signal.SIGTERM])
+    told.set()
+    time.sleep(0.5)
+    os._exit(0)
+held = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=linger).start()
+print(held.getsockname()[1], flush=True)
+told.wait()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 DEAF = ["/bin/sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 0.1; done"]
 PARENT = ["/bin/sh", "-c", "sleep 600 & sleep 600 & echo born; wait"]
 
@@ -81,6 +98,15 @@ def test_one_that_hangs_is_ended_without_waiting_for_the_grace(folder: Path) -> 
     began = time.monotonic()
     processes.stop(folder, grace=60)
     assert time.monotonic() - began < 30
+
+
+def test_whoever_was_stopped_holds_its_port_no_more(folder: Path) -> None:
+    """What has ended by its environment may hold it a while longer."""
+    spawn(folder, [sys.executable, "-c", LINGERS])
+    until((folder / "log").read_text)
+    processes.stop(folder)
+    with socket.create_server(("127.0.0.1", int((folder / "log").read_text()))):
+        assert not processes.find(folder)
 
 
 def test_a_stranger_with_the_same_command_is_left_alone(folder: Path) -> None:
