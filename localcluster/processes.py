@@ -154,7 +154,7 @@ def _holds(pid: int) -> bool:
     _reap(pid)
     try:
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
     return state not in {"Z", "X"} or len(threads) > 1
