@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 from benchmarks.bench import PATIENCE, Bench
-from localcluster import apiserver, processes
+from localcluster import addresses, apiserver, processes
 from localcluster.addresses import LOOPBACK
 from localcluster.components import BY_NAME
 from localcluster.waiting import until
@@ -26,7 +25,7 @@ def joined(bench: Bench, *, more: int) -> Iterator[None]:
 
 
 def _join(bench: Bench, name: str) -> None:
-    layout, port = bench.cluster.layout, _free_port()
+    layout, port = bench.cluster.layout, addresses.spare(bench.cluster.layout.ports)
     command = [
         f"--bind={LOOPBACK}:{port}" if part.startswith("--bind=") else part
         for part in BY_NAME["server"].command(layout, bench.cluster.ports)
@@ -38,10 +37,3 @@ def _join(bench: Bench, name: str) -> None:
         what=f"{name} to be ready",
         seconds=PATIENCE,
     )
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,20 +1,27 @@
 """The loopback ports of a cluster, chosen once and kept as long as it lives.
 
-They lie below the range that the system gives to outgoing connections, so that a component
-that was stopped finds its port free again.
+Invariants
+- They lie below the range that the system gives to outgoing connections, and no two clusters of a
+  user hold the same, listening or not: a component that was stopped finds its port free again, and
+  clusters that start side by side do not meet.
+- What is held is written into one file a user (`registry`). It counts as long as the cluster's own
+  file of ports is there, so a cluster that is gone holds nothing, however it went.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Container, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 from certs.authority import write
+from localcluster import building
+from localcluster.exceptions import StartFailed
 
 LOOPBACK = "127.0.0.1"
 RANGE = range(20000, 32000)  # Linux hands out 32768 and up by itself
@@ -45,25 +52,56 @@ def kept(path: Path) -> Ports:
     """The ports stored there, chosen and stored first where there are none."""
     if path.exists():
         return load(path)
-    ports = choose()
-    write(path, json.dumps(asdict(ports)).encode(), mode=0o644)
+    with _held() as held:
+        free = _free(held)
+        ports = Ports(**{field.name: next(free) for field in fields(Ports)})
+        _hold(held, astuple(ports), path)
+        write(path, json.dumps(asdict(ports)).encode(), mode=0o644)
     return ports
+
+
+def spare(path: Path) -> int:
+    """One more port for the cluster whose ports are stored there, held like those."""
+    with _held() as held:
+        port = next(_free(held))
+        _hold(held, [port], path)
+    return port
 
 
 def load(path: Path) -> Ports:
     return Ports(**json.loads(path.read_bytes()))
 
 
-def choose() -> Ports:
-    """Ports that are free now, all different."""
-    free = _free()
-    return Ports(**{field.name: next(free) for field in fields(Ports)})
+def registry() -> Path:
+    """Who holds which port, for all clusters of this user: JSON, from port to the cluster's file of ports."""
+    return building.home() / "ports.json"
 
 
-def _free() -> Iterator[int]:
+@contextmanager
+def _held() -> Iterator[dict[int, str]]:
+    """What living clusters hold; one process at a time."""
+    path = registry()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            said = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            said = {}
+        yield {int(port): owner for port, owner in said.items() if Path(owner).exists()}
+
+
+def _hold(held: dict[int, str], ports: Iterable[int], path: Path) -> None:
+    held |= dict.fromkeys(ports, str(path.absolute()))
+    write(registry(), json.dumps(held).encode(), mode=0o644)
+
+
+def _free(held: Container[int]) -> Iterator[int]:
+    """Ports that nobody holds and nobody listens on, all different. Raises `StartFailed` at their end."""
     candidates = list(RANGE)
     secrets.SystemRandom().shuffle(candidates)
-    return (port for port in candidates if _is_free(port))
+    yield from (port for port in candidates if port not in held and _is_free(port))
+    raise StartFailed(f"no port from {RANGE.start} to {RANGE.stop - 1} is free")
 
 
 def _is_free(port: int) -> bool:

@@ -76,8 +76,13 @@ def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> 
 
 def cache(env: Mapping[str, str] = os.environ) -> Path:
     """The folder of this set of versions, outside the tree."""
+    return home(env) / "control-plane" / key()
+
+
+def home(env: Mapping[str, str] = os.environ) -> Path:
+    """The folder of all that outlives a cluster, one a user."""
     base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".cache"
-    return Path(base) / "sluice" / "control-plane" / key()
+    return Path(base) / "sluice"
 
 
 def key() -> str:

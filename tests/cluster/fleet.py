@@ -13,7 +13,7 @@ from forwarding import Forwarder
 from intercepting import Interceptor
 from waiting_for import until
 
-from localcluster import processes
+from localcluster import addresses, processes
 from localcluster.addresses import LOOPBACK
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
@@ -63,9 +63,7 @@ class Fleet:
         kubeconfig = self._folder / f"{name}.kubeconfig"
         text = cluster.layout.component_kubeconfig("server").read_text()
         kubeconfig.write_text(text.replace(cluster.ports.apiserver_url, url))
-        probe = Forwarder([])  # a port that is free
-        self._ports[name] = probe.port
-        probe.close()
+        self._ports[name] = addresses.spare(cluster.layout.ports)
         command = [
             f"--bind=127.0.0.1:{self._ports[name]}" if part.startswith("--bind=") else part
             for part in BY_NAME["server"].command(cluster.layout, cluster.ports)
