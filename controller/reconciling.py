@@ -3,8 +3,9 @@
 Invariants
 - What is written follows from the object, the board and the members alone; nothing is remembered
   that a restart would miss.
-- Conditions, state and history are written at once; counts alone at most once in `COUNT_SECONDS` a
-  queue; what does not differ is not written.
+- Conditions, state and history are written at once, or with the acknowledgement of a stop where that comes
+  within `YOUNG_SECONDS`; counts alone at most once in `COUNT_SECONDS` a queue; what does not differ is not
+  written.
 - The past is refused: while the store holds an older object than the one last written, the
   queue waits for its event.
 - `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
@@ -42,6 +43,9 @@ from queues.verdict import Verdict
 COUNT_SECONDS = 1.0
 #: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
 ACKNOWLEDGE_SECONDS = 0.02
+#: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
+#: replicas have seen it by then, and guards are on.
+YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
 EMPTY_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -109,6 +113,8 @@ class Reconciling:
             self._forget_stop(queue)
         seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
         checked = verdict.accepts or self._is_checked(queue)
+        if not acknowledged and self._is_young(queue):
+            return SOON_SECONDS
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
         status = wanted(
@@ -172,6 +178,10 @@ class Reconciling:
         held = [store.queues.get(name) for name in store.board.tree.below(queue)]
         closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
+
+    def _is_young(self, queue: str) -> bool:
+        stop = self.pending.get(queue)
+        return stop is not None and self._parts.store.clock.monotonic() < stop.at + YOUNG_SECONDS
 
     def _is_acknowledged(self, queue: str) -> bool:
         store = self._parts.store
