@@ -25,8 +25,9 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few ports that two clusters meet at once unless they take care."""
+    """So few ports that two clusters meet at once unless they take care; nobody listens on any."""
     monkeypatch.setattr(addresses, "RANGE", range(31000, 31000 + 40))
+    monkeypatch.setattr(addresses, "_is_free", lambda _: True)
 
 
 def chosen(folder: Path) -> Ports:
