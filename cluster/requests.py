@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from cluster.objects import Container, PodSpec, ResourceNeeds
 from queues import names
@@ -26,14 +27,22 @@ _MARKERS = frozenset({names.MARKER, "sluice.dev/scored"})
 _Written = tuple[tuple[str, str | int | float], ...]
 
 
+#: Containers and requests of a pod. One that has more is counted anew each time: somebody could fill the
+#: memory with such.
+SHARED_AT_MOST = 100
+
+
 def requests(spec: PodSpec) -> Requests:
     """The pod's requests, without our markers and what is nought."""
-    return _requests(
-        tuple([_of(one) for one in spec.containers or ()]),
-        tuple([(one.restart_policy == "Always", _of(one)) for one in spec.init_containers or ()]),
-        _written(spec.resources.requests) if spec.resources else (),
-        _written(spec.overhead),
+    containers = tuple([_of(one) for one in spec.containers or ()])
+    init_containers = tuple(
+        [(one.restart_policy == "Always", _of(one)) for one in spec.init_containers or ()]
     )
+    of_the_pod = _written(spec.resources.requests) if spec.resources else ()
+    overhead = _written(spec.overhead)
+    places = (*containers, *(one for _, one in init_containers), of_the_pod, overhead)
+    count = _known if len(places) + sum(map(len, places)) <= SHARED_AT_MOST else _counted
+    return count(containers, init_containers, of_the_pod, overhead)
 
 
 def _of(container: Container) -> _Written:
@@ -46,13 +55,22 @@ def _written(held: Mapping[str, str | int | float] | None) -> _Written:
 
 
 @lru_cache(maxsize=4096)
-def _requests(
+def _known(*written: Any) -> Requests:
+    """`_counted` once for each way to write it, which many pods share."""
+    return _shared(_counted(*written))
+
+
+@lru_cache(maxsize=4096)
+def _shared(found: Requests) -> Requests:
+    return found
+
+
+def _counted(
     containers: tuple[_Written, ...],
     init_containers: tuple[tuple[bool, _Written], ...],
     of_the_pod: _Written,
     overhead: _Written,
 ) -> Requests:
-    """Counted once for each way to write it, which many pods share."""
     steady = _sum(map(_amounts, containers))
     peak: Amounts = {}
     sidecars: Amounts = {}
@@ -65,12 +83,7 @@ def _requests(
     whole = _most(_sum((steady, sidecars)), peak)
     whole.update(_amounts(of_the_pod))
     whole = _sum((whole, _amounts(overhead)))
-    return _shared(tuple(sorted((key, value) for key, value in whole.items() if value)))
-
-
-@lru_cache(maxsize=4096)
-def _shared(found: Requests) -> Requests:
-    return found
+    return tuple(sorted((key, value) for key, value in whole.items() if value))
 
 
 def _amounts(written: _Written) -> Amounts:

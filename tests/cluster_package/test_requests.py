@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.objects import PodSpec
-from cluster.requests import requests
+from cluster.requests import SHARED_AT_MOST, requests
 from tests.queues.cases import MODEST
 from tests.server.wire_objects import Wire
 
@@ -176,3 +176,27 @@ def test_amounts_are_exact_whatever_is_added_up() -> None:
     [(_, amount)] = asked(spec).items()
     assert amount == 1
     assert not isinstance(amount, float)
+
+
+def decoded(*asks: Wire) -> PodSpec:
+    return msgspec.json.decode(json.dumps({"containers": [container(one) for one in asks]}), type=PodSpec)
+
+
+def test_pods_of_one_shape_share_what_they_ask_for() -> None:
+    assert requests(decoded({"cpu": "1"})) is requests(decoded({"cpu": "1"}))
+    assert requests(decoded({"cpu": "1"})) is requests(decoded({"cpu": "1000m"}))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        decoded({f"example.com/{number}": "1" for number in range(SHARED_AT_MOST)}),
+        decoded(*[{"cpu": "1"}] * SHARED_AT_MOST),
+    ],
+    ids=["requests", "containers"],
+)
+def test_what_is_huge_is_counted_and_not_remembered(spec: PodSpec) -> None:
+    """Nobody fills the memory with pods that no other one is like."""
+    assert requests(spec) == requests(spec)
+    assert requests(spec) is not requests(spec)
+    assert sum(amount for _, amount in requests(spec)) == SHARED_AT_MOST
