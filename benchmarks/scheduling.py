@@ -43,3 +43,7 @@ def backlog(bench: Bench, *, count: int, edit: Edit) -> Bound:
         after = spent(folder)
     cpu = {name: 1000 * (after[name] - before[name]) / count for name in after}
     return Bound((len(times) - 1) / (times[-1] - times[0]), cpu)
+
+
+def costs(bound: Sequence[Bound]) -> list[Cost]:
+    return [each.cpu for each in bound]

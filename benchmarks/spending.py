@@ -17,11 +17,7 @@ Cost = Mapping[str, float]
 
 def spent(folder: Path) -> dict[str, float]:
     """CPU seconds so far of each component that is counted, with its children; 0 where it does not run."""
-    there = processes.find(folder)
-    return {
-        name: cpu_seconds((each.pid for each in there if each.component == name), reaped=True)
-        for name in COUNTED
-    }
+    return {name: cpu_seconds(processes.pids(folder, name), reaped=True) for name in COUNTED}
 
 
 def line(what: str, *, beside: str, ours: Sequence[Cost], theirs: Sequence[Cost]) -> Line:

@@ -14,7 +14,7 @@ import fcntl
 import json
 import secrets
 import socket
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
@@ -91,9 +91,9 @@ def _held() -> Iterator[dict[int, str]]:
         yield {int(port): owner for port, owner in said.items() if Path(owner).exists()}
 
 
-def _hold(held: dict[int, str], ports: Iterable[int], path: Path) -> None:
-    held |= dict.fromkeys(ports, str(path.absolute()))
-    write(registry(), json.dumps(held).encode(), mode=0o644)
+def _hold(held: Mapping[int, str], ports: Iterable[int], path: Path) -> None:
+    more = dict.fromkeys(ports, str(path.absolute()))
+    write(registry(), json.dumps({**held, **more}).encode(), mode=0o644)
 
 
 def _free(held: Container[int]) -> Iterator[int]:

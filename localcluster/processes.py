@@ -89,6 +89,11 @@ def leaders(folder: Path) -> dict[str, int]:
     return {each.component: each.pid for each in find(folder) if each.leader}
 
 
+def pids(folder: Path, component: str) -> list[int]:
+    """The component's, and those of its children."""
+    return [each.pid for each in find(folder) if each.component == component]
+
+
 def stop(
     folder: Path,
     *,
@@ -129,15 +134,16 @@ def stop(
 def kill(folder: Path, component: str, *, number: signal.Signals = signal.SIGKILL) -> None:
     """Send a signal to the whole process group of the component, as a crash would.
 
-    After SIGKILL it returns once the component is gone.
+    After SIGKILL it returns once they are gone.
     """
+    ending = pids(folder, component)
     pid = leaders(folder).get(component)
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, number)
     if number == signal.SIGKILL:
-        _wait(lambda: not _holds(pid), seconds=10)
+        _wait(lambda: not any(map(_holds, ending)), seconds=10)
 
 
 def _wait(holds: Callable[[], bool], *, seconds: float) -> None:

@@ -186,8 +186,7 @@ class Draining:
 
     def _memory(self) -> tuple[float, float]:
         """What the server's processes hold, and have held at most, in MiB."""
-        living = processes.find(self._bench.cluster.layout.folder)
-        pids = [each.pid for each in living if each.component == "server"]
+        pids = processes.pids(self._bench.cluster.layout.folder, "server")
         return resident(pids), sum(highest([pid]) for pid in pids)
 
 

@@ -43,5 +43,4 @@ def costs(bench: Bench) -> Iterator[Cost]:
 
 
 def _held(bench: Bench) -> float:
-    found = processes.find(bench.cluster.layout.folder)
-    return resident(each.pid for each in found if each.component == "server")
+    return resident(processes.pids(bench.cluster.layout.folder, "server"))

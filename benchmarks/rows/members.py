@@ -10,7 +10,7 @@ from benchmarks.bench import Bench, running
 from benchmarks.configurations import RECOMMENDED_PERCENTAGE, asking, ours, plain
 from benchmarks.figures import Found, Goal, Line, at_least
 from benchmarks.filtering.twins import following, serving
-from benchmarks.scheduling import Bound, backlog, bind
+from benchmarks.scheduling import Bound, backlog, bind, costs
 from benchmarks.shapes import QUEUE, pods
 from benchmarks.turns import in_turns
 from localcluster.building import Say
@@ -42,7 +42,7 @@ def found(say: Say) -> Found:
             *(_line(bound, *row) for row in BESIDE),
             *(_cost(bound, *row) for row in BESIDE if row[0] != "twin"),
         ),
-        notes=(spending.note({WORDS[mine]: _cpu(bound[mine]) for mine in WORDS}),),
+        notes=(spending.note({WORDS[mine]: costs(bound[mine]) for mine in WORDS}),),
     )
 
 
@@ -59,11 +59,7 @@ def _line(bound: Seen, other: str, words: str, mine: str, goal: Goal | None) -> 
 
 def _cost(bound: Seen, other: str, words: str, mine: str, _: Goal | None) -> Line:
     what = f"members, {WORDS[mine]}"
-    return spending.line(what, beside=words, ours=_cpu(bound[mine]), theirs=_cpu(bound[other]))
-
-
-def _cpu(bound: Sequence[Bound]) -> list[spending.Cost]:
-    return [each.cpu for each in bound]
+    return spending.line(what, beside=words, ours=costs(bound[mine]), theirs=costs(bound[other]))
 
 
 def _plain(percentage: int) -> Callable[[Bench], Bound]:

@@ -9,7 +9,7 @@ from benchmarks import sizes, spending
 from benchmarks.bench import Bench, running
 from benchmarks.configurations import ours, plain
 from benchmarks.figures import Found, Line, at_least
-from benchmarks.scheduling import Bound, bind
+from benchmarks.scheduling import Bound, bind, costs
 from benchmarks.shapes import QUEUE, pod, pods, pods_path
 from benchmarks.turns import in_turns
 from localcluster.building import Say
@@ -38,7 +38,7 @@ def found(say: Say) -> Found:
         "is, which has its default settings; from the first bind to the last by the audit log. "
         "With something stopped in their namespace each of their binds is asked about.",
         lines=(*_rates(bound), *_costs(bound)),
-        notes=(spending.note({words: _cpu(bound[way]) for way, (words, _) in BESIDE.items()}),),
+        notes=(spending.note({words: costs(bound[way]) for way, (words, _) in BESIDE.items()}),),
     )
 
 
@@ -57,12 +57,8 @@ def _rates(bound: Seen) -> Iterator[Line]:
 def _costs(bound: Seen) -> Iterator[Line]:
     for way, (words, _) in BESIDE.items():
         yield spending.line(
-            words, beside="nothing installed", ours=_cpu(bound[way]), theirs=_cpu(bound["plain"])
+            words, beside="nothing installed", ours=costs(bound[way]), theirs=costs(bound["plain"])
         )
-
-
-def _cpu(bound: Sequence[Bound]) -> list[spending.Cost]:
-    return [each.cpu for each in bound]
 
 
 def _measured(bench: Bench, way: str) -> Bound:

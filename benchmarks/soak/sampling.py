@@ -36,11 +36,7 @@ class Samples:
         """One of each, of this moment; takes somewhat longer than the filter calls."""
         at = time.monotonic() - self._began
         self.binds.append(Reading(at, self._rate()))
-        pids = [
-            each.pid
-            for each in processes.find(self._bench.cluster.layout.folder)
-            if each.component == "server"
-        ]
+        pids = processes.pids(self._bench.cluster.layout.folder, "server")
         self.memory.append(Reading(at, resident(pids)))
         self.files.append(Reading(at, open_files(pids)))
         self.threads.append(Reading(at, threads(pids)))
