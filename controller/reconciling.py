@@ -111,10 +111,10 @@ class Reconciling:
         acknowledged = verdict.schedules or self._is_acknowledged(queue)
         if verdict.schedules:
             self._forget_stop(queue)
-        seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
-        checked = verdict.accepts or self._is_checked(queue)
         if not acknowledged and self._is_young(queue):
             return SOON_SECONDS
+        seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
+        checked = verdict.accepts or self._is_checked(queue)
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
         status = wanted(
