@@ -37,7 +37,7 @@ ROWS: Mapping[str, Callable[[Say], Found]] = {
     "growth": growth.found,
 }
 
-#: Measured only when it is named: a round takes a quarter of an hour.
+#: Measured only when it is named: a round takes five minutes and more.
 LONG = frozenset({"drain-at-scale"})
 
 #: What has a section on the page: the rows, then what `make soak` finds.
