@@ -1,7 +1,7 @@
 """Requests to the API server.
 
-The kubernetes client gives configuration, authentication and connections; bodies go in and
-come out as bytes, since its models are two hundred times slower than msgspec's structs.
+The kubernetes client gives configuration and authentication; bodies go in and come out as bytes, since its
+models are two hundred times slower than msgspec's structs, over connections of our own (`connection`).
 
 Promises
 - Safe to share between threads; each call takes a connection from a pool.
@@ -19,6 +19,7 @@ import os
 import socket
 import ssl
 import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,10 +28,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-import urllib3
 from kubernetes.client import Configuration
 from kubernetes.config import load_incluster_config, load_kube_config
 
+from cluster.connection import Connection, Head, Noted, target
 from cluster.exceptions import (
     ConfigurationError,
     Conflict,
@@ -87,18 +88,16 @@ class Client:
     """One API server. See the promises above."""
 
     def __init__(self, settings: Configuration, *, connections: int = 16) -> None:
+        """`connections`: how many are kept that nobody uses. Raises `ConfigurationError`."""
         self._settings = settings
-        self._host = settings.host.rstrip("/")
-        self._pool = urllib3.PoolManager(
-            num_pools=2,
-            maxsize=connections,
-            ssl_context=_tls(settings),
-            retries=False,
-            assert_hostname=settings.assert_hostname,
-            server_hostname=settings.tls_server_name,
-        )
+        self._target = target(settings.host, tls=_tls(settings), name=_name(settings))
+        self._noted: Noted = _nobody
+        self._kept = connections
+        #: Those that nobody uses, the latest last.
+        self._idle: deque[Connection] = deque()
         #: How far the API server's clock is ahead of ours, in seconds, as last seen.
         self.ahead = 0.0
+        self._date = ""
 
     def get(self, path: str, **query: str | int) -> bytes:
         return self.request("GET", path, query=query)
@@ -122,15 +121,13 @@ class Client:
         content_type: str = JSON,
     ) -> bytes:
         """One request, answered whole."""
-        response = self._open(
+        connection = self._open(
             method, path, query=query, body=body, content_type=content_type, read_seconds=READ_SECONDS
         )
         try:
-            return response.data
-        except urllib3.exceptions.HTTPError as exc:
-            raise Unreachable(f"{method} {path}: {exc}") from exc
+            return b"".join(connection.pieces(f"{method} {path}"))
         finally:
-            response.release_conn()
+            self._give_back(connection)
 
     def line(self) -> Line:
         """A client of the same server with connections of its own, which can be cut."""
@@ -138,10 +135,10 @@ class Client:
 
     def stream(self, path: str, *, query: Mapping[str, str | int], read_seconds: float) -> Stream:
         """A watch: an answer read line by line."""
-        response = self._open(
+        connection = self._open(
             "GET", path, query=query, body=None, content_type=JSON, read_seconds=read_seconds
         )
-        return Stream(response, what=path)
+        return Stream(connection, what=path)
 
     def _open(
         self,
@@ -152,24 +149,37 @@ class Client:
         body: object | None,
         content_type: str,
         read_seconds: float,
-    ) -> urllib3.BaseHTTPResponse:
-        url = f"{self._host}{path}" + (f"?{urlencode(query)}" if query else "")
+    ) -> Connection:
+        """A connection with an answer of 2xx on it, whose body is to be read."""
+        asked = f"{path}?{urlencode(query)}" if query else path
+        content = None if body is None else _encoder.encode(body)
+        headers = self._headers(content_type if body is not None else None)
+        connection = self._connection()
         try:
-            response = self._pool.request(
-                method,
-                url,
-                body=None if body is None else _encoder.encode(body),
-                headers=self._headers(content_type if body is not None else None),
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
-                preload_content=False,
-                redirect=False,
-            )
-        except (urllib3.exceptions.HTTPError, OSError) as exc:
-            raise Unreachable(f"{method} {path}: {exc}") from exc
-        self._tell_time(response)
-        if not 200 <= response.status < 300:
-            raise _refusal(response)
-        return response
+            head = connection.ask(method, asked, headers, content, seconds=read_seconds)
+            self._tell_time(head.headers.get("date", ""))
+            _require_success(head, connection, what=f"{method} {path}")
+        except BaseException:
+            self._give_back(connection)
+            raise
+        return connection
+
+    def _connection(self) -> Connection:
+        """One that nobody else uses: of those kept, or a new one."""
+        while True:
+            try:
+                kept = self._idle.pop()
+            except IndexError:
+                return Connection(self._target, noted=self._noted, connect_seconds=CONNECT_SECONDS)
+            if not kept.stale:
+                return kept
+            kept.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.reusable and len(self._idle) < self._kept:
+            self._idle.append(connection)
+        else:
+            connection.close()
 
     def _headers(self, content_type: str | None) -> dict[str, str]:
         headers = {"Accept": JSON, "User-Agent": "sluice"}
@@ -180,10 +190,13 @@ class Client:
             headers["Authorization"] = token
         return headers
 
-    def _tell_time(self, response: urllib3.BaseHTTPResponse) -> None:
+    def _tell_time(self, said: str) -> None:
+        """Once for each second that answers tell of."""
+        if said == self._date:
+            return
+        self._date = said
         try:
-            date = parsedate_to_datetime(response.headers.get("Date", ""))
-            self.ahead = (date - datetime.now(UTC)).total_seconds()
+            self.ahead = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError):
             return  # no date, or none that can be read
 
@@ -194,7 +207,7 @@ class Line(Client):
     def __init__(self, settings: Configuration) -> None:
         super().__init__(settings, connections=1)
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._pool.pool_classes_by_scheme = _tracked(self._sockets)
+        self._noted = self._sockets.add
 
     def cut(self) -> None:
         """End every connection that is open or being opened."""
@@ -204,72 +217,48 @@ class Line(Client):
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
-def _tracked(sockets: weakref.WeakSet[socket.socket]) -> dict[str, type[urllib3.HTTPConnectionPool]]:
-    """urllib3's pools, whose connections note their sockets from the first moment."""
-
-    class Noting:
-        """Over urllib3's connections: their sockets are noted, the bare one and the one under TLS."""
-
-        sock: socket.socket | None
-
-        def connect(self) -> None:
-            super().connect()  # type: ignore[misc]
-            if self.sock is not None:
-                sockets.add(self.sock)
-
-        def _new_conn(self) -> socket.socket:
-            made: socket.socket = super()._new_conn()  # type: ignore[misc]
-            sockets.add(made)
-            return made
-
-    class Plain(Noting, urllib3.connection.HTTPConnection):
-        pass
-
-    class Secure(Noting, urllib3.connection.HTTPSConnection):
-        pass
-
-    class PlainPool(urllib3.HTTPConnectionPool):
-        ConnectionCls = Plain
-
-    class SecurePool(urllib3.HTTPSConnectionPool):
-        ConnectionCls = Secure
-
-    return {"http": PlainPool, "https": SecurePool}
+def _nobody(_: socket.socket) -> None:
+    """Nobody wants to know of the sockets."""
 
 
 class Stream:
     """The lines of a watch, read by one thread."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, *, what: str) -> None:
-        self._response = response
+    def __init__(self, connection: Connection, *, what: str) -> None:
+        self._connection = connection
         self._what = what
 
     def lines(self) -> Iterator[bytes]:
         """Each line as it comes; ends when the server ends it. Raises `Unreachable` when that is cut."""
         rest = b""
-        try:
-            for chunk in self._response.stream(65536, decode_content=False):
-                *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                yield from filter(None, lines)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as exc:
-            raise Unreachable(f"watch {self._what}: {exc}") from exc
+        for piece in self._connection.pieces(f"watch {self._what}"):
+            *lines, rest = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
+            yield from filter(None, lines)
 
     def release(self) -> None:
         """Give the connection up; only the reading thread may."""
-        self._response.close()
+        self._connection.close()
 
 
-def _refusal(response: urllib3.BaseHTTPResponse) -> Refused:
+def _require_success(head: Head, connection: Connection, *, what: str) -> None:
+    """Raises `Refused` for what is not 2xx, and `Unreachable` for what cannot be read."""
+    if not 200 <= head.status < 300:
+        raise _refusal(head, connection)
+    encoding = head.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise Unreachable(f"{what}: the answer is encoded ({encoding}), and nobody asked for that")
+
+
+def _refusal(head: Head, connection: Connection) -> Refused:
+    """Of the kind that the status says, in the answer's own words as far as they can be read."""
     try:
-        status = _status.decode(response.data)
-    except (msgspec.DecodeError, urllib3.exceptions.HTTPError):
-        status = _Status(message=(response.reason or "no reason given"))
-    finally:
-        response.release_conn()
-    code, reason, message = response.status, status.reason or "", status.message
+        status = _status.decode(b"".join(connection.pieces("the refusal")))
+    except (msgspec.DecodeError, Unreachable):
+        status = _Status(message=head.reason or "no reason given")
+    code, reason, message = head.status, status.reason or "", status.message
     if code == 429 or code >= 500:
         causes = frozenset(one.reason for one in (status.details and status.details.causes) or ())
-        wait = _seconds(response.headers.get("Retry-After"))
+        wait = _seconds(head.headers.get("retry-after"))
         return Overloaded(code, reason, message, retry_after=wait, causes=causes)
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Expired}
     return kinds.get(code, Refused)(code, reason, message)
@@ -296,7 +285,16 @@ def _tls(settings: Configuration) -> ssl.SSLContext | None:
         context.verify_mode = ssl.CERT_NONE
     if settings.cert_file:
         context.load_cert_chain(settings.cert_file, settings.key_file)
+    if settings.assert_hostname is False:
+        context.check_hostname = False
+    context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _name(settings: Configuration) -> str | None:
+    """The name that the server's certificate has to have, where it is not the host's."""
+    asserted = settings.assert_hostname
+    return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
 
 
 def decode(data: bytes, kind: type[Any]) -> Any:

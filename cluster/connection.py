@@ -1,0 +1,268 @@
+"""One connection to the API server: HTTP/1.1 on a socket of ours, read by llhttp.
+
+urllib3 takes three times as much of a core for a small write (`benchmarks/rows/asking.py`), and a resume or
+a drain is nothing but small writes.
+
+Invariants
+- One request at a time. A connection is asked again only after an answer that was read to its end and did not
+  say that it is the last; `stale` tells whether the server has ended it in the meantime.
+- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever.
+- Whatever goes wrong raises `Unreachable`, and the connection is of no more use: its owner closes it.
+- Each socket is told of (`noted`) before anything is waited for on it, so that any other thread may shut it
+  down. It is closed at the latest with its connection's last reference.
+- No answer that was not asked for is taken: neither one too many, nor one in an encoding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httptools
+import msgspec
+
+from cluster.exceptions import ConfigurationError, Unreachable
+
+#: Bytes. The API server's heads have some hundred.
+HEAD_LIMIT = 65_536
+RECEIVED_AT_ONCE = 65_536
+#: What may stand in a target as it is; everything else is percent-encoded.
+IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
+BODILESS = frozenset({204, 304})
+
+Noted = Callable[[socket.socket], object]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where the API server is: `prefix` comes before each path; `name` is that of its certificate."""
+
+    host: str
+    port: int
+    authority: str
+    prefix: str
+    name: str
+    tls: ssl.SSLContext | None
+
+
+def target(url: str, *, tls: ssl.SSLContext | None, name: str | None = None) -> Target:
+    """The server at this URL; `name`: of its certificate, where that is not the host's.
+
+    Raises `ConfigurationError`.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (80 if tls is None else 443)
+    except ValueError as exc:
+        raise ConfigurationError(f"no API server's URL: {url}: {exc}") from exc
+    if not host:
+        raise ConfigurationError(f"no API server's URL: {url}")
+    authority = parts.netloc.rpartition("@")[2]
+    return Target(host, port, authority, parts.path.rstrip("/"), name or host, tls)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What comes before a body; the names of headers are in lower case."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+
+
+class Connection:
+    """Connected once it is asked for the first time. For one thread at a time. See the invariants above."""
+
+    def __init__(self, to: Target, *, noted: Noted, connect_seconds: float) -> None:
+        self._to = to
+        self._noted = noted
+        self._connect_seconds = connect_seconds
+        self._socket: socket.socket | None = None
+        self._answer: _Answer | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it may be asked again."""
+        return self._socket is not None and self._answer is not None and self._answer.lasting
+
+    @property
+    def stale(self) -> bool:
+        """Whether something has come that was not asked for: as a rule its end."""
+        if self._socket is None:
+            return True
+        poll = select.poll()
+        try:
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        except (OSError, ValueError):
+            return True
+
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, *, seconds: float
+    ) -> Head:
+        """Send a request and read the head of its answer. `seconds`: for each reading.
+
+        Raises `Unreachable`, and `ConfigurationError` for headers that are none.
+        """
+        sent = self._request(method, path, headers, body)
+        self._answer = _Answer()
+        with _failing_as(f"{method} {path}"):
+            connected = self._socket or self._connected()
+            connected.settimeout(seconds)
+            connected.sendall(sent)
+            while not self._answer.has_head:
+                self._receive(connected, self._answer)
+        return self._answer.head()
+
+    def pieces(self, what: str) -> Iterator[bytes]:
+        """The body, as it comes. Raises `Unreachable`, in which `what` is named."""
+        answer, connected = self._answer, self._socket
+        if answer is None or connected is None:
+            raise Unreachable(f"{what}: the connection is closed")
+        with _failing_as(what):
+            while True:
+                yield from answer.take()
+                if answer.ended:
+                    return
+                self._receive(connected, answer)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _request(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        lines = [f"{method} {quote(self._to.prefix + path, safe=IN_A_TARGET)} HTTP/1.1"]
+        lines.append(f"Host: {self._to.authority}")
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        if any("\r" in line or "\n" in line for line in lines):
+            raise ConfigurationError("a header of a request, the token for one, holds a line break")
+        return "\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace") + (body or b"")
+
+    def _connected(self) -> socket.socket:
+        """Over the first address that answers."""
+        to = self._to
+        failure: OSError = OSError(f"{to.host} has no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(to.host, to.port, 0, socket.SOCK_STREAM):
+            made = socket.socket(family, kind, protocol)
+            try:
+                return self._greeted(made, address)
+            except OSError as exc:
+                made.close()
+                self.close()
+                failure = exc
+        raise failure
+
+    def _greeted(self, made: socket.socket, address: tuple[Any, ...]) -> socket.socket:
+        self._noted(made)
+        made.settimeout(self._connect_seconds)
+        made.connect(address)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = made
+        if self._to.tls is not None:
+            secured = self._to.tls.wrap_socket(
+                made, server_hostname=self._to.name, do_handshake_on_connect=False
+            )
+            self._socket = secured
+            self._noted(secured)
+            secured.do_handshake()
+        return self._socket
+
+    def _receive(self, connected: socket.socket, answer: _Answer) -> None:
+        received = connected.recv(RECEIVED_AT_ONCE)
+        if received:
+            answer.feed(received)
+        elif not answer.ends_with_the_connection:
+            raise OSError("the connection was cut")
+        else:
+            answer.ended, answer.lasting = True, False
+
+
+class _Answer:
+    """What llhttp tells of the answer under way."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._begin()
+        self.ended = False
+        #: Whether the connection lasts longer than this answer; known at its end.
+        self.lasting = False
+
+    def _begin(self) -> None:
+        self.has_head = False
+        self._headers: dict[str, str] = {}
+        self._reason = b""
+        self._size = 0
+        self._pieces: list[bytes] = []
+
+    def feed(self, received: bytes) -> None:
+        """Raises whatever httptools raises."""
+        self._parser.feed_data(received)
+
+    def head(self) -> Head:
+        return Head(self._parser.get_status_code(), self._reason.decode("latin-1"), self._headers)
+
+    def take(self) -> list[bytes]:
+        """What has come of the body since the last taking."""
+        taken, self._pieces = self._pieces, []
+        return taken
+
+    @property
+    def ends_with_the_connection(self) -> bool:
+        """Whether its body says no length, so that it is whole once the connection ends."""
+        measured = self._headers.keys() & {"content-length", "transfer-encoding"}
+        return self.has_head and not measured
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if self.ended:
+            raise ValueError("an answer too many")
+
+    def on_status(self, part: bytes) -> None:
+        self._grow(part)
+        self._reason += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow(name + value)
+        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
+
+    def on_headers_complete(self) -> None:
+        self.has_head = self._parser.get_status_code() >= 200
+
+    def on_body(self, part: bytes) -> None:
+        self._pieces.append(part)
+
+    def on_message_complete(self) -> None:
+        if not self.has_head:
+            self._begin()  # only word that the answer will come (1xx)
+            return
+        self.ended = True
+        self.lasting = self._parser.should_keep_alive()
+
+    def _grow(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > HEAD_LIMIT:
+            raise ValueError(f"the head of the answer has more than {HEAD_LIMIT} bytes")
+
+
+@contextlib.contextmanager
+def _failing_as(what: str) -> Iterator[None]:
+    try:
+        yield
+    except httptools.HttpParserUpgrade as exc:
+        raise Unreachable(f"{what}: the answer goes on in another protocol") from exc
+    except httptools.HttpParserError as exc:
+        raise Unreachable(f"{what}: {exc.__context__ or exc}") from exc
+    except (OSError, ValueError) as exc:
+        raise Unreachable(f"{what}: {exc}") from exc

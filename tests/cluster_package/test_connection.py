@@ -1,0 +1,164 @@
+"""One connection, against a server that says what it is told, byte by byte."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from kubernetes.client import Configuration
+
+from cluster.client import Client
+from cluster.connection import HEAD_LIMIT, target
+from cluster.exceptions import ClusterError, ConfigurationError, Unreachable
+
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Sayings:
+    """Answers the n-th request with the n-th text, and hangs up after those that end with `HANG_UP`."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.texts: list[bytes] = []
+        self.asked: list[bytes] = []
+        self.connections = 0
+        #: Set whenever it has hung up.
+        self.hung_up = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                accepted, _ = self._listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with accepted:
+                while asked := accepted.recv(65_536):
+                    self.asked.append(asked)
+                    text = self.texts.pop(0)
+                    accepted.sendall(text.removesuffix(HANG_UP))
+                    if text.endswith(HANG_UP):
+                        break
+            self.hung_up.set()
+
+
+HANG_UP = b"<hang up>"
+
+
+@pytest.fixture
+def server() -> Iterator[Sayings]:
+    made = Sayings()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(server: Sayings) -> Iterator[Client]:
+    """Gone before its server is."""
+    settings = Configuration()
+    settings.host = server.url
+    made = [Client(settings)]
+    yield made[0]
+    made[0]._idle.clear()
+
+
+def test_a_connection_is_asked_again(client: Client, server: Sayings) -> None:
+    server.texts = [PLAIN, PLAIN]
+    assert (client.get("/a"), client.get("/b"), server.connections) == (b"{}", b"{}", 1)
+
+
+def test_one_that_is_said_to_be_over_is_not(client: Client, server: Sayings) -> None:
+    server.texts = [b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", PLAIN]
+    assert (client.get("/a"), client.get("/b"), server.connections) == (b"{}", b"{}", 2)
+
+
+def test_nor_one_that_was_ended_while_nobody_used_it(client: Client, server: Sayings) -> None:
+    server.texts = [PLAIN + HANG_UP, PLAIN]
+    assert client.get("/a") == b"{}"
+    assert server.hung_up.wait(10)
+    assert (client.get("/b"), server.connections) == (b"{}", 2)
+
+
+def test_nor_one_whose_answer_was_not_read_to_its_end(client: Client, server: Sayings) -> None:
+    server.texts = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}" + HANG_UP, PLAIN]
+    with pytest.raises(Unreachable, match="GET /a: the connection was cut"):
+        client.get("/a")
+    assert (client.get("/b"), server.connections) == (b"{}", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n", b"{}"),
+        (b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n" + PLAIN, b"{}"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{}" + HANG_UP, b"{}"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+    ],
+    ids=["in chunks", "after a word that it will come", "until the end", "none"],
+)
+def test_where_a_body_ends(client: Client, server: Sayings, text: bytes, body: bytes) -> None:
+    server.texts = [text, PLAIN]
+    assert (client.get("/a"), client.get("/b")) == (body, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b"nonsense\r\n\r\n", "HTTP"),
+        (PLAIN + PLAIN, "an answer too many"),
+        (b"HTTP/1.1 200 OK\r\nA: " + b"a" * HEAD_LIMIT + b"\r\n\r\n", "the head of the answer has more than"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "chunk size"),
+        (b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", "another protocol"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx", r"encoded \(br\)"),
+    ],
+    ids=["no HTTP", "one too many", "a huge head", "no chunk", "an upgrade", "an encoding"],
+)
+def test_what_is_no_answer(client: Client, server: Sayings, text: bytes, fault: str) -> None:
+    server.texts = [text + HANG_UP, PLAIN]
+    with pytest.raises(Unreachable, match=fault):
+        client.get("/a")
+    assert client.get("/b") == b"{}"
+
+
+def test_what_a_request_cannot_hold_does_not_get_into_it(client: Client, server: Sayings) -> None:
+    server.texts = [PLAIN]
+    client.get("/a b\r\nX: y/ü", limit=1)
+    assert server.asked[0].startswith(b"GET /a%20b%0D%0AX:%20y/%C3%BC?limit=1 HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+def test_a_token_with_a_line_break_is_not_sent(server: Sayings) -> None:
+    settings = Configuration()
+    settings.host = server.url
+    settings.api_key["authorization"] = "a\r\nX: y"
+    with pytest.raises(ConfigurationError, match="the token"):
+        Client(settings).get("/a")
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("url", ["", "https://", "http://:5", "http://a:b", "http://[::1"])
+def test_a_url_that_leads_nowhere(url: str) -> None:
+    with pytest.raises(ClusterError, match="no API server's URL"):
+        target(url, tls=None)
+
+
+def test_a_url_says_where_the_paths_begin() -> None:
+    found = target("http://[::1]:81/clusters/a/", tls=None, name="b")
+    assert (found.host, found.port, found.authority, found.prefix, found.name) == (
+        "::1",
+        81,
+        "[::1]:81",
+        "/clusters/a",
+        "b",
+    )
