@@ -82,7 +82,7 @@ def _kubectl_delete(bench: Bench) -> None:
     layout = bench.cluster.layout
     command = [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
     subprocess.run(
-        [*command, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}"],
+        [*command, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}", "--wait=false"],
         check=True,
         stdout=subprocess.DEVNULL,
     )

@@ -122,7 +122,9 @@ func (r *replayed) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 	}
 	from, _ := strconv.Atoi(query.Get("continue"))
 	to := r.pods
-	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 {
+	// As the API server does, whose cache answers this version whole whatever the limit.
+	cached := query.Get("resourceVersion") == "0"
+	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && !cached {
 		to = min(r.pods, from+limit)
 	}
 	w.Header().Set("Content-Type", kind)
