@@ -16,7 +16,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,17 +95,17 @@ class Bench:
             self.cluster.kubectl("delete", REGISTERED, "-l", OURS)
             self.is_installed = False
 
-    def start_scheduler(self, edit: Edit | None = None) -> None:
-        schedulers.configure(self.cluster.layout, self.cluster.ports, edit=edit)
+    def start_scheduler(self, edit: Edit | None = None, *, flags: Sequence[str] = ()) -> None:
+        schedulers.configure(self.cluster.layout, self.cluster.ports, edit=edit, flags=flags)
         self.cluster.start_components("kube-scheduler")
 
     def stop_scheduler(self) -> None:
         self.cluster.stop_components("kube-scheduler")
 
     @contextmanager
-    def scheduling(self, edit: Edit | None = None) -> Iterator[None]:
+    def scheduling(self, edit: Edit | None = None, *, flags: Sequence[str] = ()) -> Iterator[None]:
         """The scheduler runs, with the project's configuration as changed by `edit`."""
-        self.start_scheduler(edit)
+        self.start_scheduler(edit, flags=flags)
         try:
             yield
         finally:
@@ -209,9 +209,10 @@ class Bench:
             time.sleep(0.1)
         return self.audit.binds(mark, namespace=namespace)[:count]
 
-    def quiet(self) -> None:
-        """Returns once the control plane has nothing left to do from what was before."""
-        if not until_quiet(each.pid for each in processes.find(self.cluster.layout.folder)):
+    def quiet(self, *, windows: int = 1) -> None:
+        """Returns once the control plane has nothing left to do from what was before, for so long."""
+        watched = [each.pid for each in processes.find(self.cluster.layout.folder)]
+        if not until_quiet(watched, windows=windows):
             self.say("the control plane does not come to rest")
 
 

@@ -14,15 +14,16 @@ LONGEST = 20.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def until_quiet(pids: Iterable[int]) -> bool:
-    """Returns once these take next to nothing, or after `LONGEST`; whether they do."""
+def until_quiet(pids: Iterable[int], *, windows: int = 1) -> bool:
+    """Returns once these take next to nothing for so many windows, or after `LONGEST`; whether they do."""
     watched = list(pids)
     end = time.monotonic() + LONGEST
-    used = cpu_seconds(watched)
+    used, rested = cpu_seconds(watched), 0
     while time.monotonic() < end:
         time.sleep(WINDOW)
         now = cpu_seconds(watched)
-        if now - used < AT_REST * WINDOW:
+        rested = rested + 1 if now - used < AT_REST * WINDOW else 0
+        if rested >= windows:
             return True
         used = now
     return False

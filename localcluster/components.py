@@ -118,6 +118,7 @@ def _kube_scheduler(layout: Layout, ports: Ports) -> Command:
         f"--secure-port={ports.scheduler}",
         f"--tls-cert-file={pki / 'serving.crt'}",
         f"--tls-private-key-file={pki / 'serving.key'}",
+        *(layout.scheduler_flags.read_text().split() if layout.scheduler_flags.exists() else ()),
     ]
 
 

@@ -72,6 +72,11 @@ class Layout:
         return self.config / "scheduler.yaml"
 
     @property
+    def scheduler_flags(self) -> Path:
+        """What it is started with besides, a flag a line."""
+        return self.config / "scheduler.flags"
+
+    @property
     def kwok_config(self) -> Path:
         return self.config / "kwok.yaml"
 

@@ -5,7 +5,7 @@ An `Edit` changes the finished configuration in place, for a test that wants it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,8 +24,15 @@ Configuration = dict[str, Any]
 Edit = Callable[[Configuration], None]
 
 
-def configure(layout: Layout, ports: Ports, *, edit: Edit | None = None, example: Path = EXAMPLE) -> None:
-    """Write the configuration that the scheduler is started with next."""
+def configure(
+    layout: Layout,
+    ports: Ports,
+    *,
+    edit: Edit | None = None,
+    flags: Sequence[str] = (),
+    example: Path = EXAMPLE,
+) -> None:
+    """Write what the scheduler is started with next; `flags`: what only its flags can say."""
     configuration = filled_in(
         yaml.safe_load(example.read_text()),
         kubeconfig=layout.component_kubeconfig("kube-scheduler"),
@@ -35,6 +42,7 @@ def configure(layout: Layout, ports: Ports, *, edit: Edit | None = None, example
     if edit is not None:
         edit(configuration)
     write(layout.scheduler_config, yaml.safe_dump(configuration, sort_keys=False).encode(), mode=0o644)
+    write(layout.scheduler_flags, "".join(f"{flag}\n" for flag in flags).encode(), mode=0o644)
 
 
 def filled_in(example: Configuration, *, kubeconfig: Path, server_url: str, ca: Path) -> Configuration:
