@@ -146,6 +146,7 @@ class QueueController:
         self._acknowledging.begin()
         self._reconciling.collect()
         self._guards.follow(self._store.board)
+        self._let_go(noted)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
         wanted = self._to_reconcile(noted)
         draining = {queue for queue in wanted if self._draining.concerns(queue)}
@@ -215,13 +216,21 @@ class QueueController:
         else:
             self._grouping.keep(_groups(whats))
 
+    def _let_go(self, noted: Noted) -> None:
+        """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
+        for queue, whats in noted.items():
+            if queue and WHOLE in whats:
+                self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
+
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
-        waking = self._acknowledging.seen_by_all(self._store.board.seen)
-        if self._releasing.release(queue, members, waking=waking) and not waking:
+
+        def waking() -> bool:
+            return self._acknowledging.seen_by_all(self._store.board.seen)
+
+        left = self._releasing.release(queue, members, waking=waking)
+        if self._nudging.consider(queue, members, waking=waking) or left:
             self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
-        if waking:
-            self._nudging.consider(queue, members)
 
     def _carry_out(self, queue: str) -> None:
         """One queue's Commands; what fails there keeps nobody else waiting."""
@@ -270,6 +279,10 @@ class QueueController:
             again = RETRY_SECONDS
         if again is not None:
             self._notes.soon(queue, again, members=False)
+
+
+def _not_yet() -> bool:
+    return False
 
 
 def _uids(whats: set[str]) -> list[str]:

@@ -12,7 +12,7 @@ ours; once a queue and resume.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster.members import Member
@@ -31,17 +31,24 @@ class Nudging:
         #: The revision of a queue for which the scheduler was nudged.
         self._nudged: dict[str, str] = {}
 
-    def consider(self, queue: str, members: Iterable[Member]) -> None:
-        """Nudge if this queue schedules and one of these members was left without room."""
+    def consider(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
+        """Nudge if this queue schedules and one of these members was left without room.
+
+        `waking`: whether pods may be woken; asked only where there is one. Returns whether that is all that
+        was missing.
+        """
         ruling = self._parts.store.board.ruling(queue)
         if not ruling.schedules:
             self._nudged.pop(queue, None)
-            return
+            return False
         if self._nudged.get(queue) == ruling.revision or not any(map(_without_room, members)):
-            return
+            return False
+        if not waking():
+            return True
         self._nudged[queue] = ruling.revision
         if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,)):
             self._nudged.pop(queue)  # one is under way, but it may have gone before
+        return False
 
     def _nudge(self) -> None:
         name = f"{PREFIX}{secrets.token_hex(4)}"

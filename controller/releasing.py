@@ -41,10 +41,11 @@ class Releasing:
         #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
         self._sent: dict[str, int] = {}
 
-    def release(self, queue: str, members: Iterable[Member], *, waking: bool) -> int:
+    def release(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> int:
         """Let go whom of these members the queue's stop had parked.
 
-        Returns how many were left because `waking` is not allowed yet.
+        `waking`: whether those that filter refused may be woken; asked only where there are any.
+        Returns how many were left because they may not yet.
         """
         ruling = self._parts.store.board.ruling(queue)
         if not ruling.schedules:
@@ -79,13 +80,13 @@ class Releasing:
         for queue in self._begun.keys() - present:
             self._begun.pop(queue, None)
 
-    def _release(self, member: Member, ruling: Ruling, *, waking: bool) -> bool:
+    def _release(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
         if not member.waiting or member.leaving:
             return False
         if member.gated:
             self._send(member, "ungate", self._ungating(member))
         elif refused_by_us(member) and member.woken != ruling.revision:
-            if not waking:
+            if not waking():
                 return True
             self._send(member, "wake", self._waking(member, ruling.revision))
         return False
