@@ -18,6 +18,7 @@ import math
 import os
 import socket
 import ssl
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -90,11 +91,12 @@ class Client:
     def __init__(self, settings: Configuration, *, connections: int = 16) -> None:
         """`connections`: how many are kept that nobody uses. Raises `ConfigurationError`."""
         self._settings = settings
-        self._target = target(settings.host, tls=_tls(settings), name=_name(settings))
+        self._target = target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
         self._noted: Noted = _nobody
         self._kept = connections
-        #: Those that nobody uses, the latest last.
+        #: Those that nobody uses, the latest last, and whose they are: a child of ours makes its own.
         self._idle: deque[Connection] = deque()
+        self._process = os.getpid()
         #: How far the API server's clock is ahead of ours, in seconds, as last seen.
         self.ahead = 0.0
         self._date = ""
@@ -166,6 +168,9 @@ class Client:
 
     def _connection(self) -> Connection:
         """One that nobody else uses: of those kept, or a new one."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._idle.clear()
         while True:
             try:
                 kept = self._idle.pop()
@@ -185,10 +190,17 @@ class Client:
         headers = {"Accept": JSON, "User-Agent": "sluice"}
         if content_type:
             headers["Content-Type"] = content_type
-        token = self._settings.get_api_key_with_prefix("authorization")
+        token = self._token()
         if token:
             headers["Authorization"] = token
         return headers
+
+    def _token(self) -> str | None:
+        """Who we are, where no certificate says so; read from its file or asked for anew when it is time."""
+        try:
+            return self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
+        except Exception as exc:  # whatever a file holds or a program says
+            raise Unreachable(f"the token for the API server: {exc}") from exc
 
     def _tell_time(self, said: str) -> None:
         """Once for each second that answers tell of."""
@@ -197,7 +209,7 @@ class Client:
         self._date = said
         try:
             self.ahead = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return  # no date, or none that can be read
 
 
@@ -207,11 +219,18 @@ class Line(Client):
     def __init__(self, settings: Configuration) -> None:
         super().__init__(settings, connections=1)
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._noted = self._sockets.add
+        self._lock = threading.Lock()
+        self._noted = self._note
+
+    def _note(self, made: socket.socket) -> None:
+        with self._lock:
+            self._sockets.add(made)
 
     def cut(self) -> None:
-        """End every connection that is open or being opened."""
-        for one in list(self._sockets):
+        """End every connection that is open or being opened; one that is about to be made may escape."""
+        with self._lock:
+            open_now = list(self._sockets)
+        for one in open_now:
             with contextlib.suppress(OSError):
                 # The plain method: ssl's own would change the object under the reading thread.
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
@@ -253,7 +272,7 @@ def _refusal(head: Head, connection: Connection) -> Refused:
     """Of the kind that the status says, in the answer's own words as far as they can be read."""
     try:
         status = _status.decode(b"".join(connection.pieces("the refusal")))
-    except (msgspec.DecodeError, Unreachable):
+    except (msgspec.DecodeError, RecursionError, Unreachable):
         status = _Status(message=head.reason or "no reason given")
     code, reason, message = head.status, status.reason or "", status.message
     if code == 429 or code >= 500:
@@ -272,9 +291,14 @@ def _seconds(header: str | None) -> float:
     return 1.0 if math.isnan(seconds) else min(max(seconds, 0.0), 30.0)
 
 
-def _tls(settings: Configuration) -> ssl.SSLContext | None:
-    if not settings.host.startswith("https"):
-        return None
+def _tls(settings: Configuration) -> ssl.SSLContext:
+    try:
+        return _context(settings)
+    except (OSError, ValueError) as exc:
+        raise ConfigurationError(f"the certificates for the API server cannot be used: {exc}") from exc
+
+
+def _context(settings: Configuration) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if settings.ssl_ca_cert and Path(settings.ssl_ca_cert).exists():
         context.load_verify_locations(cafile=settings.ssl_ca_cert)
@@ -301,5 +325,5 @@ def decode(data: bytes, kind: type[Any]) -> Any:
     """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Unreachable(f"the API server's answer cannot be read: {exc}") from exc

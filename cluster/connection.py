@@ -20,7 +20,6 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httptools
@@ -49,20 +48,27 @@ class Target(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None
 
 
-def target(url: str, *, tls: ssl.SSLContext | None, name: str | None = None) -> Target:
-    """The server at this URL; `name`: of its certificate, where that is not the host's.
+def target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None) -> Target:
+    """The server at this URL. `secured`: with what, if it says https; `name`: of the server's certificate,
+    where that is not the host's.
 
-    Raises `ConfigurationError`.
+    Raises `ConfigurationError`, and whatever `secured` raises.
     """
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (80 if tls is None else 443)
-    except ValueError as exc:
+        host, port = parts.hostname or "", parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError) as exc:
         raise ConfigurationError(f"no API server's URL: {url}: {exc}") from exc
-    if not host:
+    if not host or parts.scheme not in {"http", "https"}:
         raise ConfigurationError(f"no API server's URL: {url}")
-    authority = parts.netloc.rpartition("@")[2]
-    return Target(host, port, authority, parts.path.rstrip("/"), name or host, tls)
+    return Target(
+        host=host,
+        port=port,
+        authority=parts.netloc.rpartition("@")[2],
+        prefix=parts.path.rstrip("/"),
+        name=name or host.rstrip(".").partition("%")[0],
+        tls=secured() if parts.scheme == "https" else None,
+    )
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -149,33 +155,32 @@ class Connection:
         return "\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace") + (body or b"")
 
     def _connected(self) -> socket.socket:
-        """Over the first address that answers."""
+        """To the first address that can be reached."""
         to = self._to
         failure: OSError = OSError(f"{to.host} has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(to.host, to.port, 0, socket.SOCK_STREAM):
-            made = socket.socket(family, kind, protocol)
+            self._socket = made = socket.socket(family, kind, protocol)
+            self._noted(made)
+            made.settimeout(self._connect_seconds)
             try:
-                return self._greeted(made, address)
+                made.connect(address)
             except OSError as exc:
-                made.close()
                 self.close()
                 failure = exc
+            else:
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return self._secured(made)
         raise failure
 
-    def _greeted(self, made: socket.socket, address: tuple[Any, ...]) -> socket.socket:
-        self._noted(made)
-        made.settimeout(self._connect_seconds)
-        made.connect(address)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = made
-        if self._to.tls is not None:
-            secured = self._to.tls.wrap_socket(
-                made, server_hostname=self._to.name, do_handshake_on_connect=False
-            )
-            self._socket = secured
-            self._noted(secured)
-            secured.do_handshake()
-        return self._socket
+    def _secured(self, made: socket.socket) -> socket.socket:
+        if self._to.tls is None:
+            return made
+        self._socket = secured = self._to.tls.wrap_socket(
+            made, server_hostname=self._to.name, do_handshake_on_connect=False
+        )
+        self._noted(secured)
+        secured.do_handshake()
+        return secured
 
     def _receive(self, connected: socket.socket, answer: _Answer) -> None:
         received = connected.recv(RECEIVED_AT_ONCE)
@@ -192,6 +197,8 @@ class _Answer:
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
+        #: Of the head, and of all words before it that it will come.
+        self._size = 0
         self._begin()
         self.ended = False
         #: Whether the connection lasts longer than this answer; known at its end.
@@ -201,12 +208,15 @@ class _Answer:
         self.has_head = False
         self._headers: dict[str, str] = {}
         self._reason = b""
-        self._size = 0
         self._pieces: list[bytes] = []
 
     def feed(self, received: bytes) -> None:
         """Raises whatever httptools raises."""
         self._parser.feed_data(received)
+        if not self.has_head:
+            self._size += len(received)
+            if self._size > HEAD_LIMIT:
+                raise ValueError(f"the head of the answer has more than {HEAD_LIMIT} bytes")
 
     def head(self) -> Head:
         return Head(self._parser.get_status_code(), self._reason.decode("latin-1"), self._headers)
@@ -226,14 +236,13 @@ class _Answer:
 
     def on_message_begin(self) -> None:
         if self.ended:
+            self.lasting = False
             raise ValueError("an answer too many")
 
     def on_status(self, part: bytes) -> None:
-        self._grow(part)
         self._reason += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._grow(name + value)
         key, said = name.decode("latin-1").lower(), value.decode("latin-1")
         self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
 
@@ -249,11 +258,6 @@ class _Answer:
             return
         self.ended = True
         self.lasting = self._parser.should_keep_alive()
-
-    def _grow(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > HEAD_LIMIT:
-            raise ValueError(f"the head of the answer has more than {HEAD_LIMIT} bytes")
 
 
 @contextlib.contextmanager

@@ -254,6 +254,8 @@ class Reflector(Generic[T]):
             read_seconds=SILENCE_SECONDS,
         )
         try:
+            if self._stopped.is_set() or self._list_is_due:
+                return True  # the cut that asked for it came while there was nothing to be cut
             for line in stream.lines():
                 if self._stopped.is_set() or self._list_is_due:
                     return True

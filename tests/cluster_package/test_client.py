@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from pathlib import Path
 
 import pytest
+import yaml
+from kubernetes.config import incluster_config
 
 from cluster.client import Client, configuration
 from cluster.exceptions import (
@@ -76,6 +79,8 @@ def test_a_dry_run_changes_nothing(client: Client, namespace: str) -> None:
         (Answer(500, b"nonsense", {"Content-Encoding": "gzip"}), Overloaded),
         (status(404, Date="yesterday"), NotFound),
         (status(404, Date="Fri, 99 Feb 2030 10:00:00 GMT"), NotFound),
+        (status(404, Date="Fri, 01 Jan 2100 00:00:00 +99999999999999999999"), NotFound),
+        (Answer(404, b'{"details":' + b"[" * 100_000), NotFound),
         (Cut(), Unreachable),
         (Cut(after=100), Unreachable),
         (Silence(), Unreachable),
@@ -163,6 +168,55 @@ def test_a_line_that_is_cut_from_another_thread_ends_its_stream(client: Client, 
         list(stream.lines())
     assert time.monotonic() - began < 5
     stream.release()
+
+
+# Who we are
+
+
+def whoami(client: Client) -> str:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = json.loads(client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", body))
+    name: str = answer["status"]["userInfo"]["username"]
+    return name
+
+
+@pytest.fixture
+def token(cluster: LocalCluster, namespace: str) -> str:
+    """Of the service account `default` of the namespace."""
+    return cluster.kubectl("create", "token", "default", "--namespace", namespace).strip()
+
+
+def test_a_token_in_the_kubeconfig_says_who_we_are(
+    cluster: LocalCluster, namespace: str, token: str, tmp_path: Path
+) -> None:
+    server = {
+        "server": cluster.ports.apiserver_url,
+        "certificate-authority": str(cluster.layout.pki / "ca.crt"),
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "a", "cluster": server}],
+                "users": [{"name": "a", "user": {"token": token}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                "current-context": "a",
+            }
+        )
+    )
+    assert whoami(Client(configuration(str(file)))) == f"system:serviceaccount:{namespace}:default"
+
+
+def test_in_a_pod_its_service_account_says_who_we_are(
+    cluster: LocalCluster, namespace: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a pod finds in its file system, in another place."""
+    (tmp_path / "token").write_text(token)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(cluster.ports.apiserver))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(cluster.layout.pki / "ca.crt"))
+    assert whoami(Client(configuration())) == f"system:serviceaccount:{namespace}:default"
 
 
 # The environment and the kubeconfig

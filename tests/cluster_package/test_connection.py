@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kubernetes.client import Configuration
@@ -44,7 +47,7 @@ class Sayings:
             except OSError:
                 return
             self.connections += 1
-            with accepted:
+            with accepted, contextlib.suppress(OSError):  # whoever asked may go in the middle
                 while asked := accepted.recv(65_536):
                     self.asked.append(asked)
                     text = self.texts.pop(0)
@@ -118,18 +121,36 @@ def test_where_a_body_ends(client: Client, server: Sayings, text: bytes, body: b
     [
         (b"nonsense\r\n\r\n", "HTTP"),
         (PLAIN + PLAIN, "an answer too many"),
-        (b"HTTP/1.1 200 OK\r\nA: " + b"a" * HEAD_LIMIT + b"\r\n\r\n", "the head of the answer has more than"),
+        (PLAIN + PLAIN[:20], "an answer too many"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 3_000, "the head of the answer has more than"),
+        (
+            b"HTTP/1.1 200 OK\r\nA: " + b"a" * 2 * HEAD_LIMIT + b"\r\n\r\n",
+            "the head of the answer has more than",
+        ),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "chunk size"),
         (b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n", "another protocol"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx", r"encoded \(br\)"),
     ],
-    ids=["no HTTP", "one too many", "a huge head", "no chunk", "an upgrade", "an encoding"],
+    ids=[
+        "no HTTP",
+        "one too many",
+        "a part of one",
+        "words without end",
+        "a huge head",
+        "no chunk",
+        "an upgrade",
+    ],
 )
 def test_what_is_no_answer(client: Client, server: Sayings, text: bytes, fault: str) -> None:
-    server.texts = [text + HANG_UP, PLAIN]
+    server.texts = [text, PLAIN]
     with pytest.raises(Unreachable, match=fault):
         client.get("/a")
-    assert client.get("/b") == b"{}"
+    assert (client.get("/b"), server.connections) == (b"{}", 2), "what comes after it is read by nobody"
+
+
+def test_an_answer_in_an_encoding_was_not_asked_for(client: Client, server: Sayings) -> None:
+    server.texts = [b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"]
+    with pytest.raises(Unreachable, match=r"encoded \(br\)"):
+        client.get("/a")
 
 
 def test_what_a_request_cannot_hold_does_not_get_into_it(client: Client, server: Sayings) -> None:
@@ -147,14 +168,52 @@ def test_a_token_with_a_line_break_is_not_sent(server: Sayings) -> None:
     assert server.asked == []
 
 
-@pytest.mark.parametrize("url", ["", "https://", "http://:5", "http://a:b", "http://[::1"])
+@pytest.mark.parametrize("refresh", [OSError("no such file"), ValueError("empty")], ids=repr)
+def test_a_token_that_cannot_be_had_is_worth_another_try(server: Sayings, refresh: Exception) -> None:
+    def fail(_: Configuration) -> None:
+        raise refresh
+
+    settings = Configuration()
+    settings.host = server.url
+    settings.refresh_api_key_hook = fail
+    with pytest.raises(Unreachable, match="the token for the API server"):
+        Client(settings).get("/a")
+
+
+def test_a_child_asks_over_connections_of_its_own(client: Client, server: Sayings) -> None:
+    server.texts = [PLAIN, PLAIN, PLAIN]
+    client.get("/a")
+    child = os.fork()
+    if not child:
+        os._exit(0 if client._connection().stale else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (client.get("/b"), server.connections) == (b"{}", 1)
+
+
+def test_certificates_that_are_none_say_so(tmp_path: Path) -> None:
+    settings = Configuration()
+    settings.host = "https://127.0.0.1:1"
+    settings.cert_file = str(tmp_path / "client.crt")
+    with pytest.raises(ConfigurationError, match="the certificates for the API server"):
+        Client(settings)
+
+
+def test_how_it_is_spelt_does_not_make_it_less_secure() -> None:
+    context = ssl.create_default_context()
+    found = target("HTTPS://a.example.:6443", secured=lambda: context)
+    assert (found.tls, found.port, found.name) == (context, 6443, "a.example")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "https://", "http://:5", "http://a:b", "http://[::1", "ftp://a:1", "a:1"]
+)
 def test_a_url_that_leads_nowhere(url: str) -> None:
     with pytest.raises(ClusterError, match="no API server's URL"):
-        target(url, tls=None)
+        target(url, secured=ssl.create_default_context)
 
 
 def test_a_url_says_where_the_paths_begin() -> None:
-    found = target("http://[::1]:81/clusters/a/", tls=None, name="b")
+    found = target("http://[::1]:81/clusters/a/", secured=ssl.create_default_context, name="b")
     assert (found.host, found.port, found.authority, found.prefix, found.name) == (
         "::1",
         81,
