@@ -45,13 +45,15 @@ class Acknowledging:
         self._guards = guards
         self._others = others
         self._views: list[View] | None = None
+        #: Whether they could not be read in this look: asked once is enough, however many want to know.
+        self._failed = False
         self._read_at = float("-inf")
         #: Up to which version every replica had seen the queues; whoever comes later lists them later.
         self._agreed = -1
 
     def begin(self) -> None:
         """A new look at the cluster: the Leases are read again when they are asked for."""
-        self._views = None
+        self._views, self._failed = None, False
 
     def holds(self, queue: str, *, since: int) -> bool:
         """Whether the stop that boards of version `since` have is known to hold now."""
@@ -85,10 +87,11 @@ class Acknowledging:
 
     def _read(self) -> list[View] | None:
         """What the other live replicas have seen, read once a look; None if it cannot be read."""
-        if self._views is None:
+        if self._views is None and not self._failed:
             try:
                 reading = self._others.read()
             except ClusterError:
+                self._failed = True
                 return None
             self._views = reading.views
             self._read_at = self._store.clock.monotonic()

@@ -158,7 +158,7 @@ class QueueController:
                 self._carry_out(queue)
             self._look_at_members(queue, whats)
         self._grouping.keep_due()
-        for queue in self._releasing.take_failed():
+        for queue in self._releasing.take_failed() | self._nudging.take_failed():
             self._notes.soon(queue, RETRY_SECONDS, members=True)
         told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
         for queue in self._to_reconcile({*draining, *told}):
@@ -219,7 +219,7 @@ class QueueController:
     def _let_go(self, noted: Noted) -> None:
         """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
         for queue, whats in noted.items():
-            if queue and WHOLE in whats:
+            if queue and WHOLE in whats and self._releasing.begins(queue):
                 self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
@@ -228,9 +228,10 @@ class QueueController:
         def waking() -> bool:
             return self._acknowledging.seen_by_all(self._store.board.seen)
 
-        left = self._releasing.release(queue, members, waking=waking)
-        if self._nudging.consider(queue, members, waking=waking) or left:
+        if self._releasing.release(queue, members, waking=waking):
             self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
+        if self._nudging.consider(queue, members, waking=waking):
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
 
     def _carry_out(self, queue: str) -> None:
         """One queue's Commands; what fails there keeps nobody else waiting."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from queue import SimpleQueue
 from typing import Any
 
 from cluster.members import Member
@@ -30,12 +31,14 @@ class Nudging:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         #: The revision of a queue for which the scheduler was nudged.
         self._nudged: dict[str, str] = {}
+        #: Queues whose nudge failed; filled by the writers' threads.
+        self._failed: SimpleQueue[str] = SimpleQueue()
 
     def consider(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
         """Nudge if this queue schedules and one of these members was left without room.
 
-        `waking`: whether pods may be woken; asked only where there is one. Returns whether that is all that
-        was missing.
+        `waking`: whether pods may be woken; asked only where there is one. Returns whether it has to be
+        considered again: they may not yet, or a nudge is under way that may have come before these pods.
         """
         ruling = self._parts.store.board.ruling(queue)
         if not ruling.schedules:
@@ -45,10 +48,28 @@ class Nudging:
             return False
         if not waking():
             return True
+        if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,), done=self._done(queue)):
+            return True
         self._nudged[queue] = ruling.revision
-        if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,)):
-            self._nudged.pop(queue)  # one is under way, but it may have gone before
         return False
+
+    def take_failed(self) -> set[str]:
+        """The queues whose nudge failed, to be considered again; asking empties it."""
+        failed = set()
+        while not self._failed.empty():
+            failed.add(self._failed.get())
+        for queue in failed:
+            self._nudged.pop(queue, None)
+        return failed
+
+    def _done(self, queue: str) -> Callable[[bool], None]:
+        """What is told of a nudge for this queue, in a writer's thread."""
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._failed.put(queue)
+
+        return done
 
     def _nudge(self) -> None:
         name = f"{PREFIX}{secrets.token_hex(4)}"

@@ -57,6 +57,11 @@ class Releasing:
         # In order from the first on: the writers begin while the rest is still being asked for.
         return sum(self._release(member, ruling, waking=waking) for member in sorted(members, key=_rank))
 
+    def begins(self, queue: str) -> bool:
+        """Whether it was resumed, and nobody of it has been let go since."""
+        ruling = self._parts.store.board.ruling(queue)
+        return ruling.schedules and self._begun.get(queue) != ruling.revision
+
     def answer(self, members: Iterable[Member]) -> None:
         """Write down the queue of pods whose PodGroup was not there when they came."""
         for member in members:
