@@ -5,6 +5,7 @@ otherwise in between:
 
 ===========  =====================================================================================
 installed    the server runs, its webhooks and policies are registered
+halted       no server; what it registered stays
 removed      no server, no webhook, no policy; only the definitions of our kinds are left
 ===========  =====================================================================================
 
@@ -77,23 +78,29 @@ class Bench:
         )
         self.audit = Log(cluster.layout.audit_log)
         self._hands = built("hands", say=say)
-        self.is_installed = "server" in cluster.pids
+        self._serves = self._is_registered = "server" in cluster.pids
 
     # What is set up
 
     def install(self) -> None:
         """Everything of ours, as `make up` has it."""
-        if not self.is_installed:
+        if not self._serves:
             self.cluster.start_components("server")
-            self.is_installed = True
+            self._serves = self._is_registered = True
             until(lambda: self.read(f"{QUEUES}/root") is not None, what="the first queues")
 
     def remove(self) -> None:
         """All of it but the definitions."""
-        if self.is_installed:
-            self.cluster.stop_components("server")
+        self.halt()
+        if self._is_registered:
             self.cluster.kubectl("delete", REGISTERED, "-l", OURS)
-            self.is_installed = False
+            self._is_registered = False
+
+    def halt(self) -> None:
+        """The server ends, and nothing else of it: somebody may take its place."""
+        if self._serves:
+            self.cluster.stop_components("server")
+            self._serves = False
 
     def start_scheduler(self, edit: Edit | None = None, *, flags: Sequence[str] = ()) -> None:
         schedulers.configure(self.cluster.layout, self.cluster.ports, edit=edit, flags=flags)

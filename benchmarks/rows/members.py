@@ -37,7 +37,8 @@ def found(say: Say) -> Found:
         title="Members of an open queue",
         about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "
         "is; from the first bind to the last by the audit log. The Go extender follows the same "
-        "pods and queues, keeps them and answers the same; it writes nothing.",
+        "pods and queues, keeps them and answers the same, with our webhooks and policies registered as "
+        "ever; it writes nothing.",
         lines=(
             *(_line(bound, *row) for row in BESIDE),
             *(_cost(bound, *row) for row in BESIDE if row[0] != "twin"),
@@ -80,12 +81,12 @@ def _members(percentage: int) -> Callable[[Bench], Bound]:
 
 
 def _twin(bench: Bench) -> Bound:
-    """The pods are made while ours is there, and bound when it is not."""
+    """The pods are made while ours is there, and bound when another answers in its place."""
     bench.install()
     bench.queue(QUEUE, state="Open")
     count = sizes.scaled(PODS)
     bench.create_pods(pods(count, queue=QUEUE))
-    bench.remove()
+    bench.halt()
     with serving(*following(bench.cluster), say=bench.say) as (url, ca):
         bound = backlog(bench, count=count, edit=asking(url, ca=ca))
     bench.clear()
