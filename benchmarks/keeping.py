@@ -9,6 +9,7 @@ import msgspec
 
 from benchmarks import drawing, page
 from benchmarks.figures import Found
+from benchmarks.reasons import WHY
 
 HERE = Path(__file__).parent
 
@@ -25,7 +26,7 @@ def keep(name: str, found: Found, *, folder: Path = HERE) -> None:
 
 def write_page(names: Iterable[str], *, folder: Path = HERE) -> None:
     """RESULTS.md, with the rows in this order."""
-    (folder / "RESULTS.md").write_text(page.rendered(kept(names, folder=folder)))
+    (folder / "RESULTS.md").write_text(page.rendered(kept(names, folder=folder), reasons=WHY))
 
 
 def kept(names: Iterable[str], *, folder: Path = HERE) -> dict[str, Found]:

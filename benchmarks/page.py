@@ -17,9 +17,10 @@ All rows: `make bench`; the long one: `make soak`; how they are made:
 """
 
 
-def rendered(found: Mapping[str, Found]) -> str:
-    """The page."""
-    return "\n".join([HEAD, *_summary(found), *(section(name, each) for name, each in found.items())])
+def rendered(found: Mapping[str, Found], *, reasons: Mapping[str, str]) -> str:
+    """The page. `reasons`: by row, why it does not reach what it does not."""
+    sections = (section(name, each) for name, each in found.items())
+    return "\n".join([HEAD, *_summary(found, reasons), *sections])
 
 
 def section(name: str, found: Found) -> str:
@@ -36,15 +37,23 @@ def _again(name: str) -> str:
     return "make soak" if name == "soak" else f"make bench ROW={name}"
 
 
-def _summary(found: Mapping[str, Found]) -> Iterator[str]:
-    missed = [(name, line) for name, each in found.items() for line in each.lines if line.reached is False]
+def missed(found: Found) -> list[Line]:
+    """Whose goals are not reached."""
+    return [line for line in found.lines if line.reached is False]
+
+
+def _summary(found: Mapping[str, Found], reasons: Mapping[str, str]) -> Iterator[str]:
     reached = sum(line.reached is True for each in found.values() for line in each.lines)
-    yield f"Goals reached: {reached}; not reached: {len(missed)}."
+    yield f"Goals reached: {reached}; not reached: {sum(len(missed(each)) for each in found.values())}."
     yield ""
-    for name, line in missed:
-        yield f"- {name}: {line.what}, beside {line.beside}: {line.ratio}, wanted {line.goal}"
-    if missed:
-        yield ""
+    for name, each in found.items():
+        if missed(each):
+            yield f"**{name}**"
+            yield ""
+            for line in missed(each):
+                yield f"- {line.what}, beside {line.beside}: {line.ratio}, wanted {line.goal}"
+            yield from (["", f"Why: {reasons[name]}"] if name in reasons else [])
+            yield ""
 
 
 def _table(lines: Sequence[Line]) -> Iterator[str]:

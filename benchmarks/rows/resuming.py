@@ -8,39 +8,51 @@ from functools import partial
 
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import ours
+from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
 from benchmarks.figures import Found, Line, at_most
 from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times, fresh, since
-from benchmarks.shapes import HOME, QUEUE, QUEUES
+from benchmarks.shapes import HOME, QUEUE, QUEUES, STRATEGIC, Request, pods, pods_path
 from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 NODES = 500
-FRESH = "fresh"
+#: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go.
+FRESH, BARE = "fresh", "bare"
+BESIDE = {
+    FRESH: "the same pods fresh, nothing installed",
+    BARE: "their gates taken off by hand, nothing installed",
+}
+#: What both are measured against, and what `BARE` is: any gate.
+GATE = {"name": "bench.dev/gate"}
+#: As many connections as the server has writers.
+WRITERS = 4
 
 
-def found(say: Say, *, parked: int, ways: Sequence[Parked]) -> Found:
+def found(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[str]) -> Found:
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        turns = {way: partial(_measured, bench, way, count=sizes.scaled(parked)) for way in (FRESH, *ways)}
+        turns = {way: partial(_measured, bench, way, count=sizes.scaled(parked)) for way in (*beside, *ways)}
         seen = in_turns(turns, told=str, say=say)
     return Found(
         title=f"Resuming {parked:,} parked pods",
         about=f"{sizes.scaled(parked):,} members on {sizes.scaled(NODES)} nodes: from the patch that "
         "resumes their queue to the bind, by the audit log. Beside it the same scheduler with "
         "nothing installed, from the first creation of as many pods by a client in Go over eight "
-        "connections; both with the recommended settings.",
+        "connections; both with the recommended settings. Gates taken off by hand are patches of the same "
+        f"pods by that client over {WRITERS} connections: what the way costs whoever goes it.",
         lines=tuple(
             Line(
                 what=f"{which} bind after the resume of {parked:,} pods parked by {way}",
-                beside="the same pods fresh, nothing installed",
+                beside=BESIDE[other],
                 unit="s",
                 ours=tuple(getattr(each, which) for each in seen[way]),
-                theirs=tuple(getattr(each, which) for each in seen[FRESH]),
-                goal=at_most(1.2),
+                theirs=tuple(getattr(each, which) for each in seen[other]),
+                goal=at_most(1.2) if other == FRESH else None,
             )
             for way in ways
+            for other in beside
             for which in ("first", "last")
+            if other == FRESH or way == Parked.BY_GATE
         ),
     )
 
@@ -49,6 +61,9 @@ def _measured(bench: Bench, way: str, *, count: int) -> Times:
     if way == FRESH:
         bench.remove()
         times = fresh(bench, count)
+    elif way == BARE:
+        bench.remove()
+        times = _let_go_by_hand(bench, count)
     else:
         bench.install()
         times = _resumed(bench, count, how=Parked(way))
@@ -66,7 +81,18 @@ def _resumed(bench: Bench, count: int, *, how: Parked) -> Times:
         return since(began, bench.binds(mark, count=count))
 
 
+def _let_go_by_hand(bench: Bench, count: int) -> Times:
+    bench.create_pods(pods(count, schedulingGates=[GATE]))
+    patch = {"spec": {"schedulingGates": [{**GATE, "$patch": "delete"}]}}
+    let_go = [Request("PATCH", f"{pods_path()}/{name}", STRATEGIC, patch) for name in bench.pod_names()]
+    with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
+        bench.quiet()
+        mark = bench.audit.mark()
+        began = bench.write(let_go, workers=WRITERS).began
+        return since(began, bench.binds(mark, count=count))
+
+
 ROWS = {
-    "resume-1000": partial(found, parked=1_000, ways=tuple(Parked)),
-    "resume-5000": partial(found, parked=5_000, ways=(Parked.BY_GATE,)),
+    "resume-1000": partial(found, parked=1_000, ways=tuple(Parked), beside=(FRESH, BARE)),
+    "resume-5000": partial(found, parked=5_000, ways=(Parked.BY_GATE,), beside=(FRESH,)),
 }

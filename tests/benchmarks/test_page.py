@@ -54,8 +54,11 @@ def test_where_nothing_is_compared_there_is_no_table() -> None:
 
 
 def test_what_is_not_reached_stands_at_the_top() -> None:
-    before, _, _ = page.rendered({"members": FOUND}).partition("## Members")
-    assert "- members: binds/s, beside nothing: 0.75 (0.70 to 0.80), wanted at least 0.80" in before
+    rendered = page.rendered({"members": FOUND}, reasons={"members": "It asks.", "others": "It does not."})
+    before, _, _ = rendered.partition("## Members")
+    missed = "- binds/s, beside nothing: 0.75 (0.70 to 0.80), wanted at least 0.80"
+    assert f"**members**\n\n{missed}\n\nWhy: It asks.\n" in before
+    assert "It does not." not in rendered
     assert "Goals reached: 0; not reached: 1." in before
 
 

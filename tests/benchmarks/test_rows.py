@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import keeping, sizes, spending
+from benchmarks import keeping, page, sizes, spending
 from benchmarks.audit import Log
 from benchmarks.memory import held
 from benchmarks.quiet import cpu_seconds
+from benchmarks.reasons import WHY
 from benchmarks.rows.trees import levels
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -36,6 +37,15 @@ def test_what_is_kept_can_be_read() -> None:
     """And nothing is kept of a row that there is not any more."""
     there = {path.stem for path in (keeping.HERE / "results").glob("*.json")}
     assert keeping.kept(program.SECTIONS).keys() == there
+
+
+def test_where_a_goal_is_not_reached_it_is_said_why() -> None:
+    missing = {name for name, found in keeping.kept(program.SECTIONS).items() if page.missed(found)}
+    assert missing <= WHY.keys()
+
+
+def test_reasons_are_of_rows_that_there_are() -> None:
+    assert WHY.keys() <= set(program.SECTIONS)
 
 
 def audit_line(second: int, *, namespace: str = "bench", code: int = 201, query: str = "") -> str:
