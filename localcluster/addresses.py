@@ -47,6 +47,11 @@ class Ports:
     def server_url(self) -> str:
         return f"https://{LOOPBACK}:{self.server}"
 
+    @property
+    def webhook_url(self) -> str:
+        """By name, as the API server calls a Service: whoever does so may speak HTTP/2."""
+        return f"https://localhost:{self.server}"
+
 
 def kept(path: Path) -> Ports:
     """The ports stored there, chosen and stored first where there are none."""

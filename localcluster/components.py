@@ -129,7 +129,7 @@ def _server(layout: Layout, ports: Ports) -> Command:
         f"--kubeconfig={layout.component_kubeconfig('server')}",
         f"--bind={LOOPBACK}:{ports.server}",
         f"--certs-dir={layout.server_certs}",
-        f"--webhook-url={ports.server_url}",
+        f"--webhook-url={ports.webhook_url}",
         f"--namespace={NAMESPACE}",
         f"--schedulers={SCHEDULER_NAME}",
         f"--request-timeout={REQUEST_SECONDS}",

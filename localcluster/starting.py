@@ -118,7 +118,7 @@ def _prepare(layout: Layout) -> Ports:
 def _apply(
     layout: Layout, ports: Ports, documents: Sequence[registering.Manifest], *, webhooks: bool, say: Say
 ) -> None:
-    local = registering.localised(documents, server_url=ports.server_url, webhooks=webhooks)
+    local = registering.localised(documents, server_url=ports.webhook_url, webhooks=webhooks)
     registering.apply(layout, local)
     say(f"{len(local)} manifests applied")
 

@@ -1,33 +1,17 @@
 """One caller's connection, on the loop."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
-from server.http_answering import Environ, Said, WsgiApp, call, environ_of, render, words
-from server.http_crowd import Crowd, Phase
-from server.http_limits import Limits
+from server import http2_connection
+from server.http_answering import Environ, Said, call, environ_of, render, words
+from server.http_crowd import Phase
 from server.http_reading import Reader, Refused, Request
+from server.http_site import Site
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TOO_SLOW = Refused(408, "the request did not become complete in time")
 _BROKEN = Refused(500, "internal error")
-
-
-@dataclass(kw_only=True, slots=True)
-class Site:
-    """What all connections of a worker share. Owned by the loop's thread."""
-
-    app: WsgiApp
-    limits: Limits
-    crowd: Crowd
-    shared: Environ
-    log: Any  # gunicorn's Logger: logging.Logger without being one
-    soon: Callable[..., Any]
-    clock: Callable[[], float]
-    date: str = ""
-    stopping: bool = False
 
 
 class Connection(asyncio.Protocol):
@@ -53,7 +37,19 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         address = peer if isinstance(peer, tuple) else ("", 0)
         self._shared = {**self._site.shared, "REMOTE_ADDR": address[0], "REMOTE_PORT": str(address[1])}
-        self._site.crowd.enter(self, Phase.FRESH)
+        if _speaks_http2(transport):
+            self._give_way(self._transport)
+        else:
+            self._site.crowd.enter(self, Phase.FRESH)
+
+    def _give_way(self, transport: asyncio.Transport) -> None:
+        """What comes is HTTP/2: another reads it from now on."""
+        self._parting = True
+        self._site.crowd.leave(self)
+        other = http2_connection.Connection(site=self._site, shared=self._shared)
+        self._site.crowd.join(other)
+        transport.set_protocol(other)
+        other.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._parting = True
@@ -179,3 +175,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(render(said, date=self._site.date, keep_alive=False, to_head=False))
             self._parting = True
             self._site.crowd.enter(self, Phase.PARTING)
+
+
+def _speaks_http2(transport: asyncio.BaseTransport) -> bool:
+    secured = transport.get_extra_info("ssl_object")
+    return secured is not None and secured.selected_alpn_protocol() == "h2"

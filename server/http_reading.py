@@ -26,7 +26,10 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """One request. Complete once it is in `Reader.ready`; header names are in lower case."""
+    """One request. Complete once it is in `Reader.ready`; header names are in lower case.
+
+    `refused`: why it is answered before the app is asked, if it is.
+    """
 
     target: bytes = b""
     method: str = ""
@@ -35,6 +38,7 @@ class Request:
     headers: list[Header] = field(default_factory=list)
     body: io.BytesIO = field(default_factory=io.BytesIO)
     head_bytes: int = 0
+    refused: Refused | None = None
 
     def values(self, name: bytes) -> list[bytes]:
         """Every value of the header."""

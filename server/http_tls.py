@@ -1,4 +1,9 @@
-"""The TLS context, made anew when its files change."""
+"""The TLS context, made anew when its files change.
+
+Whoever calls us by a name may speak HTTP/2, and whoever knows but our address HTTP/1.1 alone: the API
+server calls a webhook's Service by name, many calls at once; kube-scheduler calls an address, one call after
+the other, and is answered sooner over HTTP/1.1.
+"""
 
 import ssl
 from collections.abc import Callable
@@ -16,12 +21,24 @@ def stamp(*paths: Path) -> Stamp:
 
 
 def context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
-    """TLS 1.2 and later, HTTP/1.1 alone. Raises OSError, of which ssl.SSLError is one."""
+    """TLS 1.2 and later. Raises OSError, of which ssl.SSLError is one."""
+    plain = _context(certfile=certfile, keyfile=keyfile, speaking=["http/1.1"])
+    both = _context(certfile=certfile, keyfile=keyfile, speaking=["h2", "http/1.1"])
+
+    def named(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        if name is not None:
+            connection.context = both
+
+    plain.sni_callback = named
+    return plain
+
+
+def _context(*, certfile: Path, keyfile: Path, speaking: list[str]) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
     made.num_tickets = 0  # Go's callers keep no session cache: tickets would only cost
-    made.set_alpn_protocols(["http/1.1"])
+    made.set_alpn_protocols(speaking)
     made.load_cert_chain(certfile, keyfile)
     return made
 

@@ -24,9 +24,10 @@ import uvloop
 from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
 
 from server.http_answering import shared_environ
-from server.http_connection import Connection, Site
+from server.http_connection import Connection
 from server.http_crowd import Crowd, Phase
 from server.http_limits import Limits
+from server.http_site import Site
 from server.http_tls import Certificate
 
 TICK = 1.0  # seconds between heartbeats, sweeps of the crowd and looks at the certificate

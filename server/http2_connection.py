@@ -1,0 +1,211 @@
+"""One caller's connection of HTTP/2, on the loop; see `http_connection` for how the two are chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import cast
+
+from server.http2_session import Session
+from server.http_answering import BODILESS, OURS, Environ, Said, call, environ_of, words
+from server.http_crowd import Phase
+from server.http_reading import Refused, Request
+from server.http_site import Site
+
+_BROKEN = Refused(500, "internal error")
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
+
+    The app runs inline, on the loop's thread: it may not wait for anything.
+    """
+
+    def __init__(self, *, site: Site, shared: Environ) -> None:
+        self.greeting: asyncio.Task[object] | None = None
+        self._site = site
+        self._shared = shared
+        self._session = Session(limits=site.limits, clock=site.clock)
+        self._transport: asyncio.Transport | None = None
+        self._since = site.clock()
+        self._parting = False
+        self._choked = False
+        self._held = 0
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but ancestry
+        self._site.crowd.enter(self, Phase.FRESH)
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._parting = True
+        self._transport = None
+        self._site.crowd.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._parting:
+            return
+        self._session.feed(data)
+        self._proceed()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+        if self._transport is not None and not self._parting:
+            self._transport.pause_reading()
+            self._site.crowd.enter(self, Phase.SENDING)
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        if self._transport is not None and not self._parting:
+            self._transport.resume_reading()
+            self._proceed()
+
+    # What the crowd calls.
+
+    def overdue(self, phase: Phase) -> None:
+        if phase is Phase.RECEIVING:
+            if self._session.expire(self._site.clock() - self._site.limits.request):
+                self._proceed()
+            else:
+                self.drop()  # in the middle of a frame, or before the first
+        elif phase in (Phase.FRESH, Phase.IDLE):
+            self.part()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        self._parting = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def part(self) -> None:
+        """Close once what was written has been sent; who asks meanwhile knows that it was not answered."""
+        self._session.go()
+        self._flush()
+        self._parting = True
+        if self._transport is not None:
+            self._site.crowd.enter(self, Phase.SENDING if self._choked else Phase.PARTING)
+            self._transport.close()
+
+    # The order of things.
+
+    def _proceed(self) -> None:
+        """Answer one request, if one is ready, and settle what we wait for next."""
+        session = self._session
+        answered = bool(session.ready)
+        if answered:
+            self._answer(*session.ready.popleft())
+        if self._must_end():
+            session.go()
+        self._flush()
+        if self._parting or self._choked or self._transport is None:
+            return
+        if session.over or (session.going and session.idle):
+            self.part()
+        elif session.ready:
+            self._transport.pause_reading()  # others go between two requests of one caller
+            self._site.soon(self._resume)
+        else:
+            self._wait(answered=answered)
+
+    def _resume(self) -> None:
+        if self._transport is None or self._parting or self._choked:
+            return
+        self._transport.resume_reading()
+        self._proceed()
+
+    def _wait(self, *, answered: bool) -> None:
+        crowd, session = self._site.crowd, self._session
+        phase = crowd.phase(self)
+        if not session.midway:
+            if answered or phase not in (Phase.FRESH, Phase.IDLE):
+                crowd.enter(self, Phase.IDLE)
+            self._held = 0
+            return
+        if answered or phase is not Phase.RECEIVING:
+            crowd.enter(self, Phase.RECEIVING)
+            self._held = 0
+        grown, self._held = session.held - self._held, session.held
+        crowd.hold(self, grown)
+
+    def _flush(self) -> None:
+        waiting = self._session.take()
+        if waiting and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(waiting)
+
+    def _must_end(self) -> bool:
+        return self._site.stopping or self._site.clock() - self._since > self._site.limits.age
+
+    def _answer(self, stream: int, request: Request) -> None:
+        """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""
+        said = self._said(request)
+        try:
+            block = block_of(said, date=self._site.date)
+        except ValueError:
+            self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
+            said = words(_BROKEN)
+            block = block_of(said, date=self._site.date)
+        bodiless = request.method == "HEAD" or said.status.startswith(BODILESS)
+        self._session.answer(stream, block, b"" if bodiless else said.body)
+        if said.closing:
+            self._session.go()
+
+    def _said(self, request: Request) -> Said:
+        if request.refused is not None:
+            return words(request.refused)
+        try:
+            return call(self._site.app, environ_of(request, shared=self._shared))
+        except Refused as refused:
+            return words(refused)
+        except Exception:
+            self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
+            return words(_BROKEN)
+
+
+def _shown(request: Request) -> str:
+    return request.target.decode("latin-1")
+
+
+def block_of(said: Said, *, date: str) -> bytes:
+    """The head of an answer, in HPACK's plainest words: nothing of it is remembered by either side.
+
+    Raises ValueError if a header of the app would end the line it is on.
+    """
+    parts = [_status(said.status[:3]), _field("date", date)]
+    measured = said.status.startswith(BODILESS)
+    for name, value in said.headers:
+        lowered = name.lower()
+        if lowered not in OURS:
+            measured = measured or lowered == "content-length"
+            parts.append(_field(lowered, value))
+    if not measured:
+        parts.append(_field("content-length", str(len(said.body))))
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _status(code: str) -> bytes:
+    return b"\x88" if code == "200" else b"\x08\x03" + code.encode()  # the eighth name is `:status`
+
+
+@lru_cache(maxsize=1024)
+def _field(name: str, value: str) -> bytes:
+    if any(broken in text for broken in "\r\n\0" for text in (name, value)):
+        raise ValueError("a header of the app holds a line break")
+    return b"\0" + _text(name) + _text(value)
+
+
+def _text(text: str) -> bytes:
+    """Its length in HPACK's integers, seven bits first, and itself."""
+    encoded = text.encode("latin-1")
+    size = len(encoded)
+    if size < 127:
+        return bytes([size]) + encoded
+    size -= 127
+    digits = bytearray([127])
+    while size >= 128:
+        digits.append(size % 128 + 128)
+        size //= 128
+    return bytes([*digits, size]) + encoded

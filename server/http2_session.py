@@ -1,0 +1,496 @@
+"""One caller's HTTP/2 (RFC 9113), from bytes to requests and from answers to bytes. No I/O.
+
+For callers that ask many things at once. The API server has a hundred binds under way and keeps 25 idle
+connections to a webhook: over HTTP/1.1 seven of ten calls had a handshake of their own, which cost more than
+all the rest of the call. Over HTTP/2 all go over one connection.
+
+Invariants
+- A frame is acted on once it is whole, and none is longer than `FRAME_BYTES`. Every block of headers is
+  decoded, whatever becomes of its stream, for the table that it changes is the connection's.
+- At most `Limits.streams` streams are open; one more is refused, which its sender may try again. What is held
+  of a body is bounded by `Limits.body_bytes`, of a head by `head_bytes`; beyond, the caller is answered
+  413, or cut off.
+- Nothing is sent beyond the caller's windows, and no frame that is longer than it takes.
+- A fault of one stream ends that stream. A fault of the connection ends it, with a GOAWAY that says why.
+- What makes us work and asks nothing (resets, pings, settings, empty frames, ...) is counted, and `NUISANCES`
+  of it without a request that was answered end the connection.
+- After `go` no new stream is taken; its sender knows from our GOAWAY that it may ask elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import hpack
+
+from server import http2_frames as frames
+from server.http2_frames import Error, Kind, Setting
+from server.http_limits import Limits
+from server.http_reading import Header, Refused, Request
+
+#: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
+WINDOW = 16 * 1024 * 1024
+NUISANCES = 1_000
+#: Headers that belong to a connection, of which HTTP/2 has no more than one.
+CONNECTIONS_OWN = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
+)
+PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
+_BROKEN = b"\r\n\0"
+
+
+class Fault(Exception):
+    """The connection cannot go on."""
+
+    def __init__(self, error: Error, why: str) -> None:
+        super().__init__(why)
+        self.error = error
+        self.why = why
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One request and its answer. `length` is what its head says of its body, None if nothing."""
+
+    request: Request
+    window: int
+    began: float
+    length: int | None = None
+    complete: bool = False
+    answered: bool = False
+    #: Of the answer: what could not be sent yet.
+    rest: bytes = b""
+
+
+@dataclass(slots=True)
+class _Block:
+    """Headers under way, in several frames."""
+
+    stream: int
+    ends: bool
+    began: float
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+
+class Session:
+    """Not thread-safe. `ready` holds complete requests by stream, in their order: `answer` each."""
+
+    def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
+        self.ready: deque[tuple[int, Request]] = deque()
+        #: Set once the connection is to be closed as soon as what is to be sent has been.
+        self.over = False
+        #: Bytes of bodies that are not complete.
+        self.held = 0
+        self._limits = limits
+        self._clock = clock
+        self._in = bytearray()
+        #: Since when the frame that is not whole yet has been coming.
+        self._coming: float | None = None
+        self._out: list[bytes] = [
+            frames.settings(
+                {
+                    Setting.MAX_CONCURRENT_STREAMS: limits.streams,
+                    Setting.INITIAL_WINDOW_SIZE: min(limits.body_bytes + 1, frames.LARGEST_WINDOW),
+                    Setting.MAX_HEADER_LIST_SIZE: limits.head_bytes,
+                }
+            ),
+            frames.window_update(0, WINDOW - frames.FIRST_WINDOW),
+        ]
+        self._decoder = hpack.Decoder(max_header_list_size=limits.head_bytes)
+        self._greeted = False
+        self._block: _Block | None = None
+        self._streams: dict[int, _Stream] = {}
+        self._last = 0
+        self._going = False
+        self._nuisances = 0
+        self._taken = 0
+        self._window = frames.FIRST_WINDOW
+        self._first_window = frames.FIRST_WINDOW
+        self._frame_bytes = frames.FRAME_BYTES
+
+    @property
+    def midway(self) -> bool:
+        """Whether a request has begun and is not complete."""
+        return bool(self._in or self._block) or any(not each.complete for each in self._streams.values())
+
+    @property
+    def going(self) -> bool:
+        """Whether nothing new is taken."""
+        return self._going
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked and nothing is left to be sent."""
+        return not self._streams and not self._block
+
+    # From the caller
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived. Never raises: a fault shows in `over`, and is told of to the caller."""
+        if self.over:
+            return
+        self._in += data
+        try:
+            self._read()
+        except Fault as fault:
+            self._end(fault.error, fault.why)
+
+    def _read(self) -> None:
+        at, held = 0, self._in
+        if not self._greeted:
+            if not frames.PREFACE.startswith(bytes(held[: len(frames.PREFACE)])):
+                raise Fault(Error.PROTOCOL_ERROR, "this is not how HTTP/2 begins")
+            if len(held) < len(frames.PREFACE):
+                self._mark(progress=False)
+                return
+            self._greeted, at = True, len(frames.PREFACE)
+        try:
+            while len(held) - at >= frames.HEAD_BYTES:
+                size, kind, flags, stream = frames.head_of(held, at)
+                if size > frames.FRAME_BYTES:
+                    raise Fault(Error.FRAME_SIZE_ERROR, f"a frame may have {frames.FRAME_BYTES} bytes")
+                end = at + frames.HEAD_BYTES + size
+                if len(held) < end:
+                    return
+                payload = bytes(held[at + frames.HEAD_BYTES : end])
+                at = end
+                self._take(kind, flags, stream, payload)
+        finally:
+            del held[:at]
+            self._mark(progress=at > 0)
+
+    def _mark(self, *, progress: bool) -> None:
+        if progress or not self._in:
+            self._coming = None
+        if self._in and self._coming is None:
+            self._coming = self._clock()
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if self._block is not None and (kind != Kind.CONTINUATION or stream != self._block.stream):
+            raise Fault(Error.PROTOCOL_ERROR, "something came between the headers of a request")
+        match kind:
+            case Kind.HEADERS:
+                self._headers(flags, stream, payload)
+            case Kind.CONTINUATION:
+                self._continuation(flags, payload)
+            case Kind.DATA:
+                self._data(flags, stream, payload)
+            case Kind.WINDOW_UPDATE:
+                self._window_update(stream, payload)
+            case Kind.RST_STREAM:
+                self._reset(stream, payload)
+            case Kind.SETTINGS:
+                self._settings(flags, stream, payload)
+            case Kind.PING:
+                self._ping(flags, stream, payload)
+            case Kind.GOAWAY:
+                self.go()
+            case Kind.PUSH_PROMISE:
+                raise Fault(Error.PROTOCOL_ERROR, "only servers push")
+            case _:  # PRIORITY, and whatever comes after this was written
+                self._bear()
+
+    def _headers(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream % 2 == 0:
+            raise Fault(Error.PROTOCOL_ERROR, f"{stream} is no stream of a caller's")
+        self._block = _Block(stream, ends=bool(flags & frames.END_STREAM), began=self._clock())
+        self._continuation(flags, _unpadded(payload, flags))
+
+    def _continuation(self, flags: int, payload: bytes) -> None:
+        block = self._block
+        if block is None:
+            raise Fault(Error.PROTOCOL_ERROR, "nothing is to be continued")
+        block.parts.append(payload)
+        block.size += len(payload)
+        if block.size > self._limits.head_bytes or len(block.parts) > self._limits.head_lines:
+            raise Fault(
+                Error.ENHANCE_YOUR_CALM, f"the head of a request may have {self._limits.head_bytes} bytes"
+            )
+        if flags & frames.END_HEADERS:
+            self._block = None
+            self._begin(block.stream, self._decoded(b"".join(block.parts)), ends=block.ends)
+
+    def _decoded(self, block: bytes) -> list[Header]:
+        try:
+            return [(bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)]
+        except hpack.OversizedHeaderListError as exc:
+            raise self._head_too_large() from exc
+        except Exception as exc:  # hpack lets some of Python's own through
+            raise Fault(Error.COMPRESSION_ERROR, f"headers that cannot be read: {exc}") from exc
+
+    def _head_too_large(self) -> Fault:
+        what = f"the head of a request may have {self._limits.head_bytes} bytes"
+        return Fault(Error.ENHANCE_YOUR_CALM, what)
+
+    def _begin(self, number: int, headers: list[Header], *, ends: bool) -> None:
+        if number in self._streams:
+            self._trailers(number, ends=ends)
+            return
+        if number <= self._last or self._going:
+            self._bear()  # what follows a reset, or our GOAWAY
+            return
+        self._last = number
+        if len(self._streams) >= self._limits.streams:
+            self._bear()
+            self._out.append(frames.reset(number, Error.REFUSED_STREAM))
+            return
+        try:
+            request, length = request_of(headers, head_lines=self._limits.head_lines)
+        except ValueError:
+            self._bear()
+            self._out.append(frames.reset(number, Error.PROTOCOL_ERROR))
+            return
+        stream = _Stream(request, self._first_window, self._clock(), length)
+        self._streams[number] = stream
+        if length is not None and length > self._limits.body_bytes:
+            self._refuse(number, stream)
+        elif ends:
+            self._complete(number, stream)
+
+    def _trailers(self, number: int, *, ends: bool) -> None:
+        """Nobody here wants to know what they say."""
+        stream = self._streams[number]
+        if stream.complete or not ends:
+            self._drop(number, Error.PROTOCOL_ERROR)
+        else:
+            self._complete(number, stream)
+
+    def _data(self, flags: int, number: int, payload: bytes) -> None:
+        if number == 0 or number > self._last:
+            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+        self._account(len(payload))
+        body = _unpadded(payload, flags & ~frames.WITH_PRIORITY)
+        stream = self._streams.get(number)
+        if stream is None or stream.complete:
+            self._bear()  # it may not have heard yet that we are done with it
+            return
+        ends = bool(flags & frames.END_STREAM)
+        if not body and not ends:
+            self._bear()
+        stream.request.body.write(body)
+        self.held += len(body)
+        if stream.request.body.tell() > self._limits.body_bytes:
+            self._refuse(number, stream)
+        elif ends:
+            self._complete(number, stream)
+
+    def _account(self, size: int) -> None:
+        """Let the caller send on; it may never send more than `WINDOW` at once."""
+        self._taken += size
+        if self._taken > WINDOW:
+            raise Fault(Error.FLOW_CONTROL_ERROR, "more was sent than there was room for")
+        if self._taken >= WINDOW // 2:
+            self._out.append(frames.window_update(0, self._taken))
+            self._taken = 0
+
+    def _complete(self, number: int, stream: _Stream) -> None:
+        size = stream.request.body.tell()
+        if stream.length is not None and stream.length != size:
+            self._drop(number, Error.PROTOCOL_ERROR)
+            return
+        self.held -= size
+        stream.complete = True
+        self.ready.append((number, stream.request))
+
+    def _refuse(self, number: int, stream: _Stream) -> None:
+        """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
+        self.held -= stream.request.body.tell()
+        stream.complete = True
+        stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
+        self.ready.append((number, stream.request))
+
+    def _window_update(self, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Fault(Error.FRAME_SIZE_ERROR, "a window's increment has four bytes")
+        increment = frames.number_in(payload) & 0x7FFFFFFF
+        self._bear()
+        if number == 0:
+            self._window += increment
+            if not increment or self._window > frames.LARGEST_WINDOW:
+                raise Fault(Error.FLOW_CONTROL_ERROR, "no window can be so large, or grow by nothing")
+        elif number > self._last:
+            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+        elif (stream := self._streams.get(number)) is not None:
+            stream.window += increment
+            if not increment or stream.window > frames.LARGEST_WINDOW:
+                self._drop(number, Error.FLOW_CONTROL_ERROR)
+        self._send_rest()
+
+    def _reset(self, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Fault(Error.FRAME_SIZE_ERROR, "a reset has four bytes")
+        if number == 0 or number > self._last:
+            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+        self._bear()
+        self._forget(number)
+
+    def _settings(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream or (flags & frames.ACK and payload) or len(payload) % 6:
+            raise Fault(Error.FRAME_SIZE_ERROR, "settings are pairs, and the connection's")
+        if flags & frames.ACK:
+            return
+        self._bear()
+        for key, value in frames.settings_in(payload):
+            if key == Setting.INITIAL_WINDOW_SIZE:
+                self._resize(value)
+            elif key == Setting.MAX_FRAME_SIZE:
+                if not frames.FRAME_BYTES <= value < 2**24:
+                    raise Fault(Error.PROTOCOL_ERROR, f"no frame's size: {value}")
+                self._frame_bytes = value
+        self._out.append(frames.frame(Kind.SETTINGS, frames.ACK, 0, b""))
+        self._send_rest()
+
+    def _resize(self, first: int) -> None:
+        """Every stream's window changes with the one that streams begin with; it may become negative."""
+        if first > frames.LARGEST_WINDOW:
+            raise Fault(Error.FLOW_CONTROL_ERROR, f"no window's size: {first}")
+        change, self._first_window = first - self._first_window, first
+        for number, stream in list(self._streams.items()):
+            stream.window += change
+            if stream.window > frames.LARGEST_WINDOW:
+                raise Fault(Error.FLOW_CONTROL_ERROR, f"no window can be so large: {number}")
+
+    def _ping(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream or len(payload) != 8:
+            raise Fault(Error.FRAME_SIZE_ERROR, "a ping has eight bytes, and is the connection's")
+        self._bear()
+        if not flags & frames.ACK:
+            self._out.append(frames.frame(Kind.PING, frames.ACK, 0, payload))
+
+    def _bear(self) -> None:
+        self._nuisances += 1
+        if self._nuisances > NUISANCES:
+            raise Fault(Error.ENHANCE_YOUR_CALM, "much is said, and nothing asked")
+
+    # To the caller
+
+    def answer(self, number: int, block: bytes, body: bytes) -> None:
+        """What is said to a request of `ready`; to one that was taken back nothing is."""
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        stream.answered = True
+        self._nuisances = 0
+        self._out.append(frames.headers(number, block, ends=not body))
+        stream.rest = body
+        if stream.request.refused is not None and not body:
+            self._drop(number, Error.NO_ERROR)
+        elif not body:
+            del self._streams[number]
+        else:
+            self._send(number, stream)
+
+    def go(self) -> None:
+        """Take nothing new from now on; `idle` tells when all is answered."""
+        if not self._going:
+            self._going = True
+            self._out.append(frames.goaway(self._last, Error.NO_ERROR, ""))
+
+    def expire(self, before: float) -> bool:
+        """Give up what began before that and is not complete; whether the connection can go on."""
+        for number, stream in list(self._streams.items()):
+            if not stream.complete and stream.began < before:
+                self._drop(number, Error.CANCEL)
+        begun = (self._coming, self._block.began if self._block else None)
+        return all(one is None or one >= before for one in begun)
+
+    def take(self) -> bytes:
+        """What is to be sent, once."""
+        taken = b"".join(self._out)
+        self._out.clear()
+        return taken
+
+    def _send_rest(self) -> None:
+        for number, stream in list(self._streams.items()):
+            if stream.answered:
+                self._send(number, stream)
+
+    def _send(self, number: int, stream: _Stream) -> None:
+        while stream.rest:
+            size = min(len(stream.rest), self._frame_bytes, stream.window, self._window)
+            if size <= 0:
+                return
+            sent, stream.rest = stream.rest[:size], stream.rest[size:]
+            stream.window -= size
+            self._window -= size
+            self._out.append(frames.data(number, sent, ends=not stream.rest))
+        if stream.request.refused is not None:
+            self._drop(number, Error.NO_ERROR)
+        else:
+            self._streams.pop(number, None)
+
+    def _drop(self, number: int, error: Error) -> None:
+        self._out.append(frames.reset(number, error))
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is None:
+            return
+        if not stream.complete:
+            self.held -= stream.request.body.tell()
+        elif not stream.answered:
+            self.ready = deque(each for each in self.ready if each[0] != number)
+
+    def _end(self, error: Error, why: str) -> None:
+        self._out.append(frames.goaway(self._last, error, why))
+        self._streams.clear()
+        self.ready.clear()
+        self.held = 0
+        self.over = True
+
+
+def _unpadded(payload: bytes, flags: int) -> bytes:
+    """What a frame of data or headers carries."""
+    start = padding = 0
+    if flags & frames.PADDED:
+        start, padding = 1, payload[0] if payload else 1
+    if flags & frames.WITH_PRIORITY:
+        start += 5
+    if start + padding > len(payload):
+        raise Fault(Error.PROTOCOL_ERROR, "more padding than there is frame")
+    return payload[start : len(payload) - padding]
+
+
+def request_of(headers: Iterable[Header], *, head_lines: int) -> tuple[Request, int | None]:
+    """The request that these headers begin, and how long its body is to be. Raises ValueError."""
+    pseudo: dict[bytes, bytes] = {}
+    request = Request(version="2", keep_alive=True)
+    for name, value in headers:
+        if name.startswith(b":"):
+            if name not in PSEUDO or name in pseudo or request.headers:
+                raise ValueError(f"{name!r} is not where it may be")
+            pseudo[name] = value
+        else:
+            request.headers.append((name, value))
+            if name != name.lower() or name in CONNECTIONS_OWN or not name:
+                raise ValueError(f"{name!r} is no header of HTTP/2")
+        if any(byte in value for byte in _BROKEN) or any(byte in name for byte in _BROKEN):
+            raise ValueError("a header has one line")
+    if len(request.headers) > head_lines:
+        raise ValueError(f"the head of a request may have {head_lines} lines")
+    request.method = pseudo[b":method"].decode("ascii") if b":method" in pseudo else ""
+    request.target = pseudo.get(b":path", b"")
+    if not request.method or not request.target or b":scheme" not in pseudo:
+        raise ValueError("a request has a method, a scheme and a path")
+    hosts = request.values(b"host")
+    authority = pseudo.get(b":authority")
+    if authority is not None:
+        if any(host != authority for host in hosts):
+            raise ValueError("two hosts")
+        request.headers = [each for each in request.headers if each[0] != b"host"] + [(b"host", authority)]
+    elif len(hosts) != 1:
+        raise ValueError("a request has one host")
+    return request, _length(request)
+
+
+def _length(request: Request) -> int | None:
+    said = request.values(b"content-length")
+    if not said:
+        return None
+    if len(said) > 1 or not said[0].isdigit() or len(said[0]) > 18:
+        raise ValueError("no length")
+    return int(said[0])

@@ -1,0 +1,388 @@
+"""HTTP/2 as rules: what is taken, what is refused, and what is said."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import hpack
+import pytest
+from http2_caller import Frame, Words, only
+
+from server import http2_frames as frames
+from server.http2_frames import Error, Kind
+from server.http2_session import NUISANCES, WINDOW, Session
+from server.http_limits import Limits
+
+LIMITS = Limits(body_bytes=100_000, head_bytes=8192, streams=10, head_lines=30)
+OK = b"\x88"
+
+
+class Both:
+    """A session and its caller, who has greeted."""
+
+    def __init__(self, **settings: int) -> None:
+        self.now = 1000.0
+        self.session = Session(limits=LIMITS, clock=lambda: self.now)
+        self.words = Words()
+        self.say(self.words.greeting(**settings))
+        self.heard()
+
+    def say(self, *data: bytes) -> None:
+        self.session.feed(b"".join(data))
+
+    def heard(self) -> list[Frame]:
+        return self.words.read(self.session.take())
+
+    def answer(self, body: bytes = b"") -> list[Frame]:
+        """The first that is ready, with this."""
+        stream, _ = self.session.ready.popleft()
+        self.session.answer(stream, OK, body)
+        return self.heard()
+
+
+@pytest.fixture
+def both() -> Both:
+    return Both()
+
+
+def code(frame: Frame) -> int:
+    """Of a reset or, in its last four bytes but the words, a GOAWAY."""
+    number: int = struct.unpack(">L", frame[3][4:8] if frame[0] == Kind.GOAWAY else frame[3])[0]
+    return number
+
+
+# What is taken
+
+
+def test_a_request_is_what_its_headers_and_data_say(both: Both) -> None:
+    both.say(both.words.ask(1, "/a?b=c", body=b"body"))
+    stream, request = both.session.ready.popleft()
+    assert (stream, request.method, request.target, request.version) == (1, "POST", b"/a?b=c", "2")
+    assert (request.body.getvalue(), request.values(b"host")) == (b"body", [b"localhost"])
+
+
+def test_it_may_come_in_any_pieces(both: Both) -> None:
+    for byte in both.words.ask(1, body=b"in pieces"):
+        both.say(bytes([byte]))
+    assert both.session.ready[0][1].body.getvalue() == b"in pieces"
+    assert not both.session.midway
+
+
+def test_many_may_be_under_way_and_end_in_any_order(both: Both) -> None:
+    heads = [frames.headers(number, both.words.block(f"/{number}"), ends=False) for number in (1, 3, 5)]
+    both.say(*heads, *(frames.data(number, b"x", ends=True) for number in (5, 1, 3)))
+    assert [stream for stream, _ in both.session.ready] == [5, 1, 3]
+
+
+def test_headers_may_go_on_in_further_frames(both: Both) -> None:
+    block = both.words.block("/a", x="y" * 100)
+    both.say(frames.frame(Kind.HEADERS, frames.END_STREAM, 1, block[:10]))
+    both.say(frames.frame(Kind.CONTINUATION, 0, 1, block[10:20]))
+    assert both.session.midway
+    both.say(frames.frame(Kind.CONTINUATION, frames.END_HEADERS, 1, block[20:]))
+    assert both.session.ready[0][1].values(b"x") == [b"y" * 100]
+
+
+def test_padding_priorities_trailers_and_what_is_unknown_change_nothing(both: Both) -> None:
+    flags = frames.END_HEADERS | frames.PADDED | frames.WITH_PRIORITY
+    both.say(frames.frame(Kind.HEADERS, flags, 1, b"\x03" + b"\0" * 5 + both.words.block() + b"\0" * 3))
+    both.say(frames.frame(Kind.PRIORITY, 0, 7, b"\0" * 5), frames.frame(99, 255, 0, b"what"))
+    both.say(frames.frame(Kind.DATA, frames.PADDED, 1, b"\x02body\0\0"))
+    both.say(frames.headers(1, both.words.headers([("x-trailer", "1")]), ends=True))
+    _, request = both.session.ready.popleft()
+    assert (request.body.getvalue(), request.values(b"x-trailer")) == (b"body", [])
+
+
+def test_what_is_refused_is_read_all_the_same_for_what_comes_after_it(both: Both) -> None:
+    """The table of headers is the connection's."""
+    both.say(frames.headers(1, both.words.headers([(":path", "/a"), ("x-some", "thing")]), ends=True))
+    assert [code(one) for one in only(Kind.RST_STREAM, both.heard())] == [Error.PROTOCOL_ERROR]
+    both.say(frames.headers(3, both.words.block("/a", x_some="thing"), ends=True))
+    assert both.session.ready[0][1].values(b"x-some") == [b"thing"]
+
+
+# What is no request
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [(":method", "POST"), (":scheme", "https"), (":authority", "a")],
+        [(":method", "POST"), (":path", "/"), (":authority", "a")],
+        [(":scheme", "https"), (":path", "/"), (":authority", "a")],
+        [(":method", "POST"), (":scheme", "https"), (":path", ""), (":authority", "a")],
+        [(":method", "POST"), (":scheme", "https"), (":path", "/")],
+        [(":method", "POST"), (":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a")],
+        [(":method", "POST"), (":scheme", "https"), ("x", "y"), (":path", "/"), (":authority", "a")],
+        [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a"), (":status", "200")],
+        [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a"), ("host", "b")],
+        *(
+            [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a"), more]
+            for more in (
+                ("X-Upper", "1"),
+                ("connection", "close"),
+                ("transfer-encoding", "chunked"),
+                ("upgrade", "h3"),
+                ("x", "a\r\nb: c"),
+                ("x\n", "a"),
+                ("x", "\0"),
+                ("content-length", "x"),
+                ("content-length", "-1"),
+                ("content-length", "9" * 30),
+            )
+        ),
+    ],
+    ids=repr,
+)
+def test_what_is_no_request_ends_its_stream_alone(both: Both, given: list[tuple[str, str]]) -> None:
+    both.say(frames.headers(1, both.words.headers(given), ends=True), both.words.ask(3))
+    assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [(1, Error.PROTOCOL_ERROR)]
+    assert [stream for stream, _ in both.session.ready] == [3]
+
+
+@pytest.mark.parametrize("length", ["3", "5"])
+def test_a_body_has_the_length_that_was_said(both: Both, length: str) -> None:
+    both.say(frames.headers(1, both.words.block(content_length=length), ends=False))
+    both.say(frames.data(1, b"body", ends=True))
+    assert [code(one) for one in only(Kind.RST_STREAM, both.heard())] == [Error.PROTOCOL_ERROR]
+    assert not both.session.ready
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_a_body_that_is_too_long_is_answered_so_before_it_is_read(both: Both, said: bool) -> None:
+    length = {"content_length": "100001"} if said else {}
+    both.say(frames.headers(1, both.words.block(**length), ends=False))
+    if not said:
+        both.say(*(frames.data(1, b"x" * 10_000, ends=False) for _ in range(11)))
+    _, request = both.session.ready[0]
+    assert request.refused is not None
+    assert (request.refused.status, both.session.held) == (413, 0)
+    answered = both.answer(b"too long")
+    assert only(Kind.DATA, answered)[0][3] == b"too long"
+    assert [code(one) for one in only(Kind.RST_STREAM, answered)] == [Error.NO_ERROR]
+    both.say(frames.data(1, b"more", ends=True))
+    assert not both.session.over, "who sends on may not have heard of it"
+
+
+def test_more_streams_than_allowed_are_refused_and_may_come_again(both: Both) -> None:
+    both.say(*(both.words.ask(number) for number in range(1, 2 * LIMITS.streams + 2, 2)))
+    assert len(both.session.ready) == LIMITS.streams
+    assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [
+        (2 * LIMITS.streams + 1, Error.REFUSED_STREAM)
+    ]
+    both.answer()
+    both.say(both.words.ask(2 * LIMITS.streams + 3))
+    assert len(both.session.ready) == LIMITS.streams
+
+
+# What ends the connection
+
+
+def head(both: Both, stream: int = 1) -> bytes:
+    return frames.headers(stream, both.words.block(), ends=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (lambda _: frames.frame(Kind.DATA, 0, 0, b""), Error.PROTOCOL_ERROR),
+        (lambda _: frames.data(1, b"", ends=True), Error.PROTOCOL_ERROR),
+        (lambda both: frames.headers(2, both.words.block(), ends=True), Error.PROTOCOL_ERROR),
+        (lambda both: frames.headers(0, both.words.block(), ends=True), Error.PROTOCOL_ERROR),
+        (lambda _: frames.headers(1, b"\xff\xff\xff\xff\xff\xff", ends=True), Error.COMPRESSION_ERROR),
+        (lambda _: frames.headers(1, b"\x3f\xff\xff\xff\x0f", ends=True), Error.COMPRESSION_ERROR),
+        (lambda _: frames.frame(Kind.CONTINUATION, 0, 1, b""), Error.PROTOCOL_ERROR),
+        (
+            lambda _: frames.frame(Kind.HEADERS, 0, 1, b"") + frames.data(1, b"", ends=True),
+            Error.PROTOCOL_ERROR,
+        ),
+        (lambda _: frames.frame(Kind.HEADERS, frames.PADDED, 1, b"\x05"), Error.PROTOCOL_ERROR),
+        (lambda both: head(both) + frames.frame(Kind.DATA, frames.PADDED, 1, b""), Error.PROTOCOL_ERROR),
+        (lambda _: frames.frame(Kind.PUSH_PROMISE, 0, 1, b"\0" * 8), Error.PROTOCOL_ERROR),
+        (lambda _: frames.frame(Kind.SETTINGS, 0, 1, b""), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.SETTINGS, 0, 0, b"\0" * 5), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.SETTINGS, frames.ACK, 0, b"\0" * 6), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.SETTINGS, 0, 0, struct.pack(">HL", 5, 100)), Error.PROTOCOL_ERROR),
+        (lambda _: frames.frame(Kind.SETTINGS, 0, 0, struct.pack(">HL", 4, 2**31)), Error.FLOW_CONTROL_ERROR),
+        (lambda _: frames.frame(Kind.PING, 0, 0, b"1234567"), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.PING, 0, 1, b"12345678"), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.WINDOW_UPDATE, 0, 0, b"\0\0\0"), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.window_update(0, 0), Error.FLOW_CONTROL_ERROR),
+        (lambda _: frames.window_update(0, 2**31 - 1), Error.FLOW_CONTROL_ERROR),
+        (lambda _: frames.window_update(1, 1), Error.PROTOCOL_ERROR),
+        (lambda _: frames.reset(1, Error.CANCEL), Error.PROTOCOL_ERROR),
+        (lambda _: frames.frame(Kind.RST_STREAM, 0, 0, b"\0" * 3), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.DATA, 0, 1, b"x" * (frames.FRAME_BYTES + 1)), Error.FRAME_SIZE_ERROR),
+        (lambda _: frames.frame(Kind.HEADERS, 0, 1, b"\0" * 9000), Error.ENHANCE_YOUR_CALM),
+        (
+            lambda _: frames.frame(Kind.HEADERS, 0, 1, b"") + frames.frame(Kind.CONTINUATION, 0, 1, b"") * 40,
+            Error.ENHANCE_YOUR_CALM,
+        ),
+    ],
+)
+def test_a_fault_of_the_connection_is_told_and_ends_it(
+    both: Both, said: Callable[[Both], bytes], error: Error
+) -> None:
+    both.say(said(both))
+    assert both.session.over
+    assert [code(one) for one in only(Kind.GOAWAY, both.heard())] == [error]
+    both.say(both.words.ask(9))
+    assert (both.heard(), list(both.session.ready)) == ([], []), "nothing more is taken"
+
+
+def test_headers_that_grow_when_they_are_read_are_bounded(both: Both) -> None:
+    """One long header in the table, named again and again by a byte."""
+    first = both.words.block(x="y" * 3000)
+    both.say(frames.headers(1, first, ends=True))
+    again = hpack.Encoder()
+    again.encode([("x", "y" * 3000)])
+    both.say(frames.headers(3, b"\xbe" * 100, ends=True))
+    assert [code(one) for one in only(Kind.GOAWAY, both.heard())] == [Error.ENHANCE_YOUR_CALM]
+
+
+def test_what_does_not_begin_as_http2_is_not() -> None:
+    session = Session(limits=LIMITS, clock=lambda: 0.0)
+    session.feed(b"GET / HTTP/1.1\r\n\r\n")
+    assert session.over
+
+
+@pytest.mark.parametrize(
+    "nuisance",
+    [
+        lambda both, number: both.words.ask(number) + frames.reset(number, Error.CANCEL),
+        lambda *_: frames.frame(Kind.PING, 0, 0, b"12345678"),
+        lambda *_: frames.settings({}),
+        lambda *_: frames.window_update(0, 1),
+        lambda *_: frames.frame(Kind.PRIORITY, 0, 1, b"\0" * 5),
+        lambda both, number: head(both, number) + frames.reset(number, Error.CANCEL),
+    ],
+    ids=["requests taken back", "pings", "settings", "windows", "priorities", "heads taken back"],
+)
+def test_whoever_makes_work_and_asks_nothing_is_cut_off(both: Both, nuisance: Callable[..., bytes]) -> None:
+    for number in range(1, 4 * NUISANCES, 2):
+        both.say(nuisance(both, number))
+        both.session.take()
+        if both.session.over:
+            return
+    pytest.fail("it goes on for ever")
+
+
+def test_empty_data_without_end_is_a_nuisance(both: Both) -> None:
+    both.say(head(both), frames.data(1, b"", ends=False) * (NUISANCES + 1))
+    assert both.session.over
+
+
+# What is said
+
+
+def test_an_answer_without_a_body_ends_its_stream(both: Both) -> None:
+    both.say(both.words.ask(1))
+    answered = both.answer()
+    assert answered == [(Kind.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, OK)]
+    assert both.session.idle
+
+
+def test_no_more_is_sent_than_there_is_room_for() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=10)
+    both.say(both.words.ask(1))
+    assert [one[3] for one in only(Kind.DATA, both.answer(b"x" * 25))] == [b"x" * 10]
+    both.say(frames.window_update(1, 5))
+    assert [one[3] for one in only(Kind.DATA, both.heard())] == [b"x" * 5]
+    both.say(frames.settings({frames.Setting.INITIAL_WINDOW_SIZE: 100}))
+    assert [(one[1], one[3]) for one in only(Kind.DATA, both.heard())] == [(frames.END_STREAM, b"x" * 10)]
+    assert both.session.idle
+
+
+def test_the_room_of_the_connection_is_shared() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=2**20)
+    both.say(both.words.ask(1), both.words.ask(3))
+    sent = [both.answer(b"x" * 60_000), both.answer(b"y" * 60_000)]
+    assert sum(len(one[3]) for found in sent for one in only(Kind.DATA, found)) == frames.FIRST_WINDOW
+    both.say(frames.window_update(0, 100_000))
+    assert sum(len(one[3]) for one in only(Kind.DATA, both.heard())) == 120_000 - frames.FIRST_WINDOW
+    assert both.session.idle
+
+
+def test_windows_may_become_negative_and_nothing_is_lost() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=10)
+    both.say(both.words.ask(1))
+    both.answer(b"x" * 15)
+    both.say(frames.settings({frames.Setting.INITIAL_WINDOW_SIZE: 3}), frames.window_update(1, 7))
+    assert only(Kind.DATA, both.heard()) == []
+    both.say(frames.window_update(1, 5))
+    assert [one[3] for one in only(Kind.DATA, both.heard())] == [b"x" * 5]
+
+
+def test_frames_are_no_longer_than_they_are_taken() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=2**20, MAX_FRAME_SIZE=20_000)
+    both.say(both.words.ask(1), frames.window_update(0, 2**20))
+    assert [len(one[3]) for one in only(Kind.DATA, both.answer(b"x" * 50_000))] == [20_000, 20_000, 10_000]
+
+
+def test_who_sends_much_may_send_on(both: Both) -> None:
+    total, number = 0, 1
+    while total < 2 * WINDOW:
+        both.say(both.words.ask(number, body=b"x" * 90_000))
+        both.answer()
+        total, number = total + 90_000, number + 2
+    assert not both.session.over
+
+
+def test_a_request_that_was_taken_back_is_not_answered(both: Both) -> None:
+    both.say(both.words.ask(1), both.words.ask(3), frames.reset(1, Error.CANCEL))
+    assert [stream for stream, _ in both.session.ready] == [3]
+    both.session.answer(1, OK, b"x")
+    assert both.heard() == []
+
+
+def test_settings_and_pings_are_answered(both: Both) -> None:
+    both.say(frames.settings({}), frames.frame(Kind.PING, 0, 0, b"12345678"))
+    assert both.heard() == [(Kind.SETTINGS, frames.ACK, 0, b""), (Kind.PING, frames.ACK, 0, b"12345678")]
+
+
+# Going
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_whoever_goes_finishes_what_was_begun_and_takes_nothing_new(both: Both, ours: bool) -> None:
+    both.say(both.words.ask(1), head(both, 3))
+    if ours:
+        both.session.go()
+    else:
+        both.say(frames.goaway(0, Error.NO_ERROR, ""))
+    assert [one[3][:4] for one in only(Kind.GOAWAY, both.heard())] == [b"\0\0\0\3"]
+    both.say(both.words.ask(5), frames.data(3, b"", ends=True))
+    assert [stream for stream, _ in both.session.ready] == [1, 3]
+    both.answer()
+    both.answer()
+    assert both.session.idle
+
+
+def test_what_does_not_become_complete_is_given_up(both: Both) -> None:
+    both.say(head(both, 1))
+    both.now += 5
+    both.say(head(both, 3))
+    assert both.session.expire(both.now - 3)
+    assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [(1, Error.CANCEL)]
+    both.say(frames.data(3, b"", ends=True))
+    assert [stream for stream, _ in both.session.ready] == [3]
+
+
+@pytest.mark.parametrize(
+    "begun", [b"\0\0", frames.frame(Kind.HEADERS, 0, 1, b"")], ids=["a frame", "headers"]
+)
+def test_a_connection_that_is_stuck_is_known_to_be(both: Both, begun: bytes) -> None:
+    both.say(begun)
+    assert both.session.expire(both.now - 1)
+    both.now += 5
+    assert not both.session.expire(both.now - 1)
+
+
+def test_what_is_held_is_what_is_not_complete(both: Both) -> None:
+    both.say(
+        head(both, 1), frames.data(1, b"12345", ends=False), head(both, 3), frames.data(3, b"1", ends=False)
+    )
+    assert both.session.held == 6
+    both.say(frames.data(1, b"", ends=True), frames.reset(3, Error.CANCEL))
+    assert both.session.held == 0
