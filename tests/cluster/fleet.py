@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import ssl
 import urllib.error
@@ -30,6 +31,7 @@ class Fleet:
         self.ways: dict[str, Forwarder] = {}
         self.interceptors: dict[str, Interceptor] = {}
         cluster.stop_components("server")
+        call_by_address(cluster)
         self._front = Forwarder([], port=cluster.ports.server)
 
     def close(self) -> None:
@@ -110,3 +112,24 @@ class Fleet:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError:
             return False
+
+
+def call_by_address(cluster: LocalCluster) -> None:
+    """Have the webhooks called over HTTP/1.1, whose connections are many and come to every replica.
+
+    Over HTTP/2 one API server keeps one connection, and so asks one replica; a cluster of several API servers
+    asks several.
+    """
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        held = json.loads(cluster.kubectl("get", kind, "sluice", "-o", "json"))
+        steps = [
+            {
+                "op": "replace",
+                "path": f"/webhooks/{number}/clientConfig/url",
+                "value": hook["clientConfig"]["url"].replace(
+                    cluster.ports.webhook_url, cluster.ports.server_url
+                ),
+            }
+            for number, hook in enumerate(held["webhooks"])
+        ]
+        cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")
