@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
         self._since = site.clock()
         self._parting = False
         self._choked = False
-        self._held = 0
+        self._held = self._oldest = 0
 
     # What the loop calls.
 
@@ -65,15 +65,12 @@ class Connection(asyncio.Protocol):
     # What the crowd calls.
 
     def overdue(self, phase: Phase) -> None:
-        if phase is Phase.RECEIVING:
-            if self._session.expire(self._site.clock() - self._site.limits.request):
-                self._proceed()
-            else:
-                self.drop()  # in the middle of a frame, or before the first
-        elif phase in (Phase.FRESH, Phase.IDLE):
+        if phase in (Phase.FRESH, Phase.IDLE):
             self.part()
-        else:
+        elif phase is Phase.PARTING or self._choked or not self._session.expire(self._patience_began()):
             self.drop()
+        else:
+            self._proceed()
 
     def drop(self) -> None:
         self._parting = True
@@ -81,9 +78,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def part(self) -> None:
-        """Close once what was written has been sent; who asks meanwhile knows that it was not answered."""
+        """Close once what was begun has been answered and sent; who asks meanwhile knows that it was not."""
         self._session.go()
         self._flush()
+        if not self._session.idle:
+            return
         self._parting = True
         if self._transport is not None:
             self._site.crowd.enter(self, Phase.SENDING if self._choked else Phase.PARTING)
@@ -105,6 +104,8 @@ class Connection(asyncio.Protocol):
         if session.over or (session.going and session.idle):
             self.part()
         elif session.ready:
+            if self._site.crowd.phase(self) in (Phase.FRESH, Phase.IDLE):
+                self._enter(Phase.RECEIVING)  # it is not to be sent away meanwhile
             self._transport.pause_reading()  # others go between two requests of one caller
             self._site.soon(self._resume)
         else:
@@ -117,18 +118,29 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _wait(self, *, answered: bool) -> None:
+        """The connection waits for what its oldest request waits for: others that come and go change nothing."""
         crowd, session = self._site.crowd, self._session
-        phase = crowd.phase(self)
-        if not session.midway:
-            if answered or phase not in (Phase.FRESH, Phase.IDLE):
-                crowd.enter(self, Phase.IDLE)
-            self._held = 0
-            return
-        if answered or phase is not Phase.RECEIVING:
-            crowd.enter(self, Phase.RECEIVING)
-            self._held = 0
-        grown, self._held = session.held - self._held, session.held
-        crowd.hold(self, grown)
+        phase, oldest = crowd.phase(self), session.oldest
+        if session.midway:
+            if phase is not Phase.RECEIVING or (oldest and oldest != self._oldest):
+                self._enter(Phase.RECEIVING)
+            grown, self._held = session.held - self._held, session.held
+            crowd.hold(self, grown)
+        elif session.blocked is not None:
+            if phase is not Phase.SENDING:
+                self._enter(Phase.SENDING)
+        elif answered or phase not in (Phase.FRESH, Phase.IDLE):
+            self._enter(Phase.IDLE)
+        self._oldest = oldest
+
+    def _enter(self, phase: Phase) -> None:
+        """Nothing is held of whoever enters a phase, as far as the crowd knows."""
+        self._site.crowd.enter(self, phase)
+        self._held = 0
+
+    def _patience_began(self) -> float:
+        limits = self._site.limits
+        return self._site.clock() - min(limits.request, limits.reply)
 
     def _flush(self) -> None:
         waiting = self._session.take()

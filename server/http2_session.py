@@ -7,18 +7,23 @@ all the rest of the call. Over HTTP/2 all go over one connection.
 Invariants
 - A frame is acted on once it is whole, and none is longer than `FRAME_BYTES`. Every block of headers is
   decoded, whatever becomes of its stream, for the table that it changes is the connection's.
-- At most `Limits.streams` streams are open; one more is refused, which its sender may try again. What is held
-  of a body is bounded by `Limits.body_bytes`, of a head by `head_bytes`; beyond, the caller is answered
-  413, or cut off.
-- Nothing is sent beyond the caller's windows, and no frame that is longer than it takes.
+- At most `Limits.streams` streams are open; one more is refused, which its sender may try again. What is
+  held of a body is bounded by `Limits.body_bytes`, of a head by `head_bytes`; beyond, the caller is
+  answered 413, or cut off. Of all that is not complete `held` says the sum; half of `Limits.held_bytes`
+  is one caller's, and beyond it the youngest stream is refused.
+- Nothing is sent beyond the caller's windows, and no frame that is longer than it takes. Of answers that
+  it makes no room for, `RESTS` bytes are kept, and for as long as `blocked` is not too long ago.
 - A fault of one stream ends that stream. A fault of the connection ends it, with a GOAWAY that says why.
-- What makes us work and asks nothing (resets, pings, settings, empty frames, ...) is counted, and `NUISANCES`
-  of it without a request that was answered end the connection.
-- After `go` no new stream is taken; its sender knows from our GOAWAY that it may ask elsewhere.
+- What makes us work and asks nothing (resets, pings, settings, empty frames, ...) is counted, and
+  `NUISANCES` of it without a request that was answered end the connection. Frames of `SOME` data, and
+  windows that open by as much, are none: flow control bounds them.
+- After `go` no new stream is taken; its sender knows from our GOAWAY that it may ask elsewhere, and
+  whatever it had sent for it meanwhile is passed over. What was begun before is answered.
 """
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -33,6 +38,10 @@ from server.http_reading import Header, Refused, Request
 #: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
 WINDOW = 16 * 1024 * 1024
 NUISANCES = 1_000
+#: Bytes from which on a frame of data, or a window's increment, is no nuisance.
+SOME = 1_024
+#: Bytes of answers that a caller asked for and makes no room for.
+RESTS = 32 * 1024 * 1024
 #: Headers that belong to a connection, of which HTTP/2 has no more than one.
 CONNECTIONS_OWN = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
@@ -52,16 +61,21 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class _Stream:
-    """One request and its answer. `length` is what its head says of its body, None if nothing."""
+    """One request and its answer. `head`: its bytes; `length`: what it says of the body, if it does."""
 
     request: Request
     window: int
     began: float
+    head: int
     length: int | None = None
     complete: bool = False
     answered: bool = False
     #: Of the answer: what could not be sent yet.
-    rest: bytes = b""
+    rest: memoryview = field(default_factory=lambda: memoryview(b""))
+
+    @property
+    def held(self) -> int:
+        return self.head + self.request.body.tell()
 
 
 @dataclass(slots=True)
@@ -82,8 +96,10 @@ class Session:
         self.ready: deque[tuple[int, Request]] = deque()
         #: Set once the connection is to be closed as soon as what is to be sent has been.
         self.over = False
-        #: Bytes of bodies that are not complete.
+        #: Bytes of requests that are not complete.
         self.held = 0
+        #: Since when nothing could be sent of answers for which the caller has to make room.
+        self.blocked: float | None = None
         self._limits = limits
         self._clock = clock
         self._in = bytearray()
@@ -103,8 +119,12 @@ class Session:
         self._greeted = False
         self._block: _Block | None = None
         self._streams: dict[int, _Stream] = {}
-        self._last = 0
+        #: The highest stream that was taken, and that was heard of.
+        self._last = self._heard = 0
         self._going = False
+        #: Whether a window has become larger since answers were sent last.
+        self._opened = False
+        self._rests = 0
         self._nuisances = 0
         self._taken = 0
         self._window = frames.FIRST_WINDOW
@@ -115,6 +135,11 @@ class Session:
     def midway(self) -> bool:
         """Whether a request has begun and is not complete."""
         return bool(self._in or self._block) or any(not each.complete for each in self._streams.values())
+
+    @property
+    def oldest(self) -> int:
+        """The stream that has been incomplete for longest; 0 if none is."""
+        return next((number for number, each in self._streams.items() if not each.complete), 0)
 
     @property
     def going(self) -> bool:
@@ -135,6 +160,9 @@ class Session:
         self._in += data
         try:
             self._read()
+            if self._opened:
+                self._opened = False
+                self._send_rest()
         except Fault as fault:
             self._end(fault.error, fault.why)
 
@@ -229,8 +257,11 @@ class Session:
         if number in self._streams:
             self._trailers(number, ends=ends)
             return
-        if number <= self._last or self._going:
-            self._bear()  # what follows a reset, or our GOAWAY
+        if number <= self._heard:
+            self._bear()  # what follows a reset
+            return
+        self._heard = number
+        if self._going:
             return
         self._last = number
         if len(self._streams) >= self._limits.streams:
@@ -243,8 +274,10 @@ class Session:
             self._bear()
             self._out.append(frames.reset(number, Error.PROTOCOL_ERROR))
             return
-        stream = _Stream(request, self._first_window, self._clock(), length)
+        size = sum(len(name) + len(value) for name, value in headers)
+        stream = _Stream(request, self._first_window, self._clock(), size, length)
         self._streams[number] = stream
+        self.held += size
         if length is not None and length > self._limits.body_bytes:
             self._refuse(number, stream)
         elif ends:
@@ -254,28 +287,34 @@ class Session:
         """Nobody here wants to know what they say."""
         stream = self._streams[number]
         if stream.complete or not ends:
+            self._bear()
             self._drop(number, Error.PROTOCOL_ERROR)
         else:
             self._complete(number, stream)
 
     def _data(self, flags: int, number: int, payload: bytes) -> None:
-        if number == 0 or number > self._last:
-            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+        self._require_begun(number)
         self._account(len(payload))
         body = _unpadded(payload, flags & ~frames.WITH_PRIORITY)
         stream = self._streams.get(number)
-        if stream is None or stream.complete:
-            self._bear()  # it may not have heard yet that we are done with it
-            return
         ends = bool(flags & frames.END_STREAM)
-        if not body and not ends:
+        if len(body) < SOME and not ends:
             self._bear()
+        if stream is None or stream.complete:
+            return  # it may not have heard yet that we are done with it
         stream.request.body.write(body)
         self.held += len(body)
         if stream.request.body.tell() > self._limits.body_bytes:
             self._refuse(number, stream)
         elif ends:
             self._complete(number, stream)
+        elif self.held > self._limits.held_bytes // 2:
+            youngest = max(number for number, each in self._streams.items() if not each.complete)
+            self._drop(youngest, Error.REFUSED_STREAM)
+
+    def _require_begun(self, number: int) -> None:
+        if number == 0 or number > self._heard:
+            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
 
     def _account(self, size: int) -> None:
         """Let the caller send on; it may never send more than `WINDOW` at once."""
@@ -287,17 +326,17 @@ class Session:
             self._taken = 0
 
     def _complete(self, number: int, stream: _Stream) -> None:
-        size = stream.request.body.tell()
-        if stream.length is not None and stream.length != size:
+        if stream.length is not None and stream.length != stream.request.body.tell():
+            self._bear()
             self._drop(number, Error.PROTOCOL_ERROR)
             return
-        self.held -= size
+        self.held -= stream.held
         stream.complete = True
         self.ready.append((number, stream.request))
 
     def _refuse(self, number: int, stream: _Stream) -> None:
         """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
-        self.held -= stream.request.body.tell()
+        self.held -= stream.held
         stream.complete = True
         stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
         self.ready.append((number, stream.request))
@@ -306,48 +345,53 @@ class Session:
         if len(payload) != 4:
             raise Fault(Error.FRAME_SIZE_ERROR, "a window's increment has four bytes")
         increment = frames.number_in(payload) & 0x7FFFFFFF
-        self._bear()
+        if increment < SOME:
+            self._bear()
         if number == 0:
             self._window += increment
             if not increment or self._window > frames.LARGEST_WINDOW:
                 raise Fault(Error.FLOW_CONTROL_ERROR, "no window can be so large, or grow by nothing")
-        elif number > self._last:
-            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
-        elif (stream := self._streams.get(number)) is not None:
-            stream.window += increment
-            if not increment or stream.window > frames.LARGEST_WINDOW:
-                self._drop(number, Error.FLOW_CONTROL_ERROR)
-        self._send_rest()
+        else:
+            self._require_begun(number)
+            stream = self._streams.get(number)
+            if stream is not None:
+                stream.window += increment
+                if not increment or stream.window > frames.LARGEST_WINDOW:
+                    self._drop(number, Error.FLOW_CONTROL_ERROR)
+        self._opened = True
 
     def _reset(self, number: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Fault(Error.FRAME_SIZE_ERROR, "a reset has four bytes")
-        if number == 0 or number > self._last:
-            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+        self._require_begun(number)
         self._bear()
         self._forget(number)
 
     def _settings(self, flags: int, stream: int, payload: bytes) -> None:
         if stream or (flags & frames.ACK and payload) or len(payload) % 6:
             raise Fault(Error.FRAME_SIZE_ERROR, "settings are pairs, and the connection's")
+        self._bear()
         if flags & frames.ACK:
             return
-        self._bear()
+        first = self._first_window
         for key, value in frames.settings_in(payload):
             if key == Setting.INITIAL_WINDOW_SIZE:
-                self._resize(value)
+                first = value
+                if first > frames.LARGEST_WINDOW:
+                    raise Fault(Error.FLOW_CONTROL_ERROR, f"no window's size: {first}")
             elif key == Setting.MAX_FRAME_SIZE:
                 if not frames.FRAME_BYTES <= value < 2**24:
                     raise Fault(Error.PROTOCOL_ERROR, f"no frame's size: {value}")
                 self._frame_bytes = value
+        self._resize(first)
         self._out.append(frames.frame(Kind.SETTINGS, frames.ACK, 0, b""))
-        self._send_rest()
 
     def _resize(self, first: int) -> None:
         """Every stream's window changes with the one that streams begin with; it may become negative."""
-        if first > frames.LARGEST_WINDOW:
-            raise Fault(Error.FLOW_CONTROL_ERROR, f"no window's size: {first}")
         change, self._first_window = first - self._first_window, first
+        if not change:
+            return
+        self._opened = True
         for number, stream in list(self._streams.items()):
             stream.window += change
             if stream.window > frames.LARGEST_WINDOW:
@@ -374,14 +418,18 @@ class Session:
             return
         stream.answered = True
         self._nuisances = 0
+        stream.request.body = io.BytesIO()
         self._out.append(frames.headers(number, block, ends=not body))
-        stream.rest = body
+        stream.rest = memoryview(body)
+        self._rests += len(body)
         if stream.request.refused is not None and not body:
             self._drop(number, Error.NO_ERROR)
         elif not body:
             del self._streams[number]
         else:
             self._send(number, stream)
+            if self._rests > RESTS:
+                self._end(Error.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
 
     def go(self) -> None:
         """Take nothing new from now on; `idle` tells when all is answered."""
@@ -390,11 +438,14 @@ class Session:
             self._out.append(frames.goaway(self._last, Error.NO_ERROR, ""))
 
     def expire(self, before: float) -> bool:
-        """Give up what began before that and is not complete; whether the connection can go on."""
+        """Give up what began before that and is not complete; whether the connection can go on.
+
+        It cannot where a frame began before that, or answers have been waiting for room.
+        """
         for number, stream in list(self._streams.items()):
             if not stream.complete and stream.began < before:
                 self._drop(number, Error.CANCEL)
-        begun = (self._coming, self._block.began if self._block else None)
+        begun = (self._coming, self._block.began if self._block else None, self.blocked)
         return all(one is None or one >= before for one in begun)
 
     def take(self) -> bytes:
@@ -412,11 +463,16 @@ class Session:
         while stream.rest:
             size = min(len(stream.rest), self._frame_bytes, stream.window, self._window)
             if size <= 0:
+                self.blocked = self.blocked or self._clock()
                 return
-            sent, stream.rest = stream.rest[:size], stream.rest[size:]
+            self.blocked = None
+            sent, stream.rest = bytes(stream.rest[:size]), stream.rest[size:]
             stream.window -= size
             self._window -= size
+            self._rests -= size
             self._out.append(frames.data(number, sent, ends=not stream.rest))
+        if not self._rests:
+            self.blocked = None
         if stream.request.refused is not None:
             self._drop(number, Error.NO_ERROR)
         else:
@@ -430,17 +486,21 @@ class Session:
         stream = self._streams.pop(number, None)
         if stream is None:
             return
+        self._rests -= len(stream.rest)
+        if not self._rests:
+            self.blocked = None
         if not stream.complete:
-            self.held -= stream.request.body.tell()
+            self.held -= stream.held
         elif not stream.answered:
             self.ready = deque(each for each in self.ready if each[0] != number)
 
     def _end(self, error: Error, why: str) -> None:
-        self._out.append(frames.goaway(self._last, error, why))
+        self._out.append(frames.goaway(self._last, error, why[:200]))
         self._streams.clear()
         self.ready.clear()
-        self.held = 0
-        self.over = True
+        self.held = self._rests = 0
+        self.blocked = self._block = None
+        self.over = self._going = True
 
 
 def _unpadded(payload: bytes, flags: int) -> bytes:

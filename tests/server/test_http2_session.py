@@ -11,11 +11,15 @@ from http2_caller import Frame, Words, only
 
 from server import http2_frames as frames
 from server.http2_frames import Error, Kind
-from server.http2_session import NUISANCES, WINDOW, Session
+from server.http2_session import NUISANCES, RESTS, WINDOW, Session
 from server.http_limits import Limits
 
-LIMITS = Limits(body_bytes=100_000, head_bytes=8192, streams=10, head_lines=30)
+LIMITS = Limits(body_bytes=100_000, head_bytes=8192, streams=10, head_lines=30, held_bytes=400_000)
 OK = b"\x88"
+
+
+#: What `Words.block` says.
+HEAD = ((":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/echo"))
 
 
 class Both:
@@ -256,8 +260,14 @@ def test_what_does_not_begin_as_http2_is_not() -> None:
         lambda *_: frames.window_update(0, 1),
         lambda *_: frames.frame(Kind.PRIORITY, 0, 1, b"\0" * 5),
         lambda both, number: head(both, number) + frames.reset(number, Error.CANCEL),
+        lambda both, number: frames.headers(number, both.words.block(content_length="5"), ends=True),
+        lambda both, number: head(both, number) + head(both, number),
+        lambda *_: frames.frame(Kind.SETTINGS, frames.ACK, 0, b""),
     ],
-    ids=["requests taken back", "pings", "settings", "windows", "priorities", "heads taken back"],
+    ids=[
+        *("requests taken back", "pings", "settings", "windows", "priorities", "heads taken back"),
+        *("wrong lengths", "no trailers", "settings that were taken"),
+    ],
 )
 def test_whoever_makes_work_and_asks_nothing_is_cut_off(both: Both, nuisance: Callable[..., bytes]) -> None:
     for number in range(1, 4 * NUISANCES, 2):
@@ -341,6 +351,57 @@ def test_settings_and_pings_are_answered(both: Both) -> None:
     assert both.heard() == [(Kind.SETTINGS, frames.ACK, 0, b""), (Kind.PING, frames.ACK, 0, b"12345678")]
 
 
+def test_who_reads_much_makes_room_for_it_as_often_as_it_likes() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=2**16)
+    both.say(both.words.ask(1))
+    found, read = only(Kind.DATA, both.answer(b"x" * 20_000_000)), 0
+    while found:
+        for one in found:
+            read += len(one[3])
+            both.say(frames.window_update(0, len(one[3])), frames.window_update(1, len(one[3])))
+        found = only(Kind.DATA, both.heard())
+    assert (read, both.session.over) == (20_000_000, False)
+
+
+def test_answers_that_nobody_makes_room_for_are_not_kept_for_ever() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=0)
+    both.say(both.words.ask(1, body=b"x" * 90_000))
+    _, request = both.session.ready[0]
+    both.answer(b"y")
+    assert request.body.getbuffer().nbytes == 0, "nor is what was asked"
+    both.now += 5
+    both.say(frames.window_update(0, 2_000), both.words.ask(3))
+    assert both.session.expire(both.now - 6)
+    assert not both.session.expire(both.now - 1), "nothing has been sent since"
+    both.say(frames.window_update(1, 2_000))
+    assert both.session.expire(both.now - 1)
+
+
+def test_nor_are_too_many_of_them() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=0)
+    both.say(both.words.ask(1), both.words.ask(3), both.words.ask(5))
+    for _ in range(2):
+        both.answer(b"x" * (RESTS // 2))
+    assert not both.session.over
+    both.answer(b"x")
+    assert both.session.over
+
+
+def test_who_holds_too_much_is_refused_the_youngest_and_keeps_the_others(both: Both) -> None:
+    numbers = (1, 3, 5)
+    both.say(*(head(both, number) for number in numbers))
+    for _ in range(8):
+        both.say(*(frames.data(number, b"x" * 10_000, ends=False) for number in numbers))
+    assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [(5, Error.REFUSED_STREAM)]
+    both.say(frames.data(1, b"", ends=True), frames.data(3, b"", ends=True))
+    assert [stream for stream, _ in both.session.ready] == [1, 3]
+
+
+def test_no_word_of_ours_is_longer_than_a_frame(both: Both) -> None:
+    both.say(frames.headers(1, b"\xff" * 8000, ends=True))
+    assert len(only(Kind.GOAWAY, both.heard())[0][3]) <= 8 + 200
+
+
 # Going
 
 
@@ -352,7 +413,8 @@ def test_whoever_goes_finishes_what_was_begun_and_takes_nothing_new(both: Both, 
     else:
         both.say(frames.goaway(0, Error.NO_ERROR, ""))
     assert [one[3][:4] for one in only(Kind.GOAWAY, both.heard())] == [b"\0\0\0\3"]
-    both.say(both.words.ask(5), frames.data(3, b"", ends=True))
+    both.say(both.words.ask(5, body=b"late"), frames.reset(5, Error.CANCEL), frames.window_update(5, 5_000))
+    both.say(both.words.ask(7, body=b"x" * 90_000), frames.data(3, b"", ends=True))
     assert [stream for stream, _ in both.session.ready] == [1, 3]
     both.answer()
     both.answer()
@@ -383,6 +445,7 @@ def test_what_is_held_is_what_is_not_complete(both: Both) -> None:
     both.say(
         head(both, 1), frames.data(1, b"12345", ends=False), head(both, 3), frames.data(3, b"1", ends=False)
     )
-    assert both.session.held == 6
+    heads = 2 * sum(len(f"{name}{value}") for name, value in HEAD)
+    assert both.session.held == heads + 6, "heads and bodies"
     both.say(frames.data(1, b"", ends=True), frames.reset(3, Error.CANCEL))
     assert both.session.held == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http2_caller import Words, only
+from http2_caller import Words
 from served_worker import HUGE, WAIT, Served, served, write_certificate
 
 from server import http2_frames as frames
@@ -46,6 +46,7 @@ class Caller:
         self.status: dict[int, str] = {}
         self.bodies: dict[int, bytes] = {}
         self.ended: set[int] = set()
+        self.resets: list[int] = []
         self.gone = False
 
     def __enter__(self) -> Caller:
@@ -73,6 +74,8 @@ class Caller:
             elif kind == Kind.DATA:
                 self.bodies[stream] = self.bodies.get(stream, b"") + payload
                 self.send(frames.window_update(0, len(payload)), frames.window_update(stream, len(payload)))
+            elif kind == Kind.RST_STREAM:
+                self.resets.append(stream)
             elif kind == Kind.GOAWAY:
                 self.gone = True
             if kind in (Kind.HEADERS, Kind.DATA) and flags & frames.END_STREAM:
@@ -172,12 +175,12 @@ def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tu
         caller.greet().send(frames.headers(1, caller.words.block(), ends=False))
         caller.send(caller.words.ask(3))
         assert caller.answer(3)[0] == "200"
-        found: list[tuple[int, int, int, bytes]] = []
-        while not only(Kind.RST_STREAM, found):
-            found += caller.words.read(caller.line.recv(65_536))
-        assert only(Kind.RST_STREAM, found)[0][2] == 1
-        caller.send(caller.words.ask(5))
-        assert caller.answer(5)[0] == "200"
+        number = 3
+        while not caller.resets:
+            number += 2
+            caller.send(caller.words.ask(number))
+            assert caller.answer(number)[0] == "200"
+        assert caller.resets == [1]
 
 
 @pytest.mark.parametrize("begun", [b"PRI * HT", frames.PREFACE + b"\0\0"], ids=["a preface", "a frame"])
@@ -193,6 +196,14 @@ def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate:
         assert caller.answer(1)[0] == "200"
         assert caller.at_end()
         assert caller.gone
+
+
+def test_whoever_makes_no_room_for_an_answer_is_cut_off(certificate: tuple[Path, Path]) -> None:
+    with served(certificate, reply=1.0) as server, Caller(server) as caller:
+        caller.send(caller.words.greeting(INITIAL_WINDOW_SIZE=0), caller.words.ask(1))
+        assert caller.at_end()
+        assert caller.status == {1: "200"}
+        assert caller.bodies == {}
 
 
 def test_a_server_that_stops_finishes_what_was_begun(certificate: tuple[Path, Path], tmp_path: Path) -> None:
