@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _wait(self, *, answered: bool) -> None:
-        """The connection waits for what its oldest request waits for: others that come and go change nothing."""
+        """It waits for what its oldest request waits for: others that come and go change nothing."""
         crowd, session = self._site.crowd, self._session
         phase, oldest = crowd.phase(self), session.oldest
         if session.midway:
