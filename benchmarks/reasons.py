@@ -47,6 +47,11 @@ WHY: Mapping[str, str] = {
         "Leases of the replicas 2 to 4, the status 5 to 7; the server's own work is 1.3. With three "
         "replicas each writes its Lease before the stop is told."
     ),
+    "drain": (
+        "A pod of a Deployment that is drained is replaced at once, and the replacement is a member's "
+        "creation, which takes 3.6 ms of CPU where one beside a plain delete takes 1.5 (see `creations`). "
+        "Giving them back is a resume by gate: see `resume-1000`."
+    ),
     "tree": (
         "A status of a custom resource takes 3.9 ms of CPU, whoever writes it (two cores, and 1.95 ms from "
         "one to the next in what stands beside); the server's own part, deriving each status, sending it "
