@@ -32,7 +32,6 @@ HEAD_LIMIT = 65_536
 RECEIVED_AT_ONCE = 65_536
 #: What may stand in a target as it is; everything else is percent-encoded.
 IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
-BODILESS = frozenset({204, 304})
 
 Noted = Callable[[socket.socket], object]
 

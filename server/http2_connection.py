@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
     def overdue(self, phase: Phase) -> None:
         if phase in (Phase.FRESH, Phase.IDLE):
             self.part()
-        elif phase is Phase.PARTING or self._choked or not self._session.expire(self._patience_began()):
+        elif phase is Phase.PARTING or self._choked or not self._session.expire():
             self.drop()
         else:
             self._proceed()
@@ -137,10 +137,6 @@ class Connection(asyncio.Protocol):
         """Nothing is held of whoever enters a phase, as far as the crowd knows."""
         self._site.crowd.enter(self, phase)
         self._held = 0
-
-    def _patience_began(self) -> float:
-        limits = self._site.limits
-        return self._site.clock() - min(limits.request, limits.reply)
 
     def _flush(self) -> None:
         waiting = self._session.take()

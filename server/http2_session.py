@@ -134,7 +134,7 @@ class Session:
     @property
     def midway(self) -> bool:
         """Whether a request has begun and is not complete."""
-        return bool(self._in or self._block) or any(not each.complete for each in self._streams.values())
+        return bool(self._in or self._block or self.oldest)
 
     @property
     def oldest(self) -> int:
@@ -234,9 +234,7 @@ class Session:
         block.parts.append(payload)
         block.size += len(payload)
         if block.size > self._limits.head_bytes or len(block.parts) > self._limits.head_lines:
-            raise Fault(
-                Error.ENHANCE_YOUR_CALM, f"the head of a request may have {self._limits.head_bytes} bytes"
-            )
+            raise self._head_too_large()
         if flags & frames.END_HEADERS:
             self._block = None
             self._begin(block.stream, self._decoded(b"".join(block.parts)), ends=block.ends)
@@ -330,15 +328,16 @@ class Session:
             self._bear()
             self._drop(number, Error.PROTOCOL_ERROR)
             return
-        self.held -= stream.held
-        stream.complete = True
-        self.ready.append((number, stream.request))
+        self._make_ready(number, stream)
 
     def _refuse(self, number: int, stream: _Stream) -> None:
         """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
+        stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
+        self._make_ready(number, stream)
+
+    def _make_ready(self, number: int, stream: _Stream) -> None:
         self.held -= stream.held
         stream.complete = True
-        stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
         self.ready.append((number, stream.request))
 
     def _window_update(self, number: int, payload: bytes) -> None:
@@ -422,14 +421,9 @@ class Session:
         self._out.append(frames.headers(number, block, ends=not body))
         stream.rest = memoryview(body)
         self._rests += len(body)
-        if stream.request.refused is not None and not body:
-            self._drop(number, Error.NO_ERROR)
-        elif not body:
-            del self._streams[number]
-        else:
-            self._send(number, stream)
-            if self._rests > RESTS:
-                self._end(Error.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
+        self._send(number, stream)
+        if self._rests > RESTS:
+            self._end(Error.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
 
     def go(self) -> None:
         """Take nothing new from now on; `idle` tells when all is answered."""
@@ -437,16 +431,19 @@ class Session:
             self._going = True
             self._out.append(frames.goaway(self._last, Error.NO_ERROR, ""))
 
-    def expire(self, before: float) -> bool:
-        """Give up what began before that and is not complete; whether the connection can go on.
+    def expire(self) -> bool:
+        """Give up the requests that take too long to become complete; whether the connection can go on.
 
-        It cannot where a frame began before that, or answers have been waiting for room.
+        It cannot where a frame takes as long, or answers have been waiting too long for room.
         """
+        now = self._clock()
+        asked, answered = now - self._limits.request, now - self._limits.reply
         for number, stream in list(self._streams.items()):
-            if not stream.complete and stream.began < before:
+            if not stream.complete and stream.began < asked:
                 self._drop(number, Error.CANCEL)
-        begun = (self._coming, self._block.began if self._block else None, self.blocked)
-        return all(one is None or one >= before for one in begun)
+        begun = (self._coming, self._block.began if self._block else None)
+        stuck = any(one is not None and one < asked for one in begun)
+        return not stuck and (self.blocked is None or self.blocked >= answered)
 
     def take(self) -> bytes:
         """What is to be sent, once."""
