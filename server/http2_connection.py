@@ -8,6 +8,7 @@ from typing import cast
 
 from server.http2_session import Session
 from server.http_answering import BODILESS, OURS, Environ, Said, call, environ_of, words
+from server.http_caller import Caller
 from server.http_crowd import Phase
 from server.http_reading import Refused, Request
 from server.http_site import Site
@@ -15,21 +16,16 @@ from server.http_site import Site
 _BROKEN = Refused(500, "internal error")
 
 
-class Connection(asyncio.Protocol):
+class Connection(Caller):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything.
     """
 
     def __init__(self, *, site: Site, shared: Environ) -> None:
-        self.greeting: asyncio.Task[object] | None = None
-        self._site = site
+        super().__init__(site=site)
         self._shared = shared
         self._session = Session(limits=site.limits, clock=site.clock)
-        self._transport: asyncio.Transport | None = None
-        self._since = site.clock()
-        self._parting = False
-        self._choked = False
         self._held = self._oldest = 0
 
     # What the loop calls.
@@ -39,28 +35,11 @@ class Connection(asyncio.Protocol):
         self._site.crowd.enter(self, Phase.FRESH)
         self._flush()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._parting = True
-        self._transport = None
-        self._site.crowd.leave(self)
-
     def data_received(self, data: bytes) -> None:
         if self._parting:
             return
         self._session.feed(data)
-        self._proceed()
-
-    def pause_writing(self) -> None:
-        self._choked = True
-        if self._transport is not None and not self._parting:
-            self._transport.pause_reading()
-            self._site.crowd.enter(self, Phase.SENDING)
-
-    def resume_writing(self) -> None:
-        self._choked = False
-        if self._transport is not None and not self._parting:
-            self._transport.resume_reading()
-            self._proceed()
+        self._proceed(received=len(data))
 
     # What the crowd calls.
 
@@ -70,27 +49,18 @@ class Connection(asyncio.Protocol):
         elif phase is Phase.PARTING or self._choked or not self._session.expire():
             self.drop()
         else:
-            self._proceed()
-
-    def drop(self) -> None:
-        self._parting = True
-        if self._transport is not None:
-            self._transport.abort()
+            self._proceed(received=0)
 
     def part(self) -> None:
         """Close once what was begun has been answered and sent; who asks meanwhile knows that it was not."""
         self._session.go()
         self._flush()
-        if not self._session.idle:
-            return
-        self._parting = True
-        if self._transport is not None:
-            self._site.crowd.enter(self, Phase.SENDING if self._choked else Phase.PARTING)
-            self._transport.close()
+        if self._session.idle:
+            super().part()
 
     # The order of things.
 
-    def _proceed(self) -> None:
+    def _proceed(self, *, received: int) -> None:
         """Answer one request, if one is ready, and settle what we wait for next."""
         session = self._session
         answered = bool(session.ready)
@@ -106,16 +76,9 @@ class Connection(asyncio.Protocol):
         elif session.ready:
             if self._site.crowd.phase(self) in (Phase.FRESH, Phase.IDLE):
                 self._enter(Phase.RECEIVING)  # it is not to be sent away meanwhile
-            self._transport.pause_reading()  # others go between two requests of one caller
-            self._site.soon(self._resume)
+            self._answer_rest_later(self._transport)
         else:
             self._wait(answered=answered)
-
-    def _resume(self) -> None:
-        if self._transport is None or self._parting or self._choked:
-            return
-        self._transport.resume_reading()
-        self._proceed()
 
     def _wait(self, *, answered: bool) -> None:
         """It waits for what its oldest request waits for: others that come and go change nothing."""
@@ -142,9 +105,6 @@ class Connection(asyncio.Protocol):
         waiting = self._session.take()
         if waiting and self._transport is not None and not self._transport.is_closing():
             self._transport.write(waiting)
-
-    def _must_end(self) -> bool:
-        return self._site.stopping or self._site.clock() - self._since > self._site.limits.age
 
     def _answer(self, stream: int, request: Request) -> None:
         """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""

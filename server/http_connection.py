@@ -1,10 +1,11 @@
 """One caller's connection, on the loop."""
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 from server import http2_connection
 from server.http_answering import Environ, Said, call, environ_of, render, words
+from server.http_caller import Caller
 from server.http_crowd import Phase
 from server.http_reading import Reader, Refused, Request
 from server.http_site import Site
@@ -14,21 +15,16 @@ _TOO_SLOW = Refused(408, "the request did not become complete in time")
 _BROKEN = Refused(500, "internal error")
 
 
-class Connection(asyncio.Protocol):
+class Connection(Caller):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything.
     """
 
     def __init__(self, *, site: Site) -> None:
-        self.greeting: asyncio.Task[Any] | None = None  # the handshake; its owner sets it
-        self._site = site
+        super().__init__(site=site)
         self._reader = Reader(limits=site.limits)
-        self._transport: asyncio.Transport | None = None
         self._shared: Environ = site.shared
-        self._since = site.clock()
-        self._parting = False
-        self._choked = False
 
     # What the loop calls.
 
@@ -51,28 +47,11 @@ class Connection(asyncio.Protocol):
         transport.set_protocol(other)
         other.connection_made(transport)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._parting = True
-        self._transport = None
-        self._site.crowd.leave(self)
-
     def data_received(self, data: bytes) -> None:
         if self._parting:
             return
         self._reader.feed(data)
         self._proceed(received=len(data))
-
-    def pause_writing(self) -> None:
-        self._choked = True
-        if self._transport is not None and not self._parting:
-            self._transport.pause_reading()
-            self._site.crowd.enter(self, Phase.SENDING)
-
-    def resume_writing(self) -> None:
-        self._choked = False
-        if self._transport is not None and not self._parting:
-            self._transport.resume_reading()
-            self._proceed(received=0)
 
     # What the crowd calls.
 
@@ -83,20 +62,6 @@ class Connection(asyncio.Protocol):
             self.part()
         else:
             self.drop()
-
-    def drop(self) -> None:
-        self._parting = True
-        if self._transport is not None:
-            self._transport.abort()
-        elif self.greeting is not None:
-            self.greeting.cancel()
-
-    def part(self) -> None:
-        """Close once what was written has been sent."""
-        self._parting = True
-        if self._transport is not None:
-            self._site.crowd.enter(self, Phase.SENDING if self._choked else Phase.PARTING)
-            self._transport.close()
 
     # The order of things.
 
@@ -114,17 +79,6 @@ class Connection(asyncio.Protocol):
             self._refuse(reader.refused)
         else:
             self._wait(received=received, answered=answered)
-
-    def _answer_rest_later(self, transport: asyncio.Transport) -> None:
-        """Others go between two requests of one caller."""
-        transport.pause_reading()
-        self._site.soon(self._resume)
-
-    def _resume(self) -> None:
-        if self._transport is None or self._parting or self._choked:
-            return
-        self._transport.resume_reading()
-        self._proceed(received=0)
 
     def _wait(self, *, received: int, answered: bool) -> None:
         crowd, reader = self._site.crowd, self._reader
@@ -146,9 +100,6 @@ class Connection(asyncio.Protocol):
         self._transport.write(reply)
         if not keep_alive:
             self.part()
-
-    def _must_end(self) -> bool:
-        return self._site.stopping or self._site.clock() - self._since > self._site.limits.age
 
     def _reply(self, request: Request) -> tuple[bytes, bool]:
         """What the app says, and whether the connection stays; if the app fails, a 500 that tells the caller
