@@ -27,10 +27,10 @@ def scaled(number: int) -> int:
     return max(10, round(number * SCALE))
 
 
-def rounds() -> Iterator[int]:
-    """1 to PAIRS; fewer where the time is up."""
+def rounds(pairs: int = 0) -> Iterator[int]:
+    """1 to PAIRS, or to `pairs` where that is more and this is no trial; fewer where the time is up."""
     end = time.monotonic() + ROW_SECONDS
-    for number in range(1, PAIRS + 1):
+    for number in range(1, (PAIRS if TRIAL else max(pairs, PAIRS)) + 1):
         if number > 1 and time.monotonic() > end:
             return
         yield number
