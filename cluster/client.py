@@ -19,6 +19,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,9 @@ JSON = "application/json"
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 35.0
+#: For how long a token is taken to be the one there is: the kubernetes client reads its settings through anew
+#: each time that it is asked.
+TOKEN_SECONDS = 1.0
 
 _encoder = msgspec.json.Encoder()
 
@@ -100,6 +104,8 @@ class Client:
         #: How far the API server's clock is ahead of ours, in seconds, as last seen.
         self.ahead = 0.0
         self._date = ""
+        #: Who we are, and until when by the monotonic clock.
+        self._known: tuple[str | None, float] = (None, float("-inf"))
 
     def get(self, path: str, **query: str | int) -> bytes:
         return self.request("GET", path, query=query)
@@ -197,10 +203,15 @@ class Client:
 
     def _token(self) -> str | None:
         """Who we are, where no certificate says so; read from its file or asked for anew when it is time."""
-        try:
-            return self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
-        except Exception as exc:  # whatever a file holds or a program says
-            raise Unreachable(f"the token for the API server: {exc}") from exc
+        token, until = self._known
+        now = time.monotonic()
+        if now >= until:
+            try:
+                token = self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
+            except Exception as exc:  # whatever a file holds or a program says
+                raise Unreachable(f"the token for the API server: {exc}") from exc
+            self._known = token, now + TOKEN_SECONDS
+        return token
 
     def _tell_time(self, said: str) -> None:
         """Once for each second that answers tell of."""

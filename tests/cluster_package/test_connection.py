@@ -7,13 +7,14 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kubernetes.client import Configuration
 
-from cluster.client import Client
+from cluster.client import TOKEN_SECONDS, Client
 from cluster.connection import HEAD_LIMIT, target
 from cluster.exceptions import ClusterError, ConfigurationError, Unreachable
 
@@ -176,8 +177,36 @@ def test_a_token_that_cannot_be_had_is_worth_another_try(server: Sayings, refres
     settings = Configuration()
     settings.host = server.url
     settings.refresh_api_key_hook = fail
+    client = Client(settings)
     with pytest.raises(Unreachable, match="the token for the API server"):
-        Client(settings).get("/a")
+        client.get("/a")
+    settings.refresh_api_key_hook = lambda held: held.api_key.update(authorization="had")
+    server.texts = [PLAIN]
+    assert client.get("/a") == b"{}"
+    assert b"Authorization: had\r\n" in server.asked[0]
+
+
+def test_a_token_is_asked_for_once_in_a_while_and_a_new_one_is_used(
+    server: Sayings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def renew(held: Configuration) -> None:
+        asked.append(held)
+        held.api_key["authorization"] = f"token-{len(asked)}"
+
+    settings = Configuration()
+    settings.host = server.url
+    settings.refresh_api_key_hook = renew
+    server.texts = [PLAIN] * 3
+    client = Client(settings)
+    client.get("/a")
+    client.get("/b")
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + TOKEN_SECONDS)
+    client.get("/c")
+    sent = [line for head in server.asked for line in head.split(b"\r\n") if b"token-" in line]
+    assert sent == [b"Authorization: token-1"] * 2 + [b"Authorization: token-2"]
 
 
 def test_a_child_asks_over_connections_of_its_own(client: Client, server: Sayings) -> None:
