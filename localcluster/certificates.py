@@ -24,19 +24,13 @@ NAMES = (
 )
 ADDRESSES = ("127.0.0.1", "10.0.0.1")  # the second is the ClusterIP of `kubernetes`
 
-SERVICE_ACCOUNT = "system:serviceaccount:sluice-system:sluice"
-
-#: Who the components are: name and groups, by the name of their kubeconfig.
+#: Who the components are: name and groups, by the name of their kubeconfig. (The server is a service account,
+#: and has a token: see `users`.)
 IDENTITIES: Mapping[str, tuple[str, Sequence[str]]] = {
     "admin": ("admin", ("system:masters",)),
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
     "kwok": ("kwok", ("system:masters",)),
-    # A service account by its certificate: what the manifests grant is what really holds.
-    "server": (
-        SERVICE_ACCOUNT,
-        ("system:serviceaccounts", "system:serviceaccounts:sluice-system", "system:authenticated"),
-    ),
 }
 
 

@@ -64,6 +64,7 @@ def up(layout: Layout, options: Options, *, say: Say) -> None:
             _start(layout, ports, ["kube-apiserver"], say=say)
             followers = _spawn(layout, ports, ["kube-controller-manager", "kwok"], say=say)
             _apply(layout, ports, manifests, webhooks=options.server, say=say)
+            users.ensure_server(layout, ports)
             followers |= _spawn(layout, ports, ["server"] if options.server else [], say=say)
             if made := nodes.ensure(layout, ports, count=options.nodes):
                 say(f"{made} nodes created")

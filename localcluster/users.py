@@ -1,11 +1,16 @@
-"""Kubeconfigs: for the components, the administrator, and whoever a test wants to be."""
+"""Kubeconfigs: for the components, the administrator, and whoever a test wants to be.
+
+All are known by a client certificate but the server, which is known by its service account's token, as in a
+pod: what the manifests grant is what really holds, and the API server, which checks a certificate's signature
+with every request, checks a token once.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +18,15 @@ import yaml
 
 from certs import authority
 from certs.authority import Pair
-from localcluster import addresses
+from localcluster import addresses, apiserver
+from localcluster.addresses import Ports
 from localcluster.certificates import IDENTITIES
+from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
+
+#: As the manifests name it.
+SERVICE_ACCOUNT = "/api/v1/namespaces/sluice-system/serviceaccounts/sluice"
+TOKEN_SECONDS = 365 * 24 * 3600
 
 
 def kubeconfig(layout: Layout, *, name: str, groups: Sequence[str] = ()) -> Path:
@@ -23,12 +34,24 @@ def kubeconfig(layout: Layout, *, name: str, groups: Sequence[str] = ()) -> Path
     ca = authority.load(layout.pki)
     path = layout.kubeconfigs / f"user-{_slug(name, groups)}.kubeconfig"
     pair = ca.client(name=name, organisations=groups, now=datetime.now(UTC))
-    authority.write(path, _render(layout, user=name, pair=pair), mode=0o600)
+    authority.write(path, _render(layout, user=name, credentials=_certified(pair)), mode=0o600)
     return path
 
 
+def ensure_server(layout: Layout, ports: Ports) -> None:
+    """Write the server's kubeconfig; its service account has to be there. Raises `SetUpFailed`."""
+    with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
+        wanted = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
+        reply = client.request("POST", f"{SERVICE_ACCOUNT}/token", wanted)
+    if reply.status != 201:
+        raise SetUpFailed(f"no token for {SERVICE_ACCOUNT}: {reply.body.decode(errors='replace')}")
+    credentials = {"token": reply.json()["status"]["token"]}
+    path = layout.component_kubeconfig("server")
+    authority.write(path, _render(layout, user="sluice", credentials=credentials), mode=0o600)
+
+
 def ensure(layout: Layout) -> None:
-    """Write the kubeconfigs of the administrator and of every component."""
+    """Write the kubeconfigs of the administrator and of every component but the server."""
     layout.kubeconfigs.mkdir(parents=True, exist_ok=True)
     for stem, (user, _) in IDENTITIES.items():
         path = layout.kubeconfig if stem == "admin" else layout.component_kubeconfig(stem)
@@ -36,25 +59,28 @@ def ensure(layout: Layout) -> None:
             (layout.pki / f"{stem}.crt").read_bytes(),
             (layout.pki / f"{stem}.key").read_bytes(),
         )
-        authority.write(path, _render(layout, user=user, pair=pair), mode=0o600)
+        authority.write(path, _render(layout, user=user, credentials=_certified(pair)), mode=0o600)
 
 
-def _render(layout: Layout, *, user: str, pair: Pair) -> bytes:
+def _certified(pair: Pair) -> dict[str, str]:
+    return {
+        "client-certificate-data": _base64(pair.certificate),
+        "client-key-data": _base64(pair.key),
+    }
+
+
+def _render(layout: Layout, *, user: str, credentials: Mapping[str, str]) -> bytes:
     """One file with everything inside, so that it can be copied elsewhere."""
     ca = (layout.pki / "ca.crt").read_bytes()
     cluster = {
         "server": addresses.load(layout.ports).apiserver_url,
         "certificate-authority-data": _base64(ca),
     }
-    credentials = {
-        "client-certificate-data": _base64(pair.certificate),
-        "client-key-data": _base64(pair.key),
-    }
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "local", "cluster": cluster}],
-        "users": [{"name": user, "user": credentials}],
+        "users": [{"name": user, "user": dict(credentials)}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": user}}],
         "current-context": "local",
     }

@@ -11,10 +11,8 @@ __all__ = ["Asked", "Interceptor", "Kept", "When"]
 
 
 class Interceptor(FaultyProxy):
-    """As that component's user. Takes the place of a `Forwarder` in a `Fleet`."""
+    """For whoever is known by a token, which it hands on. Takes the place of a `Forwarder` in a `Fleet`."""
 
-    def __init__(self, cluster: LocalCluster, *, component: str = "server") -> None:
-        pki = cluster.layout.pki
-        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        context.load_cert_chain(pki / f"{component}.crt", pki / f"{component}.key")
+    def __init__(self, cluster: LocalCluster) -> None:
+        context = ssl.create_default_context(cafile=str(cluster.layout.pki / "ca.crt"))
         super().__init__(cluster.ports.apiserver, context)
