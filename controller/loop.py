@@ -80,7 +80,7 @@ class QueueController:
             parts,
             acknowledging=self._acknowledging,
             draining=self._draining,
-            written=lambda queue: self._notes.heard(queue, STATUS),
+            written=lambda queue: self._notes.noticed(queue, STATUS),
         )
         self._commanding = Commanding(parts)
         self._releasing = Releasing(parts)
@@ -90,7 +90,7 @@ class QueueController:
         self._reserving = Reserving(parts)
         self._nudging = Nudging(parts, namespace=parts.namespace)
         self._thread: threading.Thread | None = None
-        parts.store.listen(self._notes.heard)
+        parts.store.listen(self._heard)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
@@ -109,9 +109,13 @@ class QueueController:
         """We lead from now on; from any thread."""
         self._notes.heard("", STATUS)
 
+    def _heard(self, queue: str, what: str) -> None:
+        """From the reflectors: what a queue is to be is waited for; what becomes of its pods is counted."""
+        (self._notes.heard if what == WHOLE else self._notes.noticed)(queue, what)
+
     def _run(self) -> None:
         while not self._notes.stopped:
-            noted = self._notes.take(self._times())
+            noted = self._notes.take(self._times(), at_once=bool(self._reconciling.pending))
             try:
                 self._look(noted)
             except Exception as exc:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cluster.store import STATUS, WHOLE
-from controller.noting import Noted, Notes
+from controller.noting import PACE_SECONDS, Noted, Notes
 
 #: As good as never, for what must not be waited for.
 LATE = 60.0
@@ -80,3 +80,66 @@ def test_nobody_rests_after_the_end(notes: Notes) -> None:
     assert notes.take(late()) == {}
     assert time.monotonic() - began < LATE
     assert notes.stopped
+
+
+# What nobody waits for
+
+
+class Hands:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_nobody_waits_for_is_taken_together_once_its_time_has_come(notes: Notes) -> None:
+    began = time.monotonic()
+    for number in range(100):
+        notes.noticed("a", str(number))
+    assert notes.take(late()) == {"a": set(map(str, range(100)))}
+    assert PACE_SECONDS <= time.monotonic() - began < LATE
+
+
+def test_where_little_happens_it_is_taken_at_once() -> None:
+    """The look before ended long ago, by a clock that the test moves."""
+    hands = Hands()
+    taken: list[Noted] = []
+    waiting = threading.Event()
+
+    def clock() -> float:
+        waiting.set()
+        return hands.now
+
+    notes = Notes(clock)
+    thread = threading.Thread(target=lambda: taken.append(notes.take([hands.now + LATE])))
+    thread.start()
+    assert waiting.wait(LATE)
+    hands.now += PACE_SECONDS
+    notes.noticed("a", "1")
+    thread.join(timeout=LATE / 2)
+    assert taken == [{"a": {"1"}}]
+
+
+@pytest.mark.parametrize("hurry", ["heard", "wake"])
+def test_whoever_is_waited_for_takes_along_what_is_not(hurry: str) -> None:
+    """By a clock that stands still nothing that is paced would ever be taken."""
+    notes = Notes(Hands())
+    notes.noticed("a", "1")
+    {"heard": lambda: notes.heard("b", WHOLE), "wake": lambda: notes.wake(["b"])}[hurry]()
+    assert notes.take([100.0 + LATE]) == {"a": {"1"}, "b": {WHOLE if hurry == "heard" else STATUS}}
+
+
+def test_everything_is_taken_at_once_where_somebody_waits_for_it() -> None:
+    notes = Notes(Hands())
+    notes.noticed("a", "1")
+    assert notes.take([100.0 + LATE], at_once=True) == {"a": {"1"}}
+
+
+def test_what_is_due_does_not_wait_for_its_pace() -> None:
+    notes = Notes(Hands())
+    notes.noticed("a", "1")
+    notes.soon("b", 0.0, members=False)
+    assert notes.take([100.0 + LATE]) == {"a": {"1"}, "b": {STATUS}}
