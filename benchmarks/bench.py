@@ -37,7 +37,7 @@ from benchmarks.shapes import (
     queue,
 )
 from benchmarks.tools import built
-from localcluster import apiserver, processes, schedulers
+from localcluster import apiserver, processes, schedulers, users
 from localcluster.building import Say
 from localcluster.cluster import LocalCluster
 from localcluster.schedulers import Edit
@@ -77,6 +77,7 @@ class Bench:
             port=cluster.ports.apiserver, context=apiserver.context(cluster.layout), timeout=60
         )
         self.audit = Log(cluster.layout.audit_log)
+        self._token = self._writers_token()
         self._hands = built("hands", say=say)
         self._serves = self._is_registered = "server" in cluster.pids
 
@@ -120,13 +121,32 @@ class Bench:
 
     # What is written
 
+    def _writers_token(self) -> str:
+        """Of somebody who may do everything, and is known by the same means as the server."""
+        cluster, name = self.cluster, "bench"
+        cluster.kubectl("create", "serviceaccount", name, "--namespace=default")
+        cluster.kubectl(
+            *("create", "clusterrolebinding", name, "--clusterrole=cluster-admin"),
+            f"--serviceaccount=default:{name}",
+        )
+        return users.token(cluster.layout, cluster.ports, "default", name)
+
+    @property
+    def kubectl(self) -> list[str]:
+        """The beginning of a command, as the same."""
+        layout = self.cluster.layout
+        return [
+            *(str(layout.bin / "kubectl"), "--kubeconfig=", f"--server={self.cluster.ports.apiserver_url}"),
+            *(f"--certificate-authority={layout.pki / 'ca.crt'}", f"--token={self._token}"),
+        ]
+
     def write(self, requests: Iterable[Request], *, workers: int = WRITERS) -> Done:
         """As fast as it is taken. Raises RuntimeError if any was refused."""
         pki = self.cluster.layout.pki
         command = [
             str(self._hands),
             *("-url", self.cluster.ports.apiserver_url, "-ca", str(pki / "ca.crt")),
-            *("-cert", str(pki / "admin.crt"), "-key", str(pki / "admin.key"), "-workers", str(workers)),
+            *("-token", self._token, "-workers", str(workers)),
         ]
         given = msgspec.json.Encoder().encode_lines(
             requests if isinstance(requests, list) else list(requests)

@@ -1,7 +1,7 @@
 """Several ways measured in turns, as often as there is time for.
 
-Each round begins with the way that was second in the one before: what is left of one measurement (heaps,
-caches, what was just installed) is so felt by all of them alike.
+Every other round goes backwards, and every two begin with another way: what is left of one measurement
+(heaps, caches, what was just installed) is not always felt by the same one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def in_turns(
     seen: dict[str, list[T]] = {way: [] for way in ways}
     names = list(ways)
     for number in sizes.rounds(pairs):
-        first = (number - 1) % len(names)
-        for way in names[first:] + names[:first]:
+        first = (number - 1) // 2 % len(names)
+        order = names[first:] + names[:first]
+        for way in order if number % 2 else reversed(order):
             seen[way].append(ways[way]())
             say(f"pair {number}: {way}: {told(seen[way][-1])}")
     return seen

@@ -81,6 +81,7 @@ class QueueController:
             acknowledging=self._acknowledging,
             draining=self._draining,
             written=lambda queue: self._notes.noticed(queue, STATUS),
+            asked=lambda queue: self._notes.heard(queue, STATUS),
         )
         self._commanding = Commanding(parts)
         self._releasing = Releasing(parts)
@@ -90,7 +91,7 @@ class QueueController:
         self._reserving = Reserving(parts)
         self._nudging = Nudging(parts, namespace=parts.namespace)
         self._thread: threading.Thread | None = None
-        parts.store.listen(self._heard)
+        parts.store.listen(self._notes.told)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
@@ -109,13 +110,9 @@ class QueueController:
         """We lead from now on; from any thread."""
         self._notes.heard("", STATUS)
 
-    def _heard(self, queue: str, what: str) -> None:
-        """From the reflectors: what a queue is to be is waited for; what becomes of its pods is counted."""
-        (self._notes.heard if what == WHOLE else self._notes.noticed)(queue, what)
-
     def _run(self) -> None:
         while not self._notes.stopped:
-            noted = self._notes.take(self._times(), at_once=bool(self._reconciling.pending))
+            noted = self._notes.take(self._times(), at_once=self._led and self._reconciling.awaited)
             try:
                 self._look(noted)
             except Exception as exc:
@@ -156,7 +153,7 @@ class QueueController:
         draining = {queue for queue in wanted if self._draining.concerns(queue)}
         for queue in wanted:
             if queue not in draining:
-                self._reconcile(queue)
+                self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
         for queue, whats in noted.items():
             if queue:
                 self._carry_out(queue)
@@ -166,7 +163,7 @@ class QueueController:
             self._notes.soon(queue, RETRY_SECONDS, members=True)
         told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
         for queue in self._to_reconcile({*draining, *told}):
-            self._reconcile(queue)
+            self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
         self._reconciling.ask()
 
     def _lead(self, noted: Noted) -> bool:
@@ -268,6 +265,7 @@ class QueueController:
         wanted = set()
         for queue in noted:
             if queue not in board.tree:
+                self._reconciling.forget(queue)
                 continue
             wanted.add(queue)
             for above in board.tree.chain(queue).queues[1:]:
@@ -276,9 +274,9 @@ class QueueController:
                     wanted.add(above.name)
         return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
 
-    def _reconcile(self, queue: str) -> None:
+    def _reconcile(self, queue: str, *, wish: bool) -> None:
         try:
-            again = self._reconciling.reconcile(queue)
+            again = self._reconciling.reconcile(queue, wish=wish)
         except Exception as exc:  # one queue's object, whatever is in it, keeps no other waiting
             (log.warning if isinstance(exc, ClusterError) else log.exception)("queue %s: %s", queue, exc)
             again = RETRY_SECONDS

@@ -5,10 +5,10 @@ Invariants
 - `heard`, `noticed`, `wake` and `stop` are for any thread and never wait; the rest is the controller's
   thread's alone.
 - What is due is taken no earlier, and by `take` at the latest when the time that it was given has come.
-- What was `heard` is taken at once. What was `noticed`, which nobody waits for, is taken no sooner than
-  `PACE_SECONDS` after the look before ended: where much happens it is looked at together, and where little
-  does, at once. (A thousand pods that start are four thousand events; a look for each took an eighth of
-  the processor time that the server takes to resume them.)
+- What was `heard` is taken at once, and all the rest with it. What was `noticed` alone is taken no sooner
+  than `PACE_SECONDS` after the look before ended, unless somebody waits for it (`at_once`): where much
+  happens it is looked at together, and where little does, at once. (A thousand pods that start are four
+  thousand events; a look for each took an eighth of the processor time that the server takes to resume them.)
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ class Notes:
             self._noted.setdefault(queue, set()).add(what)
             if is_first:  # else whoever waits in `take` knows already until when
                 self._changed.notify()
+
+    def told(self, queue: str, what: str) -> None:
+        """By the store: what a queue is to be is waited for; what becomes of its pods and status is not."""
+        (self.heard if what == WHOLE else self.noticed)(queue, what)
 
     def wake(self, queues: Iterable[str] = ()) -> None:
         """Look about now, at the status of these queues too."""

@@ -3,9 +3,9 @@
 Invariants
 - What is written follows from the object, the board and the members alone; nothing is remembered
   that a restart would miss.
-- Conditions, state and history are written at once, or with the acknowledgement of a stop where that comes
-  within `YOUNG_SECONDS`; counts alone at most once in `COUNT_SECONDS` a queue; what does not differ is not
-  written.
+- Conditions, state and history are written as soon as they are looked at (see `noting`), or with the
+  acknowledgement of a stop where that comes within `YOUNG_SECONDS`; counts alone at most once in
+  `COUNT_SECONDS` a queue; what does not differ is not written.
 - The past is refused: while the store holds an older object than the one last written, the
   queue waits for its event.
 - `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
@@ -77,7 +77,9 @@ class Reconciling:
         acknowledging: Acknowledging,
         draining: Draining,
         written: Callable[[str], None],
+        asked: Callable[[str], None],
     ) -> None:
+        """`written`: a status of that queue was answered. `asked`: whether it is empty has been."""
         self._parts = parts
         self._tell_written = written
         self._under_way: set[str] = set()
@@ -86,7 +88,7 @@ class Reconciling:
         self._draining = draining
         self._announcing = Announcing(parts)
         self._rivals = Rivals(parts)
-        self._closing = Closing(parts, changed=written)
+        self._closing = Closing(parts, changed=asked)
         self._uids: dict[str, str] = {}
         #: The state that we wrote last, by UID.
         self._states: dict[str, str] = {}
@@ -94,18 +96,31 @@ class Reconciling:
         self._counted_at: dict[str, float] = {}
         #: Stops not acknowledged yet.
         self.pending: dict[str, Pending] = {}
+        #: Queues of which somebody wanted something else while a status of theirs was being written.
+        self._held_up: set[str] = set()
         #: The revision of the stop that was acknowledged last, by queue.
         self._acknowledged: dict[str, str] = {}
 
-    def reconcile(self, queue: str) -> float | None:
-        """Derive and write; the seconds after which another look is wanted, if one is."""
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
+        return bool(self.pending or self._held_up)
+
+    def reconcile(self, queue: str, *, wish: bool = False) -> float | None:
+        """Derive and write; the seconds after which another look is wanted, if one is.
+
+        `wish`: what the queue is to be may have changed.
+        """
         obj = self._parts.store.queues.get(queue)
         if obj is None:
-            self._forget(queue)
+            self.forget(queue)
             return None
         self._uids[queue] = obj.metadata.uid
         if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
+            if wish:
+                self._held_up.add(queue)
             return None
+        self._held_up.discard(queue)
         undo_if_past(obj, parts=self._parts)
         verdict, again = self._verdict(obj)
         acknowledged = verdict.schedules or self._is_acknowledged(queue)
@@ -250,8 +265,10 @@ class Reconciling:
         groups = store.podgroups.counts(queue).by_phase()
         return Counted(pods=store.members.counts(queue), groups=groups)
 
-    def _forget(self, queue: str) -> None:
+    def forget(self, queue: str) -> None:
+        """It is gone."""
         self._forget_stop(queue)
+        self._held_up.discard(queue)
         self._rivals.forget(queue)
         uid = self._uids.pop(queue, "")
         self._closing.forget(uid)

@@ -2,7 +2,7 @@
 
 All are known by a client certificate but the server, which is known by its service account's token, as in a
 pod: what the manifests grant is what really holds, and the API server, which checks a certificate's signature
-with every request, checks a token once.
+with every request, remembers a token for some seconds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from localcluster.certificates import IDENTITIES
 from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
 
-#: As the manifests name it.
-SERVICE_ACCOUNT = "/api/v1/namespaces/sluice-system/serviceaccounts/sluice"
+#: Namespace and name, as in the manifests.
+SERVER = ("sluice-system", "sluice")
 TOKEN_SECONDS = 365 * 24 * 3600
 
 
@@ -40,14 +40,20 @@ def kubeconfig(layout: Layout, *, name: str, groups: Sequence[str] = ()) -> Path
 
 def ensure_server(layout: Layout, ports: Ports) -> None:
     """Write the server's kubeconfig; its service account has to be there. Raises `SetUpFailed`."""
-    with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
-        wanted = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
-        reply = client.request("POST", f"{SERVICE_ACCOUNT}/token", wanted)
-    if reply.status != 201:
-        raise SetUpFailed(f"no token for {SERVICE_ACCOUNT}: {reply.body.decode(errors='replace')}")
-    credentials = {"token": reply.json()["status"]["token"]}
+    credentials = {"token": token(layout, ports, *SERVER)}
     path = layout.component_kubeconfig("server")
     authority.write(path, _render(layout, user="sluice", credentials=credentials), mode=0o600)
+
+
+def token(layout: Layout, ports: Ports, namespace: str, name: str) -> str:
+    """A token of that service account, which has to be there. Raises `SetUpFailed`."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
+        reply = client.request("POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+    if reply.status != 201:
+        raise SetUpFailed(f"no token of {namespace}/{name}: {reply.body.decode(errors='replace')}")
+    given: str = reply.json()["status"]["token"]
+    return given
 
 
 def ensure(layout: Layout) -> None:

@@ -148,10 +148,15 @@ class Draining:
             return self._wait("the pods to go", lambda: self._watch.are_gone(going)) - began
 
     def _by_kubectl(self) -> subprocess.Popen[bytes]:
-        layout = self._bench.cluster.layout
-        command = [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}", "delete", "pods"]
         return subprocess.Popen(
-            [*command, "--all-namespaces", f"--selector={OURS},!{STAYS}", "--wait=false"],
+            [
+                *self._bench.kubectl,
+                "delete",
+                "pods",
+                "--all-namespaces",
+                f"--selector={OURS},!{STAYS}",
+                "--wait=false",
+            ],
             stdout=subprocess.DEVNULL,
         )
 

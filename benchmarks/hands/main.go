@@ -1,7 +1,7 @@
 // Command hands writes to the API server as fast as it takes it: the requests of standard input, one JSON
 // object a line ({"method", "path", "type", "body"}), begun in their order over so many connections.
 //
-//	hands -url https://127.0.0.1:6443 -ca ca.crt -cert admin.crt -key admin.key -workers 8 < requests
+//	hands -url https://127.0.0.1:6443 -ca ca.crt -token t -workers 8 < requests
 //
 // It prints one JSON object: {"requests", "failed", "failure", "began", "ended"}, the times in Unix seconds. A 404
 // of a DELETE is no failure.
@@ -39,6 +39,7 @@ type report struct {
 
 type writer struct {
 	url    string
+	token  string
 	client *http.Client
 	mutex  sync.Mutex
 	failed int
@@ -48,26 +49,25 @@ type writer struct {
 func main() {
 	url := flag.String("url", "", "the API server")
 	ca := flag.String("ca", "", "certificate to trust")
-	cert := flag.String("cert", "", "our certificate")
-	key := flag.String("key", "", "its key")
+	token := flag.String("token", "", "who we are")
 	workers := flag.Int("workers", 8, "connections")
 	flag.Parse()
-	if err := run(*url, *ca, *cert, *key, *workers); err != nil {
+	if err := run(*url, *ca, *token, *workers); err != nil {
 		fmt.Fprintln(os.Stderr, "hands:", err)
 		os.Exit(1)
 	}
 }
 
-func run(url, ca, cert, key string, workers int) error {
+func run(url, ca, token string, workers int) error {
 	all, err := read(os.Stdin)
 	if err != nil {
 		return err
 	}
-	client, err := dialer(ca, cert, key, workers)
+	client, err := dialer(ca, workers)
 	if err != nil {
 		return err
 	}
-	w := &writer{url: url, client: client}
+	w := &writer{url: url, token: token, client: client}
 	if err := w.dial(workers); err != nil {
 		return err
 	}
@@ -94,19 +94,15 @@ func read(from io.Reader) ([]request, error) {
 	return all, lines.Err()
 }
 
-func dialer(ca, cert, key string, workers int) (*http.Client, error) {
+func dialer(ca string, workers int) (*http.Client, error) {
 	pem, err := os.ReadFile(ca)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return nil, err
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
 	transport := &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{pair}},
+		TLSClientConfig:     &tls.Config{RootCAs: trusted},
 		MaxIdleConnsPerHost: workers,
 		MaxConnsPerHost:     workers,
 	}
@@ -162,6 +158,7 @@ func (w *writer) once(one request) error {
 	if err != nil {
 		return err
 	}
+	asked.Header.Set("Authorization", "Bearer "+w.token)
 	if one.Type != "" {
 		asked.Header.Set("Content-Type", one.Type)
 	}

@@ -79,10 +79,8 @@ def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
 
 
 def _kubectl_delete(bench: Bench) -> None:
-    layout = bench.cluster.layout
-    command = [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
     subprocess.run(
-        [*command, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}", "--wait=false"],
+        [*bench.kubectl, "delete", "pods", "--selector=bench=load", f"--namespace={HOME}", "--wait=false"],
         check=True,
         stdout=subprocess.DEVNULL,
     )

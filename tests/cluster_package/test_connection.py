@@ -200,9 +200,10 @@ def test_a_token_is_asked_for_once_in_a_while_and_a_new_one_is_used(
     settings.refresh_api_key_hook = renew
     server.texts = [PLAIN] * 3
     client = Client(settings)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     client.get("/a")
     client.get("/b")
-    now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + TOKEN_SECONDS)
     client.get("/c")
     sent = [line for head in server.asked for line in head.split(b"\r\n") if b"token-" in line]

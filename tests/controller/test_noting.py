@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster.store import STATUS, WHOLE
+from cluster.store import GROUP, STATUS, WHOLE
 from controller.noting import PACE_SECONDS, Noted, Notes
 
 #: As good as never, for what must not be waited for.
@@ -110,17 +110,48 @@ def test_where_little_happens_it_is_taken_at_once() -> None:
     waiting = threading.Event()
 
     def clock() -> float:
+        now = hands.now
         waiting.set()
-        return hands.now
+        return now
 
     notes = Notes(clock)
-    thread = threading.Thread(target=lambda: taken.append(notes.take([hands.now + LATE])))
+    end = hands.now + LATE
+    thread = threading.Thread(target=lambda: taken.append(notes.take([end])), daemon=True)
     thread.start()
     assert waiting.wait(LATE)
     hands.now += PACE_SECONDS
     notes.noticed("a", "1")
     thread.join(timeout=LATE / 2)
     assert taken == [{"a": {"1"}}]
+
+
+@pytest.mark.parametrize("hurry", ["heard", "wake", "told"])
+def test_what_is_waited_for_ends_a_wait_for_the_pace(hurry: str) -> None:
+    """By a clock that stands still it would last for ever."""
+    notes = Notes(Hands())
+    taken: list[Noted] = []
+    notes.noticed("a", "1")
+    thread = threading.Thread(target=lambda: taken.append(notes.take([100.0 + LATE])), daemon=True)
+    thread.start()
+    thread.join(timeout=3 * PACE_SECONDS)
+    assert thread.is_alive()
+    {
+        "heard": lambda: notes.heard("b", STATUS),
+        "wake": lambda: notes.wake(["b"]),
+        "told": lambda: notes.told("b", WHOLE),
+    }[hurry]()
+    thread.join(timeout=LATE / 2)
+    assert taken == [{"a": {"1"}, "b": {WHOLE if hurry == "told" else STATUS}}]
+
+
+@pytest.mark.parametrize("what", [STATUS, GROUP + "team/pair", "uid-of-a-pod"])
+def test_of_what_the_store_tells_only_wishes_are_waited_for(what: str) -> None:
+    notes = Notes(Hands())
+    notes.told("a", what)
+    assert notes.take([100.0]) == {"a": {what}}, "at the latest when its time has come"
+    notes.told("a", what)
+    notes.told("b", WHOLE)
+    assert notes.take([100.0 + LATE]) == {"a": {what}, "b": {WHOLE}}
 
 
 @pytest.mark.parametrize("hurry", ["heard", "wake"])
