@@ -30,16 +30,17 @@ WHY: Mapping[str, str] = {
         "garbage, etcd, events as JSON). The server takes 0.5. The call alone, whoever answers it, is more "
         "than the goal leaves. Pods of no queue pay for the conditions."
     ),
-    "parked-5000": (
-        "By gate three pairs, all that there was time for, scatter by more than what is missing."
-    ),
     "resume-1000": (
         "Taking a gate off is a patch: 3.1 ms of CPU with nothing installed, where a creation takes 2.1; "
-        "the row shows what that alone makes of it. The rest, for a pod: the server 1.6 to 2.0 ms (its "
+        "the row shows what that alone makes of it. The rest, for a pod: the server 1.2 to 1.7 ms (its "
         "patch and four events), kube-scheduler's calls 1.1, the conditions (CEL) on the patch and on the "
         "kubelet's status 0.6, the server's watch in JSON 0.3. The first bind: kube-scheduler hears of a "
         "fresh pod after one request; after a resume the patch of the Queue comes first, 9 ms with its two "
         "webhooks, and then that of the pod, 10 ms beside the three that are sent with it."
+    ),
+    "resume-5000": (
+        "As with 1,000, and for the same reasons (see `resume-1000`): both take as long for each pod as "
+        "there, ours a tenth more. Three pairs, all that there was time for."
     ),
     "suspend": (
         "A stop is two writes, one after the other, and what stands beside it is one. The patch of the "

@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterator
 
 SCALE = float(os.environ.get("SCALE") or 1)
-PAIRS = int(os.environ.get("PAIRS") or 5)
+USUAL = 5
+PAIRS = int(os.environ.get("PAIRS") or USUAL)
 #: No pair is begun after this: a row may take ten minutes.
 ROW_SECONDS = 480.0
 WHOLE_SOAK = 20.0
 MINUTES = float(os.environ.get("MINUTES") or WHOLE_SOAK)
 #: A trial is told, but not kept.
-TRIAL = SCALE != 1 or PAIRS < 5
+TRIAL = SCALE != 1 or PAIRS < USUAL
 SOAK_TRIAL = SCALE != 1 or MINUTES != WHOLE_SOAK
 
 
@@ -27,10 +28,10 @@ def scaled(number: int) -> int:
     return max(10, round(number * SCALE))
 
 
-def rounds(pairs: int = 0) -> Iterator[int]:
-    """1 to PAIRS, or to `pairs` where that is more and this is no trial; fewer where the time is up."""
+def rounds(usual: int = USUAL) -> Iterator[int]:
+    """1 to as many as are usual, as more or as less as PAIRS is; fewer where the time is up."""
     end = time.monotonic() + ROW_SECONDS
-    for number in range(1, (PAIRS if TRIAL else max(pairs, PAIRS)) + 1):
+    for number in range(1, max(1, usual * PAIRS // USUAL) + 1):
         if number > 1 and time.monotonic() > end:
             return
         yield number

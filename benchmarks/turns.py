@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 def in_turns(
-    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say, pairs: int = 0
+    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say, rounds: int = sizes.USUAL
 ) -> dict[str, list[T]]:
     """What each way gave, round after round: the n-th of all are a pair.
 
-    `told`: one of them in words. `pairs`: how many rounds are wanted where that is more than usual.
+    `told`: one of them in words. `rounds`: how many of them, in a run with as many pairs as usual.
     """
     seen: dict[str, list[T]] = {way: [] for way in ways}
     names = list(ways)
-    for number in sizes.rounds(pairs):
+    for number in sizes.rounds(rounds):
         first = (number - 1) // 2 % len(names)
         order = names[first:] + names[:first]
         for way in order if number % 2 else reversed(order):

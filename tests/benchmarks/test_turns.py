@@ -23,11 +23,15 @@ def test_each_way_has_its_turn_in_every_round_and_is_first_in_some(monkeypatch: 
     assert said == ["pair 1: a: 1!", "pair 1: b: 2!", "pair 2: b: 3!", "pair 2: a: 4!"]
 
 
-@pytest.mark.parametrize(("trial", "rounds"), [(False, 7), (True, 5)])
-def test_more_rounds_than_usual_are_for_what_is_kept(
-    monkeypatch: pytest.MonkeyPatch, trial: bool, rounds: int
+@pytest.mark.parametrize(("pairs", "rounds"), [(5, 7), (10, 14), (2, 2), (1, 1)])
+def test_a_row_has_more_rounds_than_usual_in_proportion(
+    monkeypatch: pytest.MonkeyPatch, pairs: int, rounds: int
 ) -> None:
-    monkeypatch.setattr(sizes, "PAIRS", 5)
-    monkeypatch.setattr(sizes, "TRIAL", trial)
-    seen = in_turns({"a": lambda: 1}, told=str, say=lambda _: None, pairs=7)
+    monkeypatch.setattr(sizes, "PAIRS", pairs)
+    seen = in_turns({"a": lambda: 1}, told=str, say=lambda _: None, rounds=7)
     assert seen == {"a": [1] * rounds}
+
+
+def test_a_row_with_few_rounds_has_one_in_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "PAIRS", 1)
+    assert list(sizes.rounds(3)) == [1]
