@@ -122,14 +122,22 @@ class Bench:
     # What is written
 
     def _writers_token(self) -> str:
-        """Of somebody who may do everything, and is known by the same means as the server."""
-        cluster, name = self.cluster, "bench"
-        cluster.kubectl("create", "serviceaccount", name, "--namespace=default")
-        cluster.kubectl(
-            *("create", "clusterrolebinding", name, "--clusterrole=cluster-admin"),
-            f"--serviceaccount=default:{name}",
+        """Of somebody who may do everything, made if need be; known by the same means as the server."""
+        name, namespace = "bench", "default"
+        self.api.request(
+            "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}
         )
-        return users.token(cluster.layout, cluster.ports, "default", name)
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }
+        self.api.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+        return users.token(self.cluster.layout, self.cluster.ports, namespace, name)
 
     @property
     def kubectl(self) -> list[str]:

@@ -59,6 +59,11 @@ class SlowWebhook:
         """How many binds it was asked about so far."""
         return self._server.asked
 
+    @property
+    def held(self) -> int:
+        """How many it keeps at this moment."""
+        return self._server.held
+
     def let_go(self) -> None:
         self._server.ended.set()
 
@@ -117,6 +122,7 @@ class _Server(ThreadingHTTPServer):
         self.ended = threading.Event()
         self.asked = 0
         self.seen = 0
+        self.held = 0
         self.counting = threading.Lock()
 
 
@@ -136,8 +142,11 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.counting:
             self.server.seen += 1
             self.server.asked += not request.get("dryRun")
+            self.server.held += not request.get("dryRun")
         if not request.get("dryRun"):
             self.server.ended.wait(self.server.seconds)
+            with self.server.counting:
+                self.server.held -= 1
         body = json.dumps(
             {
                 "apiVersion": "admission.k8s.io/v1",

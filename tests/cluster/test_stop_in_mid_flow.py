@@ -118,8 +118,8 @@ def test_a_slow_webhook_beside_ours_makes_a_stop_wait_not_leak(
     stage: Stage, queue: str, tmp_path: Path
 ) -> None:
     """Binds that passed us and are kept for a second elsewhere land before the acknowledgement, or never."""
-    with SlowWebhook(stage, tmp_path, seconds=1.0):
-        through = run_rounds(stage, queue, SLOW_ROUNDS, mid_flow=True)
+    with SlowWebhook(stage, tmp_path, seconds=1.0) as slow:
+        through = run_rounds(stage, queue, SLOW_ROUNDS, slow=slow)
     assert through == [[]] * SLOW_ROUNDS
 
 
@@ -180,9 +180,12 @@ def bound_later(stage: Stage) -> set[str]:
 
 
 def run_rounds(
-    stage: Stage, queue: str, rounds: int, *, stopping: str = "", mid_flow: bool = False
+    stage: Stage, queue: str, rounds: int, *, stopping: str = "", slow: SlowWebhook | None = None
 ) -> list[list[str]]:
-    """The queue's pods that were bound while it, or one above that is `stopping`, was stopped; by round."""
+    """The queue's pods that were bound while it, or one above that is `stopping`, was stopped; by round.
+
+    With `slow` each stop is asked for while that webhook keeps a bind.
+    """
     stopped = stopping or queue
     stops, made = [], 0
     through: list[list[str]] = []
@@ -194,11 +197,14 @@ def run_rounds(
         waiting += fresh
         if number:
             stage.patch_queue(stopped, state="Open").must()
-        until(lambda waiting=waiting: stage.bound(waiting), "the flow to be under way", share=0)
+        if slow is None:
+            until(lambda waiting=waiting: stage.bound(waiting), "the flow to be under way", share=0)
+        else:
+            until(lambda: slow.held, "a bind to be kept", share=0)
         stop = Stop(stage, stopped)
         stage.all_bound(stage.pods(f"other-{number}", OTHERS))
         through.append(sorted({*stop.bound_since(), *stop.binds_behind_the_mark()}))
         stops.append(stop)
-    if mid_flow:
+    if slow is not None:
         assert all(stop.was_in_mid_flow() for stop in stops)
     return through

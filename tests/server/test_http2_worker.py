@@ -191,8 +191,9 @@ def test_whoever_gets_stuck_is_cut_off(certificate: tuple[Path, Path], begun: by
 
 
 def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate: tuple[Path, Path]) -> None:
+    """What comes with the greeting is of the same moment; what comes after it would find the end."""
     with served(certificate, age=0.0) as server, Caller(server) as caller:
-        caller.greet().send(caller.words.ask(1))
+        caller.send(caller.words.greeting(), caller.words.ask(1))
         assert caller.answer(1)[0] == "200"
         assert caller.at_end()
         assert caller.gone
