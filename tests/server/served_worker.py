@@ -57,6 +57,12 @@ def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable
     return [json.dumps({"environ": seen, "read": len(body), "body": body[:100].decode("latin-1")}).encode()]
 
 
+def seen(body: bytes) -> dict[str, Any]:
+    """What `app` was asked, by its answer."""
+    answer: dict[str, Any] = json.loads(body)
+    return answer
+
+
 def wait_for_file(path: Path) -> None:
     """Until somebody makes it."""
     until = time.monotonic() + WAIT

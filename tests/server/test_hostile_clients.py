@@ -11,16 +11,11 @@ from statistics import median
 
 import pytest
 from hostile_crowd import unfinished
-from served_worker import HERE, Served, end, request, served, write_certificate
+from served_worker import HERE, Served, end, request, served
 
 BODY = b"x" * 5000
 ROUNDS, ASKED, DIALLED = 7, 1000, 100
 ALLOWED = 10
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @contextmanager

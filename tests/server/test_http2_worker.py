@@ -7,27 +7,13 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from http2_caller import Words
-from served_worker import HUGE, WAIT, Served, served, write_certificate
+from served_worker import HUGE, WAIT, Served, seen, served
 
 from server import http2_frames as frames
 from server.http2_frames import Kind
-
-LIMITS: dict[str, Any] = {"body_bytes": 100_000, "head_bytes": 8192, "parting": 0.5}
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def server(certificate: tuple[Path, Path]) -> Iterator[Served]:
-    with served(certificate, **LIMITS) as running:
-        yield running
 
 
 class Caller:
@@ -97,12 +83,6 @@ class Caller:
 def caller(server: Served) -> Iterator[Caller]:
     with Caller(server) as connected:
         yield connected.greet()
-
-
-def seen(body: bytes) -> dict[str, Any]:
-    """What the app was asked."""
-    answer: dict[str, Any] = json.loads(body)
-    return answer
 
 
 def test_by_a_name_it_may_be_spoken_and_by_an_address_not(server: Served) -> None:

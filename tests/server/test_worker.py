@@ -4,36 +4,15 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
-from served_worker import HUGE, Caller, Served, request, served, write_certificate
-
-LIMITS: dict[str, Any] = {"body_bytes": 100_000, "head_bytes": 8192, "parting": 0.5}
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def server(certificate: tuple[Path, Path]) -> Iterator[Served]:
-    with served(certificate, **LIMITS) as running:
-        yield running
+from served_worker import HUGE, Caller, Served, request, seen, served
 
 
 @pytest.fixture
 def caller(server: Served) -> Iterator[Caller]:
     with server.caller() as connected:
         yield connected
-
-
-def seen(body: bytes) -> dict[str, Any]:
-    """What the app was asked."""
-    answer: dict[str, Any] = json.loads(body)
-    return answer
 
 
 # What is answered.

@@ -5,13 +5,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from served_worker import WAIT, Caller, request, served, write_certificate
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def test_a_new_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
