@@ -146,6 +146,9 @@ class QueueController:
         self._cycling.tell()
         self._acknowledging.begin()
         self._reconciling.collect()
+        for queue in noted:
+            if queue not in self._store.board.tree:
+                self._reconciling.forget(queue)
         self._guards.follow(self._store.board)
         self._let_go(noted)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
@@ -265,7 +268,6 @@ class QueueController:
         wanted = set()
         for queue in noted:
             if queue not in board.tree:
-                self._reconciling.forget(queue)
                 continue
             wanted.add(queue)
             for above in board.tree.chain(queue).queues[1:]:

@@ -2,8 +2,8 @@
 
 Invariants
 - Nothing that was heard is lost: it is taken once, and whoever fails at it puts it back (`again`).
-- `heard`, `noticed`, `wake` and `stop` are for any thread and never wait; the rest is the controller's
-  thread's alone.
+- `heard`, `noticed`, `told`, `wake` and `stop` are for any thread and never wait; the rest is the
+  controller's thread's alone.
 - What is due is taken no earlier, and by `take` at the latest when the time that it was given has come.
 - What was `heard` is taken at once, and all the rest with it. What was `noticed` alone is taken no sooner
   than `PACE_SECONDS` after the look before ended, unless somebody waits for it (`at_once`): where much
