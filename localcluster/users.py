@@ -21,11 +21,12 @@ from certs.authority import Pair
 from localcluster import addresses, apiserver
 from localcluster.addresses import Ports
 from localcluster.certificates import IDENTITIES
+from localcluster.components import NAMESPACE
 from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
 
-#: Namespace and name, as in the manifests.
-SERVER = ("sluice-system", "sluice")
+#: Its name in the manifests.
+SERVICE_ACCOUNT = "sluice"
 TOKEN_SECONDS = 365 * 24 * 3600
 
 
@@ -40,9 +41,9 @@ def kubeconfig(layout: Layout, *, name: str, groups: Sequence[str] = ()) -> Path
 
 def ensure_server(layout: Layout, ports: Ports) -> None:
     """Write the server's kubeconfig; its service account has to be there. Raises `SetUpFailed`."""
-    credentials = {"token": token(layout, ports, *SERVER)}
+    credentials = {"token": token(layout, ports, NAMESPACE, SERVICE_ACCOUNT)}
     path = layout.component_kubeconfig("server")
-    authority.write(path, _render(layout, user="sluice", credentials=credentials), mode=0o600)
+    authority.write(path, _render(layout, user=SERVICE_ACCOUNT, credentials=credentials), mode=0o600)
 
 
 def token(layout: Layout, ports: Ports, namespace: str, name: str) -> str:
