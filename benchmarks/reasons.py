@@ -39,8 +39,8 @@ WHY: Mapping[str, str] = {
         "webhooks, and then that of the pod, 10 ms beside the three that are sent with it."
     ),
     "resume-5000": (
-        "As with 1,000, and for the same reasons (see `resume-1000`): both take as long for each pod as "
-        "there, ours a tenth more. Three pairs, all that there was time for."
+        "Not profiled by itself: for each pod both take about as long as with 1,000 (see `resume-1000`), "
+        "ours a tenth more, and why that is so is not known. Three pairs, all that there was time for."
     ),
     "suspend": (
         "A stop is two writes, one after the other, and what stands beside it is one. The patch of the "

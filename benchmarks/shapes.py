@@ -20,7 +20,6 @@ MEMBER = "sluice.dev/member"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -12,9 +12,11 @@ from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
 from benchmarks.figures import Found, Line, at_most
 from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times, fresh, since
-from benchmarks.shapes import HOME, QUEUE, QUEUES, STRATEGIC, Request, pods, pods_path
+from benchmarks.shapes import HOME, QUEUE, QUEUES, Request, pods, pods_path
 from benchmarks.turns import in_turns
+from cluster.client import STRATEGIC
 from localcluster.building import Say
+from server.configuration import Settings
 
 NODES = 500
 #: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go.
@@ -26,7 +28,7 @@ BESIDE = {
 #: What both are measured against, and what `BARE` is: any gate.
 GATE = {"name": "bench.dev/gate"}
 #: As many connections as the server has writers.
-WRITERS = 4
+WRITERS = Settings().writers
 
 
 def found(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[str]) -> Found:
