@@ -32,12 +32,16 @@ class Sayings:
         self.connections = 0
         #: Set whenever it has hung up.
         self.hung_up = threading.Event()
+        self._open: socket.socket | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
+        """Whoever is still connected, too: a client keeps its connection as long as it lives."""
+        for each in (self._listening, self._open):
+            with contextlib.suppress(OSError):
+                if each is not None:
+                    each.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._thread.join(timeout=10)
 
@@ -48,6 +52,7 @@ class Sayings:
             except OSError:
                 return
             self.connections += 1
+            self._open = accepted
             with accepted, contextlib.suppress(OSError):  # whoever asked may go in the middle
                 while asked := accepted.recv(65_536):
                     self.asked.append(asked)
