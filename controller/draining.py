@@ -47,8 +47,8 @@ READ_SECONDS = 0.5
 #: Where nothing but what can never go is left.
 IDLE_SECONDS = 5.0
 STUCK_TOLD = 20
-#: A look that takes long is followed by a rest of several times that.
-REST = 5.0
+#: A look that takes long is followed by a rest of many times that, or of `LONG_REST` and several times that.
+REST, LONG_REST, LEAST_REST = 15.0, 0.5, 5.0
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +102,11 @@ class Draining:
         """Whether the queue drains, or did when drains were last looked at."""
         return self._store.board.ruling(queue).drains or self.accounts.of(queue) is not None
 
+    def empties(self, queue: str) -> bool:
+        """Whether pods of its drain were on their way out when that was last looked at."""
+        drain = self._of.get(queue)
+        return drain is not None and drain.flying > 0
+
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
         self._drains.clear()
@@ -140,7 +145,7 @@ class Draining:
             return set()
         finally:
             self._flying += drain.flying - before
-            drain.due = max(drain.due, began + REST * (self._now() - began))
+            drain.due = max(drain.due, began + rest_after(self._now() - began))
 
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now, before = self._now(), drain.flying
@@ -279,3 +284,8 @@ class Draining:
     def _is_on_its_way(self, uid: str) -> bool:
         member, work = self._store.members.by_uid(uid), self._store.workloads.by_uid(uid)
         return member.leaving if member is not None else work is None or work.paused
+
+
+def rest_after(seconds: float) -> float:
+    """How long nobody looks after a look that took so long: others have the interpreter meanwhile."""
+    return max(min(REST * seconds, LONG_REST), LEAST_REST * seconds)

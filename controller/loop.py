@@ -211,7 +211,8 @@ class QueueController:
             self._release(queue, members)
         else:
             self._releasing.answer(members)
-        self._telling.tell(queue, members)
+        if self._telling.tell(queue, members, draining=self._draining.empties(queue)):
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
         self._reserving.cancel(queue, members)
         self._draining.heard(queue)
         self._draining.pausing.give_back(queue)

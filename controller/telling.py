@@ -5,6 +5,9 @@ kube-scheduler says so itself for the pods that filter refused. A gated pod neve
 the API server's text for it is the same whatever the gate; so the condition's message is replaced.
 When the gate is lifted kube-scheduler writes the condition anew, so nothing is left to be undone.
 
+While pods of a queue are on their way out, those that replace them are told a little later: evictions come
+first, and each telling costs the API server as much as one.
+
 The workload that the user made, the topmost owner, is told by an event too, once a stop: who looks at a
 Deployment that has no pods running finds the reason there.
 """
@@ -12,6 +15,7 @@ Deployment that has no pods running finds the reason there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
@@ -32,6 +36,8 @@ EVENT_REASONS = {
 
 #: Workloads whose being told is remembered; beyond, all are told once more.
 REMEMBERED = 10_000
+#: How old a pod gets before it is told in the middle of a drain.
+LATER = timedelta(seconds=10)
 
 
 class Telling:
@@ -43,9 +49,14 @@ class Telling:
         #: Of which stop (a ruling's revision) a workload was told, by UID.
         self._told_of: dict[str, str] = {}
 
-    def tell(self, queue: str, members: Iterable[Member]) -> None:
-        """Have each gated one of these members say why."""
+    def tell(self, queue: str, members: Iterable[Member], *, draining: bool = False) -> bool:
+        """Have each gated one of these members say why.
+
+        `draining`: pods of the queue are on their way out. Returns whether some members are to be told later.
+        """
         ruling = self._parts.store.board.ruling(queue) if queue else None
+        since = self._parts.store.clock.now() - LATER if draining else None
+        later = False
         for member in members:
             if member.leaving or not member.waiting:
                 continue
@@ -53,10 +64,13 @@ class Telling:
                 self._tell_owner(member, ruling, ruling.stop)
             if not member.gated:
                 continue
-            if ruling is None:
+            if since is not None and member.created > since:
+                later = True
+            elif ruling is None:
                 self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
             elif ruling.stop is not None:
                 self._say(member, ruling.stop, text=ruling.text)
+        return later
 
     def _tell_owner(self, member: Member, ruling: Ruling, stop: Cause) -> None:
         work = self._parts.store.workloads.top_of(member.owner_uid, namespace=member.namespace)

@@ -10,6 +10,7 @@ import pytest
 from controller.bucket import Bucket
 from controller.drain import AGAIN_SECONDS, ANSWER_SECONDS, LONGEST_PAUSE, SETTLE_SECONDS, Drain
 from controller.drain_reading import Reading
+from controller.draining import rest_after
 from controller.evicting import Answer, Outcome
 from controller.runners import VOLCANO
 from queues.budgets import Index
@@ -258,3 +259,11 @@ def test_what_is_remembered_of_those_who_are_gone_is_forgotten() -> None:
     answer(held, unit, Outcome.REFUSED)
     held.forget({"b"})
     assert sendable(held, unit) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("took", "rest"), [(0.001, 0.015), (0.02, 0.3), (0.05, 0.5), (0.2, 1.0)], ids=lambda value: f"{value} s"
+)
+def test_after_a_look_nobody_looks_for_many_times_as_long(took: float, rest: float) -> None:
+    """Half a second of rest is enough for what takes long, unless it takes very long."""
+    assert rest_after(took) == pytest.approx(rest)
