@@ -4,10 +4,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from statistics import median
 
 import pytest
 from hostile_crowd import unfinished
@@ -92,10 +91,17 @@ def test_others_are_answered_while_a_crowd_holds_connections(
     certificate: tuple[Path, Path], hostile: dict[str, int]
 ) -> None:
     """p99 at most ten times that of the same server undisturbed, on kept connections and on new ones."""
+    rounds: list[tuple[float, float]] = []
     with served(certificate) as server:
-        rounds = [disturbance(server, hostile) for _ in range(ROUNDS)]
-    assert median(asked for asked, _ in rounds) <= ALLOWED
-    assert median(dialled for _, dialled in rounds) <= ALLOWED
+        while len(rounds) < ROUNDS and not most_within(rounds):
+            rounds.append(disturbance(server, hostile))
+    assert most_within(rounds), rounds
+
+
+def most_within(rounds: Sequence[tuple[float, float]]) -> bool:
+    """Whether the median of all `ROUNDS` is within what is allowed, either way, whatever is still to come."""
+    allowed = [[times <= ALLOWED for times in way] for way in zip(*rounds, strict=True)]
+    return bool(allowed) and all(sum(way) > ROUNDS / 2 for way in allowed)
 
 
 def test_a_crowd_larger_than_the_room_pushes_out_itself(certificate: tuple[Path, Path]) -> None:
