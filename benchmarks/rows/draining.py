@@ -10,13 +10,15 @@ from benchmarks import sizes
 from benchmarks.bench import PATIENCE, Bench, running
 from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
 from benchmarks.figures import Found, Line, at_most
-from benchmarks.resumed import fresh, since
+from benchmarks.resumed import since
 from benchmarks.shapes import HOME, QUEUE, QUEUES, creations, deployment, pods_path
 from localcluster.building import Say
 from localcluster.waiting import until
 
 PODS, NODES, DEPLOYMENTS = 1_000, 500, 10
 DEPLOYMENTS_PATH = f"/apis/apps/v1/namespaces/{HOME}/deployments"
+#: Each look goes through all pods.
+LOOK_SECONDS = 0.25
 RUNNING = f"{pods_path()}?limit=1&fieldSelector=status.phase=Running"
 
 
@@ -31,8 +33,9 @@ def found(say: Say) -> Found:
         title="Draining and giving back",
         about=f"{_replicas() * DEPLOYMENTS:,} running pods of {DEPLOYMENTS} Deployments: from the patch "
         "of `stopPolicy` until no pod runs, and from the patch that takes it back to the last bind "
-        "of the replacements. Beside it `kubectl delete` of the same pods, with nothing installed "
-        "and no scheduler at work, and the first creation to the last bind of as many fresh pods.",
+        "of the replacements. Beside it, with nothing installed, the same pods fresh, from the first "
+        "creation of their Deployments to the last bind, and `kubectl delete` of them. No scheduler is at "
+        "work while pods go: it would bind those that come after a plain delete.",
         lines=(
             _line(
                 "drain of running pods", "`kubectl delete` of the same", seen["drained"], seen["deleted"], 1.5
@@ -51,22 +54,29 @@ def _line(what: str, beside: str, mine: list[float], theirs: list[float], goal: 
 def _round(bench: Bench) -> dict[str, float]:
     """All four, in seconds; nothing is left."""
     bench.remove()
-    bench.write(creations(DEPLOYMENTS_PATH, _deployments("")))
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
+        anew = _made(bench)
         _all_run(bench)
     deleted = _emptied(bench, lambda: _kubectl_delete(bench))
     _clear(bench)
-    anew = fresh(bench, _replicas() * DEPLOYMENTS).last
-    bench.clear()
     bench.install()
     bench.queue(QUEUE, state="Open", stopPolicy="None")
     bench.write(creations(DEPLOYMENTS_PATH, _deployments(QUEUE)))
     with bench.scheduling(ours()):
         _all_run(bench)
-        drained = _emptied(bench, lambda: _wish(bench, "HoldAndDrain"))
+    drained = _emptied(bench, lambda: _wish(bench, "HoldAndDrain"))
+    with bench.scheduling(ours()):
         back = _given_back(bench)
     _clear(bench)
     return {"drained": drained, "back": back, "deleted": deleted, "fresh": anew}
+
+
+def _made(bench: Bench) -> float:
+    """Seconds to the last bind of pods of no queue."""
+    bench.quiet()
+    mark = bench.audit.mark()
+    began = bench.write(creations(DEPLOYMENTS_PATH, _deployments(""))).began
+    return since(began, bench.binds(mark, count=_replicas() * DEPLOYMENTS)).last
 
 
 def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
@@ -74,7 +84,10 @@ def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
     bench.quiet()
     began = time.perf_counter()
     begin()
-    until(lambda: not bench.must("GET", RUNNING)["items"], what="the pods to go", seconds=PATIENCE)
+    while bench.must("GET", RUNNING)["items"]:
+        time.sleep(LOOK_SECONDS)
+        if time.perf_counter() > began + PATIENCE:
+            raise RuntimeError(f"pods still run after {PATIENCE:.0f} s")
     return time.perf_counter() - began
 
 

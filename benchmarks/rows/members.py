@@ -17,7 +17,7 @@ from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
 #: More than elsewhere: binds a second differ by a third from one time to the next.
-ROUNDS = 7
+ROUNDS = 6
 SAME = f"percentageOfNodesToScore: {RECOMMENDED_PERCENTAGE}"
 
 #: What is put beside what: how the other is measured, in words, how ours is, and the goal.

@@ -16,7 +16,7 @@ from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
 #: More than elsewhere: binds a second differ by a third from one time to the next.
-ROUNDS = 8
+ROUNDS = 6
 #: A pod that waits, and that no scheduler asks anybody about.
 NOWHERE = {"bench": "nowhere"}
 

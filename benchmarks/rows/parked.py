@@ -15,7 +15,7 @@ from benchmarks.turns import in_turns
 from localcluster.building import Say
 from localcluster.waiting import until
 
-PODS, NODES = 1_000, 500
+PODS, NODES = 500, 500
 #: To park takes longer than to measure, so each time is measured twice.
 ROUNDS, TIMES = 3, 2
 #: The parked are elsewhere, so that no bind of the others is asked about.
