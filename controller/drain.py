@@ -47,6 +47,8 @@ class Drain:
         #: When to look again; infinity is "when something is heard".
         self.due = 0.0
         self.looked_at = 0.0
+        #: No look is taken before, whatever has come: the last one took long.
+        self.rests_until = 0.0
         #: Gangs that pods were evicted from, by namespace and name.
         self.begun: set[Key] = set()
         #: UIDs of work that nobody suspends, and since when a Command waits for somebody.
@@ -70,6 +72,11 @@ class Drain:
         #: Pods on their way, as of the last look, without those that do not get on; these, by UID.
         self.flying = 0
         self.stuck: frozenset[str] = frozenset()
+
+    @property
+    def looks_at(self) -> float:
+        """When it is to be looked at."""
+        return max(self.due, self.rests_until)
 
     def set_wishes(self, wishes: Wishes) -> None:
         self.wishes = wishes

@@ -47,8 +47,9 @@ READ_SECONDS = 0.5
 #: Where nothing but what can never go is left.
 IDLE_SECONDS = 5.0
 STUCK_TOLD = 20
-#: A look that takes long is followed by a rest of many times that, or of `LONG_REST` and several times that.
-REST, LONG_REST, LEAST_REST = 15.0, 0.5, 5.0
+#: A look is followed by a rest of so many times what it took, but of no more than `LONG_REST` seconds, unless
+#: it took so long that fewer times that are more.
+TIMES, LONG_REST, FEWER_TIMES = 15.0, 0.5, 5.0
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Draining:
     @property
     def due(self) -> float:
         """When it is to be looked at again, in monotonic seconds."""
-        return min((drain.due for drain in self._drains.values()), default=math.inf)
+        return min((drain.looks_at for drain in self._drains.values()), default=math.inf)
 
     def work(self, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         """Look at every drain whose time has come; the queues of which something else is to be told."""
@@ -93,7 +94,7 @@ class Draining:
         told: set[str] = set()
         self._flying = sum(drain.flying for drain in self._drains.values())
         for drain in self._drains.values():
-            if drain.due <= self._now():
+            if drain.looks_at <= self._now():
                 told |= self._looked(drain, seen_by_all=seen_by_all)
         self._read()
         return told
@@ -101,11 +102,6 @@ class Draining:
     def concerns(self, queue: str) -> bool:
         """Whether the queue drains, or did when drains were last looked at."""
         return self._store.board.ruling(queue).drains or self.accounts.of(queue) is not None
-
-    def empties(self, queue: str) -> bool:
-        """Whether pods of its drain were on their way out when that was last looked at."""
-        drain = self._of.get(queue)
-        return drain is not None and drain.flying > 0
 
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
@@ -129,7 +125,7 @@ class Draining:
         self._of = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
         for by, drain in self._drains.items():
             drain.queues = tuple(found[by])
-            drain.due = 0.0
+            drain.due = drain.rests_until = 0.0
         self.accounts.keep_only(self._of)
 
     def _looked(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
@@ -145,7 +141,7 @@ class Draining:
             return set()
         finally:
             self._flying += drain.flying - before
-            drain.due = max(drain.due, began + rest_after(self._now() - began))
+            drain.rests_until = began + rest_after(self._now() - began, waited=bool(drain.wishes.in_flight))
 
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now, before = self._now(), drain.flying
@@ -286,6 +282,10 @@ class Draining:
         return member.leaving if member is not None else work is None or work.paused
 
 
-def rest_after(seconds: float) -> float:
-    """How long nobody looks after a look that took so long: others have the interpreter meanwhile."""
-    return max(min(REST * seconds, LONG_REST), LEAST_REST * seconds)
+def rest_after(seconds: float, *, waited: bool = False) -> float:
+    """How long nobody looks after a look that took so long: others have the interpreter meanwhile.
+
+    `waited`: whoever leaves makes room for another, so that a long rest would slow the drain.
+    """
+    least = FEWER_TIMES * seconds
+    return least if waited else max(min(TIMES * seconds, LONG_REST), least)

@@ -75,7 +75,7 @@ class QueueController:
         self._acknowledging = Acknowledging(
             parts, guards=self._guards, others=parts.others, recalling=self._recalling
         )
-        self._draining = Draining(parts, changed=lambda queue: self._notes.heard(queue, STATUS))
+        self._draining = Draining(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
         self._reconciling = Reconciling(
             parts,
             acknowledging=self._acknowledging,
@@ -211,8 +211,8 @@ class QueueController:
             self._release(queue, members)
         else:
             self._releasing.answer(members)
-        if self._telling.tell(queue, members, draining=self._draining.empties(queue)):
-            self._notes.soon(queue, RETRY_SECONDS, members=True)
+        if self._telling.tell(queue, members):
+            self._notes.soon(queue, RETRY_SECONDS, members=False)
         self._reserving.cancel(queue, members)
         self._draining.heard(queue)
         self._draining.pausing.give_back(queue)

@@ -5,8 +5,8 @@ kube-scheduler says so itself for the pods that filter refused. A gated pod neve
 the API server's text for it is the same whatever the gate; so the condition's message is replaced.
 When the gate is lifted kube-scheduler writes the condition anew, so nothing is left to be undone.
 
-While pods of a queue are on their way out, those that replace them are told a little later: evictions come
-first, and each telling costs the API server as much as one.
+While evictions of its drain are waiting to be sent, whoever has come to a queue is told a little later: each
+telling costs the API server as much as an eviction, and of those that are drained many replacements come.
 
 The workload that the user made, the topmost owner, is told by an event too, once a stop: who looks at a
 Deployment that has no pods running finds the reason there.
@@ -15,7 +15,8 @@ Deployment that has no pods running finds the reason there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import takewhile
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
@@ -36,8 +37,8 @@ EVENT_REASONS = {
 
 #: Workloads whose being told is remembered; beyond, all are told once more.
 REMEMBERED = 10_000
-#: How old a pod gets before it is told in the middle of a drain.
-LATER = timedelta(seconds=10)
+#: How old a pod gets at most before it is told, while evictions of its queue wait to be sent.
+LATER = timedelta(seconds=30)
 
 
 class Telling:
@@ -48,15 +49,19 @@ class Telling:
         self._told: dict[str, tuple[int, str]] = {}
         #: Of which stop (a ruling's revision) a workload was told, by UID.
         self._told_of: dict[str, str] = {}
+        #: Members to be told later, in the order in which they came, by queue and UID.
+        self._left: dict[str, dict[str, datetime]] = {}
 
-    def tell(self, queue: str, members: Iterable[Member], *, draining: bool = False) -> bool:
-        """Have each gated one of these members say why.
+    def tell(self, queue: str, members: Iterable[Member]) -> bool:
+        """Have each gated one of these members say why, and whoever was left before and is due.
 
-        `draining`: pods of the queue are on their way out. Returns whether some members are to be told later.
+        Returns whether some are left for later: ask again in a while.
         """
         ruling = self._parts.store.board.ruling(queue) if queue else None
-        since = self._parts.store.clock.now() - LATER if draining else None
-        later = False
+        evictions_wait = ruling is not None and ruling.drains and len(self._parts.drain_writers) > 0
+        since = self._parts.store.clock.now() - LATER
+        left = self._left.get(queue, {})
+        members = [*self._due(left, since=since if evictions_wait else None), *members]
         for member in members:
             if member.leaving or not member.waiting:
                 continue
@@ -64,13 +69,25 @@ class Telling:
                 self._tell_owner(member, ruling, ruling.stop)
             if not member.gated:
                 continue
-            if since is not None and member.created > since:
-                later = True
+            if evictions_wait and member.created > since:
+                left[member.uid] = member.created
             elif ruling is None:
                 self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
             elif ruling.stop is not None:
                 self._say(member, ruling.stop, text=ruling.text)
-        return later
+        if left:
+            self._left[queue] = left
+        else:
+            self._left.pop(queue, None)
+        return bool(left)
+
+    def _due(self, left: dict[str, datetime], *, since: datetime | None) -> list[Member]:
+        """Take those out that came by `since`, or all; whoever is not there any more is nobody."""
+        due = list(takewhile(lambda uid: since is None or left[uid] <= since, left))
+        for uid in due:
+            del left[uid]
+        found = map(self._parts.store.members.by_uid, due)
+        return [member for member in found if member is not None]
 
     def _tell_owner(self, member: Member, ruling: Ruling, stop: Cause) -> None:
         work = self._parts.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
@@ -86,6 +103,9 @@ class Telling:
             budget=f"workloads/{ruling.queue}",
         )
 
+    def _schedules(self, queue: str) -> bool:
+        return self._parts.store.board.ruling(queue).schedules
+
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
 
@@ -99,9 +119,18 @@ class Telling:
             "status": {"conditions": [{"type": "PodScheduled", "message": text}]},
         }
         path = f"{pod_path(member)}/status"
+
+        def write() -> None:
+            """Unless its gate has gone, or is about to: then the scheduler says why."""
+            now = self._parts.store.members.by_uid(member.uid)
+            if now is None or not now.gated or (now.queue and self._schedules(now.queue)):
+                self.forget(member.uid)
+                return
+            self._parts.client.patch(path, body, content_type=STRATEGIC)
+
         submitted = self._parts.writers.submit(
             ("explain", member.uid),
-            lambda: self._parts.client.patch(path, body, content_type=STRATEGIC),
+            write,
             rank=(7, member.created),
             done=lambda ok: None if ok else self.forget(member.uid),
         )

@@ -267,3 +267,15 @@ def test_what_is_remembered_of_those_who_are_gone_is_forgotten() -> None:
 def test_after_a_look_nobody_looks_for_many_times_as_long(took: float, rest: float) -> None:
     """Half a second of rest is enough for what takes long, unless it takes very long."""
     assert rest_after(took) == pytest.approx(rest)
+
+
+def test_where_one_has_to_leave_for_another_to_be_asked_the_rest_is_short() -> None:
+    assert rest_after(0.04, waited=True) == pytest.approx(0.2) != rest_after(0.04)
+
+
+def test_an_answer_does_not_end_the_rest_after_a_long_look() -> None:
+    held, unit = drain(), evicting("one")
+    held.due, held.rests_until = NOW + 60.0, NOW + 0.3
+    held.asking(unit, now=NOW)
+    answer(held, unit)
+    assert (held.due, held.looks_at) == (NOW, NOW + 0.3)

@@ -2,64 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from cluster.client import Client
 from cluster.counting import Counting
 from cluster.events import Recorder
-from cluster.writing import Writers
+from cluster.writing import Key, Writers
 from controller.parts import Parts
 from controller.telling import LATER, Telling
 from tests.queues.cases import NOW
 from tests.server.asking import Server
-from tests.server.wire_objects import member, queue
+from tests.server.wire_objects import Wire, member, queue
 
 QUEUE = "research"
 
 
+class Waiting:
+    """Writers who have not come to any write yet."""
+
+    def __init__(self) -> None:
+        self.writes: dict[Key, Callable[[], object]] = {}
+
+    def submit(self, key: Key, write: Callable[[], object], **_: Any) -> bool:
+        return key not in self.writes and self.writes.setdefault(key, write) is write
+
+    def __len__(self) -> int:
+        return len(self.writes)
+
+
 class Told:
-    """Telling about members of a queue that drains; nothing of what is to be written is sent."""
+    """What is told of the members of a queue that drains."""
 
     def __init__(self) -> None:
         self.server = Server().has(queue("root"), queue(QUEUE, stopPolicy="HoldAndDrain"))
-        self.writers = Writers(counting=Counting())
-        client = cast(Client, None)
-        recorder = Recorder(client=client, writers=self.writers, counting=Counting())
+        self.writers, self.evictions = Waiting(), Waiting()
+        self.patched: list[str] = []
+        client = cast(Client, SimpleNamespace(patch=lambda path, *_, **__: self.patched.append(path)))
+        writers = cast(Writers, self.writers)
         parts = SimpleNamespace(
-            store=self.server.store, client=client, writers=self.writers, recorder=recorder
+            store=self.server.store,
+            client=client,
+            writers=writers,
+            drain_writers=self.evictions,
+            recorder=Recorder(client=client, writers=writers, counting=Counting()),
         )
-        self.telling = Telling(cast(Parts, parts))
+        self._telling = Telling(cast(Parts, parts))
 
-    def gated(self, name: str, *, age: timedelta) -> None:
+    def gated(self, name: str, *, age: timedelta) -> Wire:
         made = member(name, queue=QUEUE, gates=["sluice.dev/queue"])
         made["metadata"]["creationTimestamp"] = f"{NOW - age:%Y-%m-%dT%H:%M:%SZ}"
         self.server.has(made)
+        return made
 
-    def tell(self, *, draining: bool) -> tuple[bool, int]:
-        """Whether some are left for later, and how many have something to be written."""
-        later = self.telling.tell(QUEUE, self.server.store.members.waiting(QUEUE), draining=draining)
-        return later, len([key for key in self.writers._keys if key[0] == "explain"])
+    def tell(self, *names: str) -> tuple[bool, set[object]]:
+        """After a change of these: whether some are left for later, and whose condition is to be written."""
+        found = (self.server.store.members.get("team", name) for name in names)
+        later = self._telling.tell(QUEUE, [each for each in found if each is not None])
+        return later, {uid for what, uid in self.writers.writes if what == "explain"}
 
 
-def test_a_gated_pod_is_told_at_once() -> None:
-    told = Told()
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def _evictions_wait(told: Told) -> None:
+    told.evictions.submit(("drain", "uid-old"), lambda: None)
+
+
+def test_a_gated_pod_is_told_at_once(told: Told) -> None:
     told.gated("new", age=timedelta())
-    assert told.tell(draining=False) == (False, 1)
+    assert told.tell("new") == (False, {"uid-new"})
 
 
-def test_while_others_are_on_their_way_out_it_is_told_when_it_is_no_longer_new() -> None:
-    told = Told()
-    told.gated("new", age=LATER - timedelta(seconds=1))
+@pytest.mark.usefixtures("_evictions_wait")
+def test_while_evictions_wait_it_is_told_when_it_is_no_longer_new(told: Told) -> None:
     told.gated("older", age=LATER)
-    assert told.tell(draining=True) == (True, 1)
+    told.gated("new", age=LATER - timedelta(seconds=1))
+    assert told.tell("older", "new") == (True, {"uid-older"})
     told.server.clock.at += timedelta(seconds=1)
-    assert told.tell(draining=True) == (False, 2)
+    assert told.tell() == (False, {"uid-older", "uid-new"})
 
 
-def test_once_they_are_gone_whoever_was_left_is_told() -> None:
-    told = Told()
+@pytest.mark.usefixtures("_evictions_wait")
+def test_once_they_are_sent_whoever_was_left_is_told(told: Told) -> None:
     told.gated("new", age=timedelta())
-    assert told.tell(draining=True) == (True, 0)
-    assert told.tell(draining=False) == (False, 1)
+    assert told.tell("new") == (True, set())
+    told.evictions.writes.clear()
+    assert told.tell() == (False, {"uid-new"})
+
+
+@pytest.mark.usefixtures("_evictions_wait")
+def test_whoever_has_gone_meanwhile_is_told_nothing(told: Told) -> None:
+    made = told.gated("new", age=timedelta())
+    assert told.tell("new") == (True, set())
+    told.server.lacks(made).clock.at += LATER
+    assert told.tell() == (False, set())
+
+
+@pytest.mark.usefixtures("_evictions_wait")
+def test_a_queue_that_does_not_drain_waits_for_nobody(told: Told) -> None:
+    told.server.has(queue(QUEUE, version=2, generation=2, stopPolicy="Hold"))
+    told.gated("new", age=timedelta())
+    assert told.tell("new") == (False, {"uid-new"})
+
+
+@pytest.mark.parametrize("gone", ["nothing", "the gate", "the stop", "the pod"])
+def test_what_was_to_be_written_is_not_once_it_is_no_longer_so(told: Told, gone: str) -> None:
+    """A resume overtakes it: it would be written over what the scheduler says."""
+    made = told.gated("new", age=timedelta())
+    told.tell("new")
+    match gone:
+        case "the gate":
+            told.server.has({**made, "spec": {**made["spec"], "schedulingGates": []}})
+        case "the stop":
+            told.server.has(queue(QUEUE, version=2, generation=2))
+        case "the pod":
+            told.server.lacks(made)
+    told.writers.writes["explain", "uid-new"]()
+    assert told.patched == (["/api/v1/namespaces/team/pods/new/status"] if gone == "nothing" else [])

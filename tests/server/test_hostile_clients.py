@@ -13,7 +13,7 @@ from hostile_crowd import unfinished
 from served_worker import HERE, Served, end, request, served
 
 BODY = b"x" * 5000
-ROUNDS, ASKED, DIALLED = 7, 1000, 100
+ROUNDS, ASKED, DIALLED = 7, 1000, 100  # an odd number: more than half decide
 ALLOWED = 10
 
 
