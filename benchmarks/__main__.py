@@ -16,7 +16,18 @@ from benchmarks.drain_at_scale import measuring as drain_at_scale
 from benchmarks.figures import Found
 from benchmarks.filtering import loaded, measuring
 from benchmarks.growth import measuring as growth
-from benchmarks.rows import asking, creations, draining, members, others, parked, resuming, suspending, trees
+from benchmarks.rows import (
+    asking,
+    creations,
+    draining,
+    http2,
+    members,
+    others,
+    parked,
+    resuming,
+    suspending,
+    trees,
+)
 from benchmarks.syncing import measuring as syncing
 from localcluster.building import Say
 
@@ -33,6 +44,7 @@ ROWS: Mapping[str, Callable[[Say], Found]] = {
     "drain-at-scale": drain_at_scale.found,
     "sync": syncing.found,
     "asking": asking.found,
+    "http2": http2.found,
     "filter": measuring.found,
     "filter-loaded": loaded.found,
     "growth": growth.found,

@@ -1,0 +1,165 @@
+"""What HTTP/2 costs the server for one call, beside the h2 library in place of our own session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.settings
+import hpack
+
+from benchmarks import sizes
+from benchmarks.figures import Found, Line
+from benchmarks.turns import in_turns
+from localcluster.building import Say
+from server import http2_frames as frames
+from server.http2_connection import block_of
+from server.http2_frames import PREFACE, Setting
+from server.http2_session import WINDOW, Session, request_of
+from server.http_answering import Said
+from server.http_limits import Limits
+
+CALLS = 5_000
+#: How many are asked before the first of them is answered.
+TOGETHER = (1, 100)
+#: A review of a pod, and what is answered to it.
+ASKED, ANSWERED = b"x" * 4_000, b"y" * 300
+DATE = "Tue, 01 Jan 2030 00:00:00 GMT"
+TYPE = ("content-type", "application/json")
+HEADERS = (
+    (":method", "POST"),
+    (":scheme", "https"),
+    (":authority", "sluice.sluice-system.svc:443"),
+    (":path", "/mutate/pods?timeout=5s"),
+    ("accept", "application/json, */*"),
+    TYPE,
+    ("user-agent", "kube-apiserver-admission"),
+    ("content-length", str(len(ASKED))),
+    ("accept-encoding", "gzip"),
+)
+LIMITS = Limits()
+
+#: Takes the greeting and then what comes at a time; gives the number of answers.
+Answering = Callable[[bytes, Iterable[bytes]], int]
+
+
+def found(say: Say) -> Found:
+    ways = {
+        f"{name}, {together} at a time": partial(_cpu, answering, together=together)
+        for together in TOGETHER
+        for name, answering in (("ours", _ours), ("h2", _theirs))
+    }
+    seen = in_turns(ways, told=lambda micros: f"{micros:.0f} µs", say=say)
+    return Found(
+        title="What HTTP/2 costs the server",
+        about=f"{sizes.scaled(CALLS):,} calls of {len(ASKED):,} bytes on one connection, each answered with "
+        f"{len(ANSWERED)} and the same headers: CPU time from bytes to a request and from its answer to "
+        "bytes, without TLS, sockets or the app. h2 has the same windows, and does not check what it is to "
+        "send.",
+        lines=tuple(
+            Line(
+                what=f"CPU of a call, our session, {together} at a time",
+                beside="h2 in its place",
+                unit="µs",
+                ours=tuple(seen[f"ours, {together} at a time"]),
+                theirs=tuple(seen[f"h2, {together} at a time"]),
+            )
+            for together in TOGETHER
+        ),
+    )
+
+
+def _cpu(answering: Answering, *, together: int) -> float:
+    """Microseconds for each call."""
+    count = sizes.scaled(CALLS)
+    calls = list(_calls(count))
+    told = [b"".join(calls[at : at + together]) for at in range(0, count, together)]
+    began = time.process_time()
+    answered = answering(_greeting(), told)
+    spent = time.process_time() - began
+    if answered != count:
+        raise RuntimeError(f"{answered} of {count} calls were answered")
+    return 1e6 * spent / count
+
+
+def _greeting() -> bytes:
+    """What a caller says first; it makes room for all answers."""
+    settings = frames.settings({Setting.INITIAL_WINDOW_SIZE: frames.LARGEST_WINDOW})
+    room = frames.window_update(0, frames.LARGEST_WINDOW - frames.FIRST_WINDOW)
+    return PREFACE + settings + room
+
+
+def _calls(count: int) -> Iterator[bytes]:
+    encoder = hpack.Encoder()
+    for stream in range(1, 2 * count, 2):
+        head = frames.headers(stream, encoder.encode(HEADERS), ends=False)
+        yield head + frames.data(stream, ASKED, ends=True)
+
+
+def _ours(greeting: bytes, told: Iterable[bytes]) -> int:
+    session = Session(limits=LIMITS, clock=time.monotonic)
+    session.feed(greeting)
+    said = Said(status="200 OK", headers=[TYPE], body=ANSWERED)
+    answered = 0
+    for calls in told:
+        session.feed(calls)
+        while session.ready:
+            stream, request = session.ready.popleft()
+            answered += request.body.tell() == len(ASKED)
+            session.answer(stream, block_of(said, date=DATE), said.body)
+        session.take()
+    return answered
+
+
+def _theirs(greeting: bytes, told: Iterable[bytes]) -> int:
+    """The same; room for more is made as what came is taken."""
+    connection = _connection()
+    connection.receive_data(greeting)
+    head = [
+        (b":status", b"200"),
+        (b"date", DATE.encode()),
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(ANSWERED)).encode()),
+    ]
+    requests = {}
+    answered = 0
+    for calls in told:
+        for event in connection.receive_data(calls):
+            match event:
+                case h2.events.RequestReceived(stream_id=stream, headers=headers):
+                    requests[stream], _ = request_of(headers, head_lines=LIMITS.head_lines)
+                case h2.events.DataReceived(stream_id=stream):
+                    requests[stream].body.write(event.data)
+                    connection.acknowledge_received_data(event.flow_controlled_length, stream)
+                case h2.events.StreamEnded(stream_id=stream):
+                    answered += requests.pop(stream).body.tell() == len(ASKED)
+                    connection.send_headers(stream, head)
+                    connection.send_data(stream, ANSWERED, end_stream=True)
+        connection.data_to_send()
+    return answered
+
+
+def _connection() -> h2.connection.H2Connection:
+    connection = h2.connection.H2Connection(
+        h2.config.H2Configuration(
+            client_side=False,
+            header_encoding=None,
+            validate_outbound_headers=False,
+            normalize_outbound_headers=False,
+        )
+    )
+    connection.local_settings = h2.settings.Settings(
+        client=False,
+        initial_values={
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: LIMITS.streams,
+            h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: LIMITS.body_bytes + 1,
+            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: LIMITS.head_bytes,
+        },
+    )
+    connection.initiate_connection()
+    connection.increment_flow_control_window(WINDOW - frames.FIRST_WINDOW)
+    return connection
