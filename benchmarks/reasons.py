@@ -39,10 +39,11 @@ WHY: Mapping[str, str] = {
         "webhooks, and then that of the pod, 10 ms beside the three that are sent with it."
     ),
     "resume-5000": (
-        "Both cores are busy from the first bind to the last, so the ratio is that of the CPU time of a pod: "
-        "20.5 ms beside 13.2 for a fresh one. kube-apiserver takes 11.0 of them (7.5 fresh), kube-scheduler "
-        "3.3 (1.9), the server 1.5, etcd 1.6 (1.2), kube-controller-manager 1.1 (0.9). What each of them does "
-        "with it is as in `resume-1000`."
+        "Both cores are busy from the first bind to the last, so the ratio is one of CPU time. Profiled on a "
+        "quicker machine than the row was measured on (52 s beside 34): 20.5 ms for a pod, 13.2 for a fresh "
+        "one. kube-apiserver takes 11.0 of them (7.5 fresh), kube-scheduler 3.3 (1.9), kwok 2.0 (1.7), etcd "
+        "1.6 (1.2), the server 1.5, kube-controller-manager 1.1 (0.9). What each does with it is as in "
+        "`resume-1000`."
     ),
     "suspend": (
         "A stop is two writes, one after the other, and what stands beside it is one. The patch of the "
@@ -51,12 +52,13 @@ WHY: Mapping[str, str] = {
         "replicas each writes its Lease before the stop is told."
     ),
     "drain": (
-        "A pod that is drained is replaced at once, and the replacement is a member's creation, 3.6 ms of CPU "
-        "where one beside a plain delete takes 1.5 (see `creations`), and an eviction reads the budgets of "
-        "the namespace before it deletes. Giving back is a resume by gate (see `resume-1000`): of 28.8 ms of CPU "
-        "for a pod kube-apiserver takes 14.8, kube-scheduler 4.7, kube-controller-manager 2.6 and the server "
-        "2.1, in whose requests there are one patch, one bind, one status, one event and 0.6 status of a "
-        "Deployment or ReplicaSet for each pod."
+        "A pod that is drained is replaced at once, and the replacement is a member's creation, 3.6 ms of "
+        "CPU where one beside a plain delete takes 1.5 (see `creations`), and an eviction reads the budgets "
+        "of the namespace before it deletes. Giving back is a resume by gate (see `resume-1000`) of pods "
+        "that a Deployment counts: 28.8 ms of CPU for one, of which kube-apiserver takes 14.8, "
+        "kube-scheduler 4.7, kube-controller-manager 2.6, kwok 2.4, etcd 2.3, the server 2.1. It is one "
+        "patch, one bind, one status and one event for each pod, and 0.6 status of a Deployment or "
+        "ReplicaSet."
     ),
     "tree": (
         "A status of a custom resource takes 3.9 ms of CPU, whoever writes it (two cores, and 1.95 ms from "

@@ -1,19 +1,19 @@
-"""A filter call while parked pods are given back: ours and the Go extender in turns, in the same resume.
+"""A filter call while parked pods are given back, beside the Go extender during another resume as large.
 
-On the real control plane, with a scheduler that asks one of the two for each pod that it binds: ours in one
-resume, the Go extender in the next. Our server takes the gates off in both, for nobody else does.
+On the real control plane, with a scheduler that asks whichever of the two is measured. It is always our
+server that takes the gates off, for nobody else does; so it also runs, unasked, while the Go extender is
+measured: on two cores that takes from the Go extender what ours takes from itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import sizes
 from benchmarks.bench import Bench, running
 from benchmarks.configurations import asking, ours
 from benchmarks.filtering import twins
-from benchmarks.filtering.measuring import Pair, ask
+from benchmarks.filtering.measuring import Figures, Pair, ask
 from benchmarks.filtering.twins import Target
 from benchmarks.parking import Parked, park
 from benchmarks.shapes import HOME, QUEUE, QUEUES
@@ -22,60 +22,59 @@ from localcluster.building import Say
 from localcluster.schedulers import Edit
 
 PARKED, NODES = 5_000, 500
-#: In each of the two resumes.
-ROUNDS = 3
+#: Of each: two resumes, and in each of them so many rounds, one after the other.
+RESUMES, ROUNDS = 2, 3
 #: Not the queue of the pod that is asked about: that one is let through and never heard of, and a stop of
 #: its queue would wait for it.
 WAITING = "waiting"
 ABOUT = (
     f"**The resume is real:** {sizes.scaled(PARKED):,} pods parked by gate, {sizes.scaled(NODES)} nodes; "
-    "asked in turns, from the patch of the queue on, while both run. There are two resumes, with a scheduler "
-    "that asks ours and with one that asks the Go extender; our server takes the gates off in both."
+    f"asked {ROUNDS} times from the patch of the queue on, beside a scheduler that asks the same one. The Go "
+    "extender has resumes of its own, as large; our server takes the gates off in all, so that it runs "
+    "beside the Go extender too."
 )
 
 
 def pairs(say: Say, *, names: int) -> list[Pair]:
-    """Of calls with so many names."""
+    """Of calls with so many names; a pair is of the same stage of the two resumes."""
+    found: list[Pair] = []
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        mine = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
-        with twins.serving(*twins.following(bench.cluster), say=say) as other:
-            url, ca = other
-            return [
-                pair
-                for edit in (ours(), asking(url, ca=ca))
-                for pair in _during_a_resume(bench, (mine, other), names, edit=edit)
-            ]
+        for number in sizes.rounds(RESUMES):
+            if number % 2:
+                mine = _ours(bench, names)
+                found += zip(mine, _theirs(bench, names), strict=True)
+            else:
+                other = _theirs(bench, names)
+                found += zip(_ours(bench, names), other, strict=True)
+    return found
 
 
-def _during_a_resume(bench: Bench, targets: Sequence[Target], names: int, *, edit: Edit) -> list[Pair]:
+def _ours(bench: Bench, names: int) -> list[Figures]:
+    target = (bench.cluster.ports.server_url + "/extender", Path(bench.cluster.info["ca_file"]))
+    return _asked(bench, target, names, edit=ours())
+
+
+def _theirs(bench: Bench, names: int) -> list[Figures]:
+    with twins.serving(*twins.following(bench.cluster), say=bench.say) as target:
+        url, ca = target
+        return _asked(bench, target, names, edit=asking(url, ca=ca))
+
+
+def _asked(bench: Bench, target: Target, names: int, *, edit: Edit) -> list[Figures]:
     """Raises RuntimeError if the last pod was bound before the last call was answered."""
-    count = sizes.scaled(PARKED)
+    count, load = sizes.scaled(PARKED), built("worker/load", say=bench.say)
     park(bench, count, how=Parked.BY_GATE, namespace=HOME, queue=WAITING)
     with bench.scheduling(edit):
         bench.quiet()
         mark = bench.audit.mark()
         bench.must("PATCH", f"{QUEUES}/{WAITING}", {"spec": {"state": "Open"}})
-        found = list(_in_turns(bench, targets, names))
+        found = [ask(load, target, names) for _ in sizes.rounds(ROUNDS)]
         bound = len(bench.audit.binds(mark, namespace=HOME))
     if bound == count:
         raise RuntimeError(f"the resume of {count} pods was over before the calls were")
-    bench.say(f"{bound} of {count} were bound when the last call was answered")
+    told = ", ".join(f"{each['p50_us']:.0f}" for each in found)
+    bench.say(f"{bound} of {count} were bound when the last call was answered: p50 {told} µs")
     bench.clear()
     return found
-
-
-def _in_turns(bench: Bench, targets: Sequence[Target], names: int) -> Iterator[Pair]:
-    """Every other pair begins with the other: a resume is not the same from its beginning to its end."""
-    load = built("worker/load", say=bench.say)
-    mine, other = targets
-    for number in sizes.rounds(ROUNDS):
-        if number % 2:
-            first = ask(load, mine, names)
-            pair = first, ask(load, other, names)
-        else:
-            second = ask(load, other, names)
-            pair = ask(load, mine, names), second
-        bench.say(f"p50 {pair[0]['p50_us']:.0f} µs beside {pair[1]['p50_us']:.0f} µs")
-        yield pair

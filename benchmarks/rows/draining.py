@@ -35,7 +35,8 @@ def found(say: Say) -> Found:
         "of `stopPolicy` until no pod runs, and from the patch that takes it back to the last bind "
         "of the replacements. Beside it, with nothing installed, the same pods fresh, from the first "
         "creation of their Deployments to the last bind, and `kubectl delete` of them. No scheduler is at "
-        "work while pods go: it would bind those that come after a plain delete.",
+        "work while pods go: it would bind those that come after a plain delete. The replacements are told "
+        "why they wait once the evictions have been sent.",
         lines=(
             _line(
                 "drain of running pods", "`kubectl delete` of the same", seen["drained"], seen["deleted"], 1.5

@@ -15,7 +15,7 @@ from benchmarks.turns import in_turns
 from localcluster.building import Say
 from localcluster.waiting import until
 
-PODS, NODES = 500, 500
+PODS, NODES = 1_000, 500
 #: The parked are elsewhere, so that no bind of the others is asked about.
 ELSEWHERE = "parked"
 #: Longer than kube-scheduler's first back-off: what it refused once it refuses a second time.
@@ -32,27 +32,20 @@ WAYS: dict[str, Parked | None] = {
 }
 
 
-def found(say: Say, *, parked: int, beside: Sequence[str], rounds: int, times: int) -> Found:
-    """Everything is installed on both sides. `beside`: how those are parked that the others come beside.
-
-    To park takes longer than to measure, so it is measured several `times` in each of the `rounds`.
-    """
+def found(say: Say, *, parked: int, beside: Sequence[str]) -> Found:
+    """Everything is installed on both sides. `beside`: how those are parked that the others come beside."""
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         bench.install()
         bench.namespace(ELSEWHERE)
-        ways = {
-            way: partial(_measured, bench, way, parked=sizes.scaled(parked), times=times)
-            for way in (NONE, *beside)
-        }
-        seen = in_turns(ways, told=_words, say=say, rounds=rounds)
-        rates = {way: [rate for each in found for rate in each] for way, found in seen.items()}
+        ways = {way: partial(_measured, bench, way, parked=sizes.scaled(parked)) for way in (NONE, *beside)}
+        rates = in_turns(ways, told=lambda rate: f"{rate:.0f} binds/s", say=say)
     return Found(
         title=f"Beside {parked:,} parked pods",
         about=f"{sizes.scaled(PODS):,} pods of no queue are made on {sizes.scaled(NODES)} nodes while the "
         f"scheduler is at work with the recommended settings, beside {sizes.scaled(parked):,} members of a "
         "suspended queue in another namespace: from their first bind to their last. Those parked by filter "
         "were pending before the stop, and have been refused twice at least; the scheduler tries each again "
-        f"when anything is bound. What is parked once is measured beside {times} times.",
+        "when anything is bound.",
         lines=tuple(
             Line(
                 what=f"binds/s of others while {parked:,} pods are parked by {way}",
@@ -67,19 +60,15 @@ def found(say: Say, *, parked: int, beside: Sequence[str], rounds: int, times: i
     )
 
 
-def _words(rates: Sequence[float]) -> str:
-    return " and ".join(f"{rate:.0f}" for rate in rates) + " binds/s"
-
-
-def _measured(bench: Bench, way: str, *, parked: int, times: int) -> list[float]:
+def _measured(bench: Bench, way: str, *, parked: int) -> float:
     how = WAYS[way]
     if how is not None:
         park(bench, parked, how=how, namespace=ELSEWHERE)
     with bench.scheduling(ours(), flags=[PATIENT] if way == PATIENTLY else []):
         until(lambda: _all_told(bench), what="all that are parked to be told so", seconds=PATIENCE)
-        rates = [_rate(bench) for _ in range(times)]
+        rate = _rate(bench)
     bench.clear(namespace=ELSEWHERE)
-    return rates
+    return rate
 
 
 def _rate(bench: Bench) -> float:
@@ -98,6 +87,6 @@ def _all_told(bench: Bench) -> bool:
 
 
 ROWS = {
-    "parked-1000": partial(found, parked=1_000, beside=(BY_GATE, BY_FILTER, PATIENTLY), rounds=3, times=2),
-    "parked-5000": partial(found, parked=5_000, beside=(BY_GATE, PATIENTLY), rounds=2, times=3),
+    "parked-1000": partial(found, parked=1_000, beside=(BY_GATE, BY_FILTER, PATIENTLY)),
+    "parked-5000": partial(found, parked=5_000, beside=(BY_GATE, PATIENTLY)),
 }
