@@ -4,7 +4,7 @@ For callers that ask many things at once. The API server has a hundred binds und
 connections to a webhook: over HTTP/1.1 seven of ten calls had a handshake of their own, which cost more than
 all the rest of the call. Over HTTP/2 all go over one connection.
 
-Our own, for the h2 library takes more than three times the CPU time for each call (`make bench ROW=http2`).
+Our own, for the h2 library takes three times the CPU time for each call (`make bench ROW=http2`).
 Headers are packed and unpacked by hpack.
 
 Invariants
