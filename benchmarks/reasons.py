@@ -32,8 +32,8 @@ WHY: Mapping[str, str] = {
     ),
     "parked-5000": (
         "Not profiled. kube-scheduler passes over gated pods, so that what they cost is memory and the "
-        "objects that the API server and etcd hold besides. Five pairs were on both sides of the goal (0.84 to "
-        "1.19), three at another time above it (1.03 to 1.36), and 1,000 parked by gate cost nothing that "
+        "objects that the API server and etcd hold besides. Five pairs were on both sides of the goal (0.84 "
+        "to 1.19), three at another time above it (1.03 to 1.36), and 1,000 parked by gate cost nothing that "
         "could be seen: the two sides are a minute apart, in which this machine changes by as much."
     ),
     "resume-1000": (
