@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from drain_replicas import Replicas, ended
@@ -19,7 +19,7 @@ from mixed_load import MixedLoad
 from stage import Stage
 from waiting_for import until
 
-from tests.cluster_package.faulty_proxy import status
+from tests.cluster_package.faulty_proxy import Fault, When, status
 
 AWAY_SECONDS = 30.0
 BUSY_SECONDS = 60.0 if os.environ.get("FAULTS") == "long" else 10.0
@@ -38,11 +38,8 @@ def test_the_api_server_is_away_for_half_a_minute(corner: Stage, replicas: Repli
     """For every replica, from the first evictions on."""
     load = MixedLoad(corner)
     under_way(load, replicas)
-    for way in replicas.ways:
-        way.go_away()
-    during(AWAY_SECONDS, load)
-    for way in replicas.ways:
-        way.come_back()
+    with away(replicas):
+        during(AWAY_SECONDS, load)
     ended(load, replicas)
 
 
@@ -51,23 +48,17 @@ def test_every_write_is_one_too_many_for_a_while(corner: Stage, replicas: Replic
     load = MixedLoad(corner)
     under_way(load, replicas)
     busy = status(429, reason="TooManyRequests", Retry_After="1")
-    for way in replicas.ways:
-        way.order(busy, when=lambda asked: asked.writes, times=sys.maxsize)
-    during(BUSY_SECONDS, load)
-    for way in replicas.ways:
-        way.relent()
+    with answering(busy, replicas, when=lambda: is_write):
+        during(BUSY_SECONDS, load)
     ended(load, replicas)
 
 
 def test_every_write_conflicts_once(corner: Stage, replicas: Replicas) -> None:
     """Each is refused with 409 and taken when it comes again, until all is given back."""
     load = MixedLoad(corner)
-    for way in replicas.ways:
-        way.order(status(409, reason="Conflict"), when=EverySecond(), times=sys.maxsize)
-    load.drain()
-    ended(load, replicas)
-    for way in replicas.ways:
-        way.relent()
+    with answering(status(409, reason="Conflict"), replicas, when=EverySecond):
+        load.drain()
+        ended(load, replicas)
 
 
 def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> None:
@@ -79,10 +70,13 @@ def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> 
 
 
 def under_way(load: MixedLoad, replicas: Replicas) -> None:
-    """Drained as far as it goes by itself: budgets wait, and so do finalizers."""
+    """The first have gone, and the queue says how many are left: budgets wait, and so do finalizers.
+
+    What a queue says of a drain is written beside the first evictions, not before them.
+    """
     before = replicas.evicted()
     load.drain()
-    until(lambda: replicas.evicted() > before, "the first to go", share=0)
+    until(lambda: replicas.evicted() > before and load.left(), "the first to go", share=0)
 
 
 def during(seconds: float, load: MixedLoad) -> None:
@@ -90,6 +84,10 @@ def during(seconds: float, load: MixedLoad) -> None:
     end = time.monotonic() + seconds
     until(lambda: load.is_drained() or time.monotonic() > end, "the fault to end", seconds=2 * seconds)
     until(load.left, "somebody to be left")
+
+
+def is_write(asked: Asked) -> bool:
+    return asked.writes
 
 
 class EverySecond:
@@ -103,6 +101,30 @@ class EverySecond:
             return False
         self._times[asked.method, asked.path] += 1
         return self._times[asked.method, asked.path] % 2 == 1
+
+
+@contextmanager
+def away(replicas: Replicas) -> Iterator[None]:
+    """No replica reaches the API server."""
+    for way in replicas.ways:
+        way.go_away()
+    try:
+        yield
+    finally:
+        for way in replicas.ways:
+            way.come_back()
+
+
+@contextmanager
+def answering(fault: Fault, replicas: Replicas, *, when: Callable[[], When]) -> Iterator[None]:
+    """The requests that it holds of are answered so. `when`: made anew for each replica."""
+    for way in replicas.ways:
+        way.order(fault, when=when(), times=sys.maxsize)
+    try:
+        yield
+    finally:
+        for way in replicas.ways:
+            way.relent()
 
 
 @contextmanager
