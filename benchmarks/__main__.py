@@ -5,7 +5,6 @@ SCALE and PAIRS make trials of them (see `sizes`), which are printed and not kep
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 import traceback
@@ -29,6 +28,7 @@ from benchmarks.rows import (
     trees,
 )
 from benchmarks.syncing import measuring as syncing
+from localcluster import signals
 from localcluster.building import Say
 
 #: Each row's name and what measures it, in the order of the page.
@@ -90,5 +90,5 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
+    signals.heed()
     raise SystemExit(main(sys.argv[1:]))

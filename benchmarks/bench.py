@@ -38,6 +38,7 @@ from benchmarks.shapes import (
 )
 from benchmarks.tools import built
 from localcluster import apiserver, processes, schedulers, users
+from localcluster.apiserver import Reply
 from localcluster.building import Say
 from localcluster.cluster import LocalCluster
 from localcluster.schedulers import Edit
@@ -124,9 +125,7 @@ class Bench:
     def _writers_token(self) -> str:
         """Of somebody who may do everything, made if need be; known by the same means as the server."""
         name, namespace = "bench", "default"
-        self.api.request(
-            "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}
-        )
+        self._is_there(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
         binding = {
             "metadata": {"name": name},
             "roleRef": {
@@ -136,7 +135,7 @@ class Bench:
             },
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
         }
-        self.api.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+        self._is_there("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
         return users.token(self.cluster.layout, self.cluster.ports, namespace, name)
 
     @property
@@ -170,7 +169,12 @@ class Bench:
 
     def namespace(self, name: str = HOME) -> None:
         """It is there afterwards."""
-        self.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        self._is_there("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def _is_there(self, path: str, body: Object) -> None:
+        reply = self.api.request("POST", path, body)
+        if reply.status != 409:
+            _granted(f"POST {path}", reply)
 
     def queue(self, name: str, **spec: object) -> None:
         """It is there, so and answered, afterwards."""
@@ -182,8 +186,7 @@ class Bench:
 
     def must(self, method: str, path: str, body: object = None) -> Object:
         reply = self.api.request(method, path, body)
-        if reply.status >= 300:
-            raise RuntimeError(f"{method} {path}: {reply.status}: {reply.body.decode(errors='replace')}")
+        _granted(f"{method} {path}", reply)
         read: Object = reply.json()
         return read
 
@@ -249,6 +252,11 @@ class Bench:
         watched = [each.pid for each in processes.find(self.cluster.layout.folder)]
         if not until_quiet(watched, windows=windows):
             self.say("the control plane does not come to rest")
+
+
+def _granted(asked: str, reply: Reply) -> None:
+    if reply.status >= 300:
+        raise RuntimeError(f"{asked}: {reply.status}: {reply.body.decode(errors='replace')}")
 
 
 class Progress:

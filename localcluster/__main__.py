@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from types import FrameType
 
-from localcluster import building, starting, stopping
+from localcluster import building, signals, starting, stopping
 from localcluster.building import BuildFailed
 from localcluster.exceptions import LocalClusterError
 from localcluster.layout import Layout
@@ -52,19 +50,6 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _end(number: int, _: FrameType | None) -> None:
-    """Leave by an exception, so that what was started is ended on the way out."""
-    sys.exit(128 + number)
-
-
-def _heed_signals() -> None:
-    """Even SIGINT, which a shell's background job is born deaf to; but nohup's word counts."""
-    signal.signal(signal.SIGINT, _end)
-    signal.signal(signal.SIGTERM, _end)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, _end)
-
-
 if __name__ == "__main__":
-    _heed_signals()
+    signals.heed()
     sys.exit(main())

@@ -45,13 +45,13 @@ def until_ready(layout: Layout, ports: Ports, *, awaited: Mapping[str, Awaited],
             time.sleep(PAUSE)
 
 
-def until(holds: Callable[[], bool], *, what: str, seconds: float = 30) -> None:
-    """Return once `holds()`; raises `SetUpFailed` with `what` after `seconds`."""
+def until(holds: Callable[[], bool], *, what: str, seconds: float = 30, pause: float = PAUSE) -> None:
+    """Return once `holds()`; raises `SetUpFailed` with `what` after `seconds`. `pause`: between looks."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
             raise SetUpFailed(f"waited {seconds:.0f} s for {what}")
-        time.sleep(PAUSE)
+        time.sleep(pause)
 
 
 def _hopeful(layout: Layout, name: str, since: float, trouble: str) -> None:

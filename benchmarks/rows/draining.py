@@ -85,10 +85,12 @@ def _emptied(bench: Bench, begin: Callable[[], None]) -> float:
     bench.quiet()
     began = time.perf_counter()
     begin()
-    while bench.must("GET", RUNNING)["items"]:
-        time.sleep(LOOK_SECONDS)
-        if time.perf_counter() > began + PATIENCE:
-            raise RuntimeError(f"pods still run after {PATIENCE:.0f} s")
+    until(
+        lambda: not bench.must("GET", RUNNING)["items"],
+        what="the last pod to stop running",
+        seconds=PATIENCE,
+        pause=LOOK_SECONDS,
+    )
     return time.perf_counter() - began
 
 

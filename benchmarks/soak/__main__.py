@@ -5,12 +5,10 @@ MINUTES and SCALE make trials of it (see `sizes`), which are printed and not kep
 
 from __future__ import annotations
 
-import signal
-import sys
-
 from benchmarks import keeping, page, sizes
 from benchmarks.__main__ import SECTIONS, say
 from benchmarks.soak.measuring import found
+from localcluster import signals
 
 
 def main() -> None:
@@ -22,5 +20,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
+    signals.heed()
     main()

@@ -8,8 +8,6 @@ from the API server's first bind to its last, by its audit log. `none` asks nobo
 
 import argparse
 import json
-import signal
-import sys
 import tempfile
 from base64 import b64encode
 from contextlib import ExitStack, nullcontext
@@ -19,7 +17,7 @@ from typing import Any
 
 from benchmarks.worker.candidate import CANDIDATES
 from benchmarks.worker.measure import Bench
-from localcluster import kubectl, processes, schedulers, starting, stopping, waiting
+from localcluster import kubectl, processes, schedulers, signals, starting, stopping, waiting
 from localcluster.addresses import load
 from localcluster.layout import Layout
 from localcluster.starting import Options
@@ -98,7 +96,7 @@ def webhook(*, port: int, ca: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signals.heed()
     parser = argparse.ArgumentParser()
     parser.add_argument("candidates", nargs="*", default=["none", "go", *CANDIDATES])
     parser.add_argument("--local", required=True)

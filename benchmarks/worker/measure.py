@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.worker.candidate import CANDIDATES
+from localcluster import signals
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -150,7 +151,7 @@ def siege(bench: Bench, name: str) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of the ends of all blocks
+    signals.heed()
     parser = argparse.ArgumentParser()
     parser.add_argument("candidates", nargs="*", default=list(CANDIDATES))
     parser.add_argument("--seconds", type=float, default=2)
