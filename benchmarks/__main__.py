@@ -50,8 +50,8 @@ ROWS: Mapping[str, Callable[[Say], Found]] = {
     "growth": growth.found,
 }
 
-#: Measured only when it is named: a round takes five minutes and more.
-LONG = frozenset({"drain-at-scale"})
+#: Measured only when it is named: a round takes several minutes.
+LONG = frozenset({"parked-5000-by-filter", "drain-at-scale"})
 
 #: What has a section on the page: the rows, then what `make soak` finds.
 SECTIONS = (*ROWS, "soak")
