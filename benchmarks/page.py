@@ -12,7 +12,7 @@ HEAD = """# Measured beside the scheduler alone
 Ours and the thing beside it run in turns on the same machine; a ratio is ours by the other's, the median
 of the pairs (least to greatest). Figures in units are medians too, and depend on the machine: keep the
 ratios. The control plane is the local one (`make up`), on the same cores as the server and whoever asks.
-All rows: `make bench`; the long one: `make soak`; how they are made:
+All rows but the longest: `make bench`; under churn: `make soak`; how they are made:
 [docs/benchmarks.md](../docs/benchmarks.md).
 """
 

@@ -1,6 +1,6 @@
 """The metrics of everything below the server: what is counted, under which name.
 
-Every metric is made here, once, so that `docs/metrics.md` has one list to be held against. A
+Every metric is made here, once, so that `docs/reference.md` has one list to be held against. A
 `Counting` has its own registry; two servers in one process (tests) do not mix.
 """
 

@@ -19,6 +19,8 @@ from kubectl_queue.waiting import Clock, expected, wait
 from queues.states import Action, Desired, StopPolicy
 
 _COMMAND = "kubectl queue create"
+_IDLE = "Nothing acts on it yet."
+_NO_LIMIT = "Not enforced yet."
 
 
 def _resources(name: str, help: str) -> Flag:
@@ -28,18 +30,20 @@ def _resources(name: str, help: str) -> Flag:
 #: Flags that set one field of `spec`, by the field's name.
 _FIELDS: Mapping[str, Flag] = {
     "parent": Flag(name="parent", value="NAME", help="The queue above it; root if not given."),
-    "weight": number("weight", "Share of the cluster beside its siblings, 1 if not given."),
-    "priority": number("priority", "Higher goes first."),
+    "weight": number("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
+    "priority": number("priority", f"Higher goes first. {_IDLE}"),
     "state": choice("state", "The desired state, Open if not given.", among=[word.value for word in Desired]),
     "stopPolicy": choice("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
     "reason": Flag(name="reason", help="Why it is stopped from the start."),
-    "reclaimable": switch("reclaimable", "Whether others may take back what it uses above its share."),
-    "capability": _resources("capability", "What the queue and those below it may use at most."),
-    "deserved": _resources("deserved", "What it may count on."),
-    "guarantee": _resources("guarantee", "What is kept free for it."),
-    "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help="The scheduling policy to follow."),
+    "reclaimable": switch("reclaimable", f"Whether others may take back what is above its share. {_IDLE}"),
+    "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
+    "deserved": _resources("deserved", f"What it may count on. {_NO_LIMIT}"),
+    "guarantee": _resources("guarantee", f"What is kept free for it. {_NO_LIMIT}"),
+    "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help=f"The scheduling policy. {_IDLE}"),
     "dequeueStrategy": choice(
-        "dequeue-strategy", "What happens behind a job that does not fit.", among=["traverse", "fifo"]
+        "dequeue-strategy",
+        f"What happens behind a job that does not fit. {_IDLE}",
+        among=["traverse", "fifo"],
     ),
     "type": Flag(name="type", help="Free text to sort queues by."),
 }

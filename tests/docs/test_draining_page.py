@@ -184,7 +184,7 @@ def test_only_a_deadline_goes_past_a_budget(who: list[Runner], how: How) -> None
 
 def test_the_way_out_of_a_budget_is_the_plans() -> None:
     """The example shows the very words."""
-    words = "PodDisruptionBudget team/web keeps 2 pods for good: it wants 2 healthy, and replacements wait"
+    words = "PodDisruptionBudget team/web, 2 pods: keeps 2 pods for good: it wants 2 healthy, and"
     assert words in PAGE
     message = only(planned([pod()], KEEPS)).message
     assert message.partition("; ")[2] in PAGE

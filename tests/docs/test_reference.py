@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import presence
 from cluster.counting import Counting
 from cluster.objects import QueueObject
 from controller.announcing import DRAIN_EVENTS
@@ -79,7 +80,7 @@ def test_each_name_on_objects_has_its_row() -> None:
     written = {
         value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
     }
-    assert words("Names on objects") == written
+    assert words("Names on objects") == written | {presence.LABEL, presence.SEEN}
 
 
 @pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))
@@ -111,6 +112,18 @@ def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
     assert {_how(how) for how in How} == {word for word in ("Evict", "Delete", "Suspend") if word in said}
     assert said.endswith(f"reason: {REASON}")
+
+
+def test_each_metric_is_of_the_kind_that_is_told() -> None:
+    """Gauges and histograms by name; all others are counters, which are scraped by another name."""
+    text = PAGE.split("\n## Metrics\n")[1].split("\n| metric")[0]
+    gauges, histograms, _ = (
+        set(re.findall(r"`(sluice_\w+)`", part)) for part in re.split("gauges|histograms", text)
+    )
+    kinds = {metric.name: metric.type for metric in Counting().registry.collect()}
+    assert {name for name, kind in kinds.items() if kind == "gauge"} == gauges
+    assert {name for name, kind in kinds.items() if kind == "histogram"} == histograms
+    assert {kinds[name] for name in kinds.keys() - gauges - histograms} == {"counter"}
 
 
 def test_each_metric_has_its_labels() -> None:
