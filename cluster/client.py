@@ -92,9 +92,15 @@ def configuration(kubeconfig: str | None = None) -> Configuration:
 class Client:
     """One API server. See the promises above."""
 
-    def __init__(self, settings: Configuration, *, connections: int = 16) -> None:
-        """`connections`: how many are kept that nobody uses. Raises `ConfigurationError`."""
+    def __init__(
+        self, settings: Configuration, *, connections: int = 16, read_seconds: float = READ_SECONDS
+    ) -> None:
+        """`connections`: how many are kept that nobody uses; `read_seconds`: how long an answer may take.
+
+        Raises `ConfigurationError`.
+        """
         self._settings = settings
+        self._read_seconds = read_seconds
         self._target = target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
         self._noted: Noted = _nobody
         self._kept = connections
@@ -130,7 +136,7 @@ class Client:
     ) -> bytes:
         """One request, answered whole."""
         connection = self._open(
-            method, path, query=query, body=body, content_type=content_type, read_seconds=READ_SECONDS
+            method, path, query=query, body=body, content_type=content_type, read_seconds=self._read_seconds
         )
         try:
             return b"".join(connection.pieces(f"{method} {path}"))
@@ -164,13 +170,32 @@ class Client:
         headers = self._headers(content_type if body is not None else None)
         connection = self._connection()
         try:
-            head = connection.ask(method, asked, headers, content, seconds=read_seconds)
+            head = self._asked(connection, method, asked, headers, content, seconds=read_seconds)
             self._tell_time(head.headers.get("date", ""))
             _require_success(head, connection, what=f"{method} {path}")
         except BaseException:
             self._give_back(connection)
             raise
         return connection
+
+    def _asked(
+        self,
+        connection: Connection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        *,
+        seconds: float,
+    ) -> Head:
+        """After a failure no other connection that is kept is trusted: all may lead to what is gone."""
+        try:
+            return connection.ask(method, path, headers, content, seconds=seconds)
+        except Unreachable:
+            while self._idle:
+                with contextlib.suppress(IndexError):  # somebody else took the last
+                    self._idle.pop().close()
+            raise
 
     def _connection(self) -> Connection:
         """One that nobody else uses: of those kept, or a new one."""

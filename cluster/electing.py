@@ -4,7 +4,8 @@ Invariants
 - `leading` is True for at most one replica at a time: it ends, by our own monotonic clock counted
   from before the last renewal was sent, `MARGIN_SECONDS` before anybody else may take the Lease.
 - Losing the API server ends it by the mere passing of time; no thread has to notice.
-- `stop()` gives the Lease up, so that another need not wait for it to run out.
+- `stop()` gives the Lease up, so that another need not wait for it to run out. So does who is not `eligible`
+  (has not read the cluster, and could not lead), who takes none either.
 
 The protocol is client-go's leader election.
 """
@@ -22,6 +23,8 @@ NAME = "sluice-controller"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
 RETRY_SECONDS = 1.5
+#: How soon it is seen that we may run.
+ELIGIBLE_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +33,15 @@ class Elector:
     """Runs for the Lease in a thread of its own. Owner: the server."""
 
     def __init__(
-        self, leases: Leases, *, identity: str, clock: Callable[[], float], elected: Callable[[], None]
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        elected: Callable[[], None],
+        eligible: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._eligible = eligible
         self._leases = leases
         self._identity = identity
         self._clock = clock
@@ -60,8 +70,12 @@ class Elector:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._try()
-            self._stopped.wait(RETRY_SECONDS)
+            if self._eligible():
+                self._try()
+                self._stopped.wait(RETRY_SECONDS)
+            else:
+                self._give_up()
+                self._stopped.wait(ELIGIBLE_SECONDS)
         self._give_up()
 
     def _try(self) -> None:

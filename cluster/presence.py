@@ -40,12 +40,18 @@ log = logging.getLogger(__name__)
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """What one replica has seen: up to which version, which stopped queues have open passes, and which closed
-    ones may still be come to by what it admitted."""
+    """What one replica has seen: up to which version, which stopped queues have open passes, which closed
+    ones may still be come to by what it admitted, and which stopped ones by pods that name their node."""
 
     seen: int = 0
     open: tuple[str, ...] = ()
     admitting: tuple[str, ...] = ()
+    placing: tuple[str, ...] = ()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something that was let through may still come."""
+        return bool(self.open or self.admitting or self.placing)
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -90,6 +96,8 @@ class Presence:
         self._clock = clock
         self._view = view
         self._until = 0.0
+        #: When the last renewal that succeeded was begun.
+        self._renewed_at = float("-inf")
         self._told: View | None = None
         self._changed = threading.Event()
         self._stopped = threading.Event()
@@ -127,7 +135,10 @@ class Presence:
             self._changed.clear()
             view = self._view()
             due = self._clock() >= renewed + RENEW_SECONDS or self._may_rely()
-            if (due or view != self._told) and self._renewed(view):
+            if due or view != self._told:
+                if not self._renewed(view):
+                    self._stopped.wait(RETRY_SECONDS)
+                    continue
                 renewed = self._clock()
             self._changed.wait(self._pause(view, renewed))
         self._go()
@@ -141,13 +152,9 @@ class Presence:
             return False
 
     def _pause(self, view: View, renewed: float) -> float:
-        if self._is_fresh is not None:
+        if self._is_fresh is not None or view.under_way:
             return OPEN_SECONDS
-        if self._told is not view and self._told != view:
-            return RETRY_SECONDS
-        return (
-            OPEN_SECONDS if view.open or view.admitting else max(0.0, renewed + RENEW_SECONDS - self._clock())
-        )
+        return max(0.0, renewed + RENEW_SECONDS - self._clock())
 
     def _renew(self, view: View) -> bool:
         asked = self._clock()
@@ -160,18 +167,20 @@ class Presence:
             return False
         self._told = view
         self.held.set()
-        if self._relied_upon():
+        gap = self._clock() - self._renewed_at > LEASE_SECONDS - MARGIN_SECONDS
+        self._renewed_at = asked
+        if self._relied_upon(gap=gap):
             self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
         return True
 
     def _may_rely(self) -> bool:
         return self._is_fresh is not None and self._is_fresh()
 
-    def _relied_upon(self) -> bool:
-        """Whether the queues were listed since we hold our Lease without a gap."""
+    def _relied_upon(self, *, gap: bool) -> bool:
+        """Whether the queues were listed since we hold our Lease without a gap. `gap`: one ended just now."""
         if self.alive:
             return True
-        if self._is_fresh is None:
+        if self._is_fresh is None or gap:
             self._is_fresh = self._fresh()
         if not self._is_fresh():
             return False

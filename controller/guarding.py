@@ -2,11 +2,13 @@
 
 The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. That the label is
 written does not say that every request meets the webhook, so it is asked: a dry-run bind of a pod
-that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 where it is not on.
+that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 where it is not on. In a
+namespace that is being deleted the API server itself refuses every bind, and asks nobody.
 
 Invariants
 - `on` has a namespace only while its label is set and a probe after that was refused.
-- A namespace is taken out of `on` before its label is removed.
+- A namespace is taken out of `on` before its label is removed. While somebody else leads, who may remove
+  any, `on` is empty.
 - Writes and probes run in threads of their own, since a probe may take long; `on` is
   changed there and read by the controller.
 """
@@ -85,9 +87,12 @@ class Guards:
         return switch
 
     def _probed(self, name: str) -> bool:
-        """Whether the guard has been seen to be on; gives up after `PROBES`, to be asked anew."""
+        """Whether nothing can be bound there unseen; gives up after `PROBES`, to be asked anew."""
         for number in range(PROBES):
-            if self._refused(name):
+            namespace = self._parts.store.namespaces.get(name)
+            if namespace is None:
+                return False
+            if namespace.metadata.deletion_timestamp is not None or self._refused(name):
                 return True
             if number == SAID_AFTER:
                 log.warning(

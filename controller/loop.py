@@ -123,9 +123,9 @@ class QueueController:
     def _times(self) -> list[float]:
         """When to look about though nothing was heard, in monotonic seconds."""
         now = self._store.clock.monotonic()
-        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), *self._grouping.due.values()]
+        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS)]
         if self._led:
-            times.append(self._draining.due)
+            times += [self._draining.due, *self._grouping.due.values()]
         valid_until = self._store.board.valid_until
         if valid_until is not None:
             times.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
@@ -176,6 +176,8 @@ class QueueController:
             self._everything(noted)
         if not self._led:
             self._draining.forget()
+            self._grouping.due.clear()
+            self._guards.on.clear()
             self._observe()
         return self._led
 

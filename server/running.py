@@ -46,7 +46,8 @@ from queues.membership import Rules
 from server.configuration import Settings
 from webhooks.terms import Terms
 
-CERTIFICATE_SECONDS = 3600.0
+#: Somebody may have applied the webhooks anew, without our authority.
+CERTIFICATE_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
@@ -54,6 +55,8 @@ GUARD_THREADS = 2
 DRAIN_THREADS = 8
 #: For the reflectors, the controller and the certificates, beside the writers.
 CONNECTIONS = 16
+#: A Lease lasts six: one attempt that hangs must not be its end for long.
+LEASE_READ_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +81,13 @@ class Running:
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
         self._drain_writers = Writers(counting=self.counting, threads=DRAIN_THREADS, name="drain-writer")
         identity = _identity()
-        leases = Leases(self.client, namespace=settings.namespace)
+        # Of its own, so that a Lease waits for nobody and is asked for again before it has run out.
+        leases = Leases(
+            Client(
+                configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
+            ),
+            namespace=settings.namespace,
+        )
         clock = self.store.clock.monotonic
         self._presence = Presence(
             leases,
@@ -88,7 +97,9 @@ class Running:
             fresh=self._fresh,
             lingering=lambda: bool(self.store.admissions.queues()),
         )
-        self._elector = Elector(leases, identity=identity, clock=clock, elected=self._elected)
+        self._elector = Elector(
+            leases, identity=identity, clock=clock, elected=self._elected, eligible=self._watching.synced
+        )
         self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
         self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
@@ -170,7 +181,12 @@ class Running:
         """What we have seen; the version is read first, for the passes may only be newer."""
         version = self._watching.reflectors["queues"].version
         seen = max(self.store.seen, int(version) if version.isdigit() else 0)
-        return View(seen, self.store.stopped_with_passes(), self.store.closed_with_admissions())
+        return View(
+            seen,
+            open=self.store.stopped_with_passes(),
+            admitting=self.store.closed_with_admissions(),
+            placing=self.store.stopped_with_placing(),
+        )
 
     def _fresh(self) -> Callable[[], bool]:
         queues = self._watching.reflectors["queues"]
