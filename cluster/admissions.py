@@ -4,6 +4,9 @@ A pod, workload or PodGroup that admission let in may be stored at any moment af
 behind ours may be slow, or refuse it. A queue is not said to be Closed while something that was admitted
 to it may still come.
 
+A pod that names its node runs as soon as it is stored, and nobody is asked about a bind: a stop is not said
+to hold while one may still come (`placing`). Of what a replica that is gone admitted so nobody knows.
+
 Each carries the UID of the request that brought it (annotation `sluice.dev/admission`), which tells that it
 has come. What never comes is forgotten once the API server's time for a request has passed.
 
@@ -35,16 +38,26 @@ class Admissions:
         self._clock = clock
         self.request_seconds = request_seconds
         self._open: dict[str, tuple[str, float]] = {}
+        #: Those of them that name their node.
+        self._placed: set[str] = set()
         self._assumed_until = float("-inf")
 
-    def admitting(self, request: str, queue: str) -> None:
-        """We are about to admit something to the queue."""
+    def admitting(self, request: str, queue: str, *, placed: bool = False) -> None:
+        """We are about to admit something to the queue. `placed`: a pod that names its node."""
         now = self._clock()
         self._forget(now)
+        if placed:
+            self._placed.add(request)
         self._open[request] = (queue, now)
 
+    def joins(self, request: str, held: str) -> None:
+        """This call was for the very request that `held` was, and is known by that."""
+        if request in self._placed:
+            self._placed.add(held)
+        self._end(request)
+
     def refused(self, request: str) -> None:
-        self._open.pop(request, None)
+        self._end(request)
 
     def holds(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
@@ -53,7 +66,7 @@ class Admissions:
 
     def arrived(self, request: str) -> None:
         if request:
-            self._open.pop(request, None)
+            self._end(request)
 
     def assume(self) -> None:
         """Somebody who is gone may have admitted something just now."""
@@ -68,6 +81,14 @@ class Admissions:
         since = self._clock() - self.request_seconds
         return frozenset(queue for queue, at in list(self._open.values()) if at > since)
 
+    def placing(self) -> frozenset[str]:
+        """The queues that a pod which names its node may still come to."""
+        if not self._placed:
+            return frozenset()
+        since = self._clock() - self.request_seconds
+        held = [self._open.get(request, ("", since)) for request in list(self._placed)]
+        return frozenset(queue for queue, at in held if at > since)
+
     def open_in(self, queues: Collection[str]) -> bool:
         return self.assumed or not self.queues().isdisjoint(queues)
 
@@ -75,4 +96,8 @@ class Admissions:
         """The oldest come first; a few at each call are more than come with it."""
         for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
             if at <= now - self.request_seconds:
-                self._open.pop(request, None)
+                self._end(request)
+
+    def _end(self, request: str) -> None:
+        self._open.pop(request, None)
+        self._placed.discard(request)

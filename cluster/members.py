@@ -26,7 +26,7 @@ from queues.membership import GROUP_ANNOTATION, Membership
 from queues.phases import Pods
 from queues.quantities import Amount
 
-#: Groups that are left by their last member before those without a PodGroup are forgotten.
+#: Groups that are left by their last member before those whose PodGroup is gone are forgotten.
 LEFT_AT_MOST = 1000
 #: The reason of condition PodScheduled while a gate keeps a pod from being scheduled.
 GATED_REASON = "SchedulingGated"
@@ -77,13 +77,13 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def bindable(self) -> bool:
-        """Could be bound this very moment: waiting, and no gate keeps it."""
-        return self.waiting and not self.gated and not self.others_gated
+        """Could be bound this very moment: waiting, no gate keeps it, and it is not leaving."""
+        return self.waiting and not self.leaving and not self.gated and not self.others_gated
 
     @property
     def may_be_bound(self) -> bool:
         """Bindable, or of a kind whose gate may go and whose bind may come without our being asked."""
-        return self.bindable or (self.waiting and not self.marked)
+        return self.bindable or (self.waiting and not self.leaving and not self.marked)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -160,19 +160,22 @@ class Members:
         judge: Judge,
         heard: Heard,
         arrived: Callable[[str], None] = lambda _admission: None,
-        has_group: Callable[[str, str], bool] = lambda _namespace, _name: False,
+        group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
     ) -> None:
+        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there."""
         self._judge = judge
         self._heard = heard
         self._arrived = arrived
-        self._has_group = has_group
-        self._left = 0
+        self._group_uid = group_uid
         self._by_uid: dict[str, Member] = {}
         self._by_key: dict[tuple[str, str], Member] = {}
         self._by_queue: dict[str, dict[str, Member]] = {}
         #: Those of them that are on no node yet: a queue may run thousands while few wait.
         self._waiting: dict[str, dict[str, Member]] = {}
         self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
+        #: Which PodGroup it was that its last member has left.
+        self._left: dict[tuple[str, str], str] = {}
+        self._forget_at = LEFT_AT_MOST
         self._counts: dict[str, Counts] = {}
         self._bindable: dict[str, Bindable] = {}
 
@@ -241,16 +244,19 @@ class Members:
                 kept.pop(member.queue, None)
 
     def _leave_group(self, member: Member) -> None:
-        """An empty group is kept while its PodGroup is there: that there were pods is worth knowing."""
-        held = self._by_group[member.namespace, member.group]
+        """That there were pods is worth knowing while that very PodGroup is there."""
+        key = (member.namespace, member.group)
+        held = self._by_group[key]
         _take_out(held, member.uid, member)
-        self._left += not held
-        if self._left >= LEFT_AT_MOST:
-            self._left = 0
-            for key in [
-                key for key, left in self._by_group.items() if not left and not self._has_group(*key)
-            ]:
-                del self._by_group[key]
+        if held:
+            return
+        del self._by_group[key]
+        uid = self._group_uid(*key)
+        if uid:
+            self._left[key] = uid
+        if len(self._left) >= self._forget_at:
+            self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
+            self._forget_at = len(self._left) + LEFT_AT_MOST
 
     # Readers
 
@@ -282,9 +288,10 @@ class Members:
         held = self._by_group.get((namespace, group))
         return list(held.values()) if held else []
 
-    def had_group(self, namespace: str, group: str) -> bool:
-        """Whether there are, or were, members that name this PodGroup."""
-        return (namespace, group) in self._by_group
+    def had_group(self, namespace: str, group: str, uid: str) -> bool:
+        """Whether there are, or were, members that name this very PodGroup."""
+        key = (namespace, group)
+        return key in self._by_group or (bool(uid) and self._left.get(key) == uid)
 
     def counts(self, queue: str) -> Counts:
         return self._counts.get(queue, NONE)
@@ -340,7 +347,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     """All that `Counts` and `Bindable` look at: most events change none of it."""
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
-        *(member.namespace, member.requests),
+        *(member.namespace, member.requests, member.leaving),
     )
 
 

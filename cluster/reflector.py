@@ -6,7 +6,8 @@ Invariants
 - It never stops by itself: whatever the API server does, it goes on after a jittered
   back-off of at most `BACKOFF_MOST` seconds, and begins anew with a list where its place is lost
   (410, as a status or as an event).
-- An object that cannot be read is logged and left out, also of what was known of it; the others go on.
+- An object that cannot be read is logged and left out, also of what was known of it; the others go on. That
+  holds for whatever the API server takes, nested `DEEPEST` times.
 - `stop()` returns within the time a read takes to be cut, from any thread.
 
 =====================================  ============================================
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -51,6 +53,8 @@ BACKOFF_MOST = 10.0
 AT_ONCE_SECONDS = 1.0
 #: How soon an optional kind that is not installed is looked for again.
 OPTIONAL_SECONDS = 10.0
+#: Levels of an object that the API server takes. One that we could not even pass over would end every list.
+DEEPEST = 10_000
 CUT_SECONDS = 0.1
 CUTS = 50
 
@@ -129,6 +133,7 @@ class Reflector(Generic[T]):
 
     def start(self) -> None:
         """Start the thread; made here, since one made before a fork counts as dead after it."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST + 1_000))  # all of the process's
         self._thread = threading.Thread(target=self._run, name=f"reflector-{self.kind}", daemon=True)
         self._thread.start()
 

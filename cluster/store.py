@@ -92,7 +92,7 @@ class Store:
             judge=self.judge,
             heard=self._member_heard,
             arrived=arrived,
-            has_group=lambda namespace, name: self.podgroups.get(namespace, name) is not None,
+            group_uid=self._uid_of_group,
         )
         self.queues: dict[str, QueueObject] = {}
         self.podgroups = PodGroups(
@@ -149,6 +149,13 @@ class Store:
         board = self.board
         queues = {one.queue for one in self.passes.open()}
         return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
+
+    def stopped_with_placing(self) -> tuple[str, ...]:
+        """The queues that do not schedule and that pods which name their node may still come to."""
+        board = self.board
+        return tuple(
+            sorted(queue for queue in self.admissions.placing() if not board.ruling(queue).schedules)
+        )
 
     def closed_with_admissions(self) -> tuple[str, ...]:
         """The queues that do not accept and that something admitted before may still come to."""
@@ -285,6 +292,10 @@ class Store:
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         self.tell(queue_of_podgroup(group), GROUP + group.metadata.namespace + "/" + group.metadata.name)
+
+    def _uid_of_group(self, namespace: str, name: str) -> str:
+        found = self.podgroups.get(namespace, name)
+        return found.metadata.uid if found is not None else ""
 
     def _member_heard(self, before: Member | None, after: Member | None) -> None:
         latest = after or before

@@ -12,10 +12,12 @@ Invariants
   queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
   thread like everything else here.
 - A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest.
+- An object that cannot be read counts as live: it keeps its own queue from Closed, and no other.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
@@ -24,7 +26,7 @@ import msgspec
 
 from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
-from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
+from cluster.objects import Bookmark, Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live as is_live_group
 from cluster.workloads import is_live
 from controller.parts import Parts
@@ -37,6 +39,10 @@ AT_ONCE = 50
 AGAIN_SECONDS = 0.5
 
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+_metadata = msgspec.json.Decoder(Bookmark).decode
+
+log = logging.getLogger(__name__)
 
 
 class Close(msgspec.Struct, frozen=True):
@@ -133,7 +139,13 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
     """Those of the labels that a live member bears, as the API server says now."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
-        for obj in map(asked.decode, listed(parts.client, asked.path, selector=selector)):
-            if asked.is_live(obj):
-                meta: Metadata = obj.metadata
+        for raw in listed(parts.client, asked.path, selector=selector):
+            try:
+                obj = asked.decode(raw)
+            except msgspec.DecodeError as exc:  # who knows: it keeps its own queue, and no other
+                meta = _metadata(raw).metadata
+                log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, exc)
                 yield meta.label(names.QUEUE)
+                continue
+            if asked.is_live(obj):
+                yield obj.metadata.label(names.QUEUE)

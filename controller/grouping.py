@@ -82,7 +82,7 @@ class Grouping:
             return
         pods = pods_of(self._parts.store.members.of_group(*key))
         ruling = self._parts.store.board.ruling(queue_of(group))
-        had = self._parts.store.members.had_group(*key) or _had_pods(group)
+        had = self._parts.store.members.had_group(*key, meta.uid) or _had_pods(group)
         wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
         difference = _differing(wanted, group)
         if not difference:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from calling import Object
 from shapes import COMPLETES, GROUPED_BY, NAMED_BY, suspended_text
@@ -127,3 +129,22 @@ def test_its_namespace_names_its_queue(stage: Stage, queue: str) -> None:
     )
     stage.podgroup("gang", "")
     assert stage.read_podgroup("gang")["spec"]["queue"] == queue
+
+
+def test_one_that_is_nested_as_deep_as_may_be_keeps_nobody_from_being_seen(
+    stage: Stage, queue: str, tmp_path: Path
+) -> None:
+    """Its fields are free, so that whoever may group pods can write it: in a watch, and in the next list."""
+    stage.podgroup("deep", queue)
+    phase(stage, "Inqueue", "deep")
+    levels = 5_000
+    patch = tmp_path / "patch.json"
+    patch.write_text(f'{{"spec": {{"free": {"[" * levels}{"]" * levels}}}}}')
+    told = ("--namespace", stage.namespace, "--output", "name")
+    stage.cluster.kubectl("patch", "podgroup", "deep", "--type=merge", "--patch-file", str(patch), *told)
+    stage.podgroup("seen", queue)
+    phase(stage, "Inqueue", "seen")
+    stage.cluster.restart_components("server")
+    stage.podgroup("listed", queue)
+    phase(stage, "Inqueue", "listed")
+    stage.cluster.kubectl("delete", "podgroup", "deep", *told)

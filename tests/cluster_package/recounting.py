@@ -48,6 +48,7 @@ def bindable(members: Iterable[Member], queue: str, *, unmarked: bool = False) -
         if one.queue == queue
         and one.phase not in FINISHED_PHASES
         and not one.node
+        and not one.leaving
         and (not one.marked or not (one.gated or one.others_gated))
         and not (unmarked and one.marked)
     }
@@ -65,7 +66,7 @@ def pods(draw: st.DrawFn) -> Wire:
     if draw(st.booleans()) and not queue:
         annotations[GROUP] = "gang"
     namespace = draw(st.sampled_from(["team", "other"]))
-    return pod(
+    made = pod(
         name,
         namespace=namespace,
         uid=f"{namespace}/{name}/{draw(st.sampled_from([1, 2]))}",
@@ -76,6 +77,9 @@ def pods(draw: st.DrawFn) -> Wire:
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
         **draw(st.sampled_from([{}, {"nodeName": "node-1"}])),
     )
+    if draw(st.integers(0, 3)) == 0:
+        made["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
+    return made
 
 
 @st.composite

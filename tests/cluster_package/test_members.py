@@ -134,6 +134,47 @@ def test_the_same_version_again_is_judged_again() -> None:
     assert [one for one in members.of_group("team", "gang") if not one.queue] == []
 
 
+def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
+    """Made again under its name it has had none yet."""
+    uids = {"gang": "first"}
+    members = Members(
+        judge=lambda one: of_stored_pod(STORE.facts(one), rules=Rules(), group=lambda *_: "research"),
+        heard=lambda *_: None,
+        group_uid=lambda _, name: uids.get(name, ""),
+    )
+    came = read_pod(pod(annotations={GROUP: "gang"}))
+    assert not members.had_group("team", "gang", "first")
+    members.upsert(came)
+    assert members.had_group("team", "gang", "first")
+    members.remove(came)
+    assert members.had_group("team", "gang", "first")
+    assert not members.had_group("team", "gang", "second")
+    uids.clear()
+    members.upsert(came)
+    members.remove(came)
+    assert not members.had_group("team", "gang", "")
+
+
+def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -> None:
+    present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
+    members = Members(
+        judge=lambda one: of_stored_pod(STORE.facts(one), rules=Rules(), group=lambda *_: "research"),
+        heard=lambda *_: None,
+        group_uid=lambda _, name: name,
+    )
+    for number in range(5000):
+        came = read_pod(pod(annotations={GROUP: f"g-{number}"}))
+        members.upsert(came)
+        members.remove(came)
+    vars(members)["_group_uid"] = lambda _, name: name if name in present else ""
+    for number in range(5000, 8000):
+        came = read_pod(pod(annotations={GROUP: f"g-{number}"}))
+        members.upsert(came)
+        members.remove(came)
+    assert all(members.had_group("team", name, name) for name in present)
+    assert not members.had_group("team", "g-1", "g-1")
+
+
 def test_a_pod_that_is_none_of_our_business_is_not_kept() -> None:
     assert len(Held().has(pod())) == 0
 
@@ -197,6 +238,22 @@ def test_what_was_given_out_never_changes() -> None:
 def test_what_a_member_may_be(more: Wire, live: bool, waiting: bool, bindable_: bool) -> None:
     [one] = Held().has(member(**more)).of("research")
     assert (one.live, one.waiting, one.bindable) == (live, waiting, bindable_)
+
+
+def test_one_that_is_being_deleted_is_bound_no_more() -> None:
+    """The API server refuses that; so it keeps no stop waiting, however long a finalizer holds it."""
+    held = Held()
+    held.has(member(resources=None))
+    assert (
+        held.members.bindable_namespaces("research")
+        == held.members.unmarked_namespaces("research")
+        == ["team"]
+    )
+    leaving = member(resources=None, version=2)
+    leaving["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
+    [one] = held.has(leaving).of("research")
+    assert (one.live, one.waiting, one.bindable, one.may_be_bound) == (True, True, False, False)
+    assert held.members.bindable_namespaces("research") == held.members.unmarked_namespaces("research") == []
 
 
 def test_what_is_kept_of_a_pod() -> None:
