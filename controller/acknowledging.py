@@ -66,6 +66,10 @@ class Acknowledging:
         if any(self._can_land(one) for one in self._store.passes.open_in(below)):
             self._recalling.recall(below)
             return False
+        if not below.isdisjoint(
+            {*self._store.admissions.placing(), *(each for view in views for each in view.placing)}
+        ):
+            return False
         return self._guarded_long(below) or not any(below & set(view.open) for view in views)
 
     def seen_by_all(self, since: int) -> bool:

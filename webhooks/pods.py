@@ -68,6 +68,7 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
         kind="pods",
         references=pod.metadata.owner_references,
         group=membership.group,
+        placed=bool(pod.spec.node_name),
     )
     ruling = taken(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
@@ -84,14 +85,17 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
 
 
 def _stranger(pod: Pod) -> Answer:
-    """A pod of no queue: our own keys mean nothing on it, and our gate would never be lifted."""
+    """A pod of no queue: our own keys mean nothing on it, and our gate would never be lifted.
+
+    With our marker it would wait whenever nobody of us answers.
+    """
     if _gated(pod):
         return refused(
             f'spec.schedulingGates: "{names.GATE}" is put on by sluice alone, '
             "and this pod is of no queue; remove it",
             code=422,
         )
-    return Answer(patch=tuple(_taken_off(pod)))
+    return Answer(patch=joined(_taken_off(pod), _unmarked(pod)))
 
 
 def _without_group(pod: Pod, membership: Membership, *, terms: Terms) -> Answer:
@@ -108,6 +112,20 @@ def _taken_off(pod: Pod) -> list[Step]:
         *entries("/metadata/annotations", pod.metadata.annotations, ours),
         *entries("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
     ]
+
+
+def _unmarked(pod: Pod) -> list[Step]:
+    steps = []
+    for name, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for number, container in enumerate(containers or ()):
+            needs, place = container.resources, pointer("spec", name, number, "resources")
+            if needs is not None:
+                steps += entries(place + "/requests", needs.requests, {names.MARKER: None})
+                steps += entries(place + "/limits", needs.limits, {names.MARKER: None})
+    return steps
 
 
 def written(pod: Pod, queue: str, *, came: str) -> list[Step]:

@@ -28,12 +28,14 @@ from webhooks.terms import Terms
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names."""
+    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names;
+    `placed`: a pod that names its node."""
 
     queue: str
     kind: str
     references: list[OwnerReference] | None = None
     group: str = ""
+    placed: bool = False
 
 
 def bad_name(queue: str, *, where: str) -> Answer:
@@ -49,7 +51,7 @@ def unknown_namespace(request: Request) -> Answer:
 def taken(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Ruling | Answer:
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
-        store.admissions.admitting(request.uid, submission.queue)
+        store.admissions.admitting(request.uid, submission.queue, placed=submission.placed)
     ruling = store.board.ruling(submission.queue)
     if ruling.accepts or _accepted_work(submission, request, store=store, terms=terms):
         return ruling
@@ -64,7 +66,7 @@ def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
     request, and stays.
     """
     if held and held != request.uid and store.admissions.holds(held, queue):
-        store.admissions.refused(request.uid)
+        store.admissions.joins(request.uid, held)
         return held
     return request.uid
 

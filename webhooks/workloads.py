@@ -109,9 +109,12 @@ def scaled(request: Request, *, store: Store) -> Answer:
     held = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if held is None or not held.queue:
         return ALLOWED
+    if not request.dry_run:
+        store.admissions.admitting(request.uid, held.queue)
     ruling = store.board.ruling(held.queue)
     if ruling.accepts:
         return ALLOWED
+    store.admissions.refused(request.uid)
     return _not_revived(kind, held.queue, refusal(ruling, kind=kind.resource, store=store))
 
 
@@ -166,7 +169,7 @@ def _updated(
         unheard = now != was or revived
         return _disagreeing(now) if unheard else Answer(patch=tuple(put_back(before, after)))
     held = written_in(before) or _queue_of(was) or ""
-    queue = held if _queue_of(now) == _queue_of(was) else _queue_of(now) or ""
+    queue = held if now == was else _queue_of(now) or ""
     moved = queue != held
     if moved and (kind.fixed or _is_owned(kind, before)):
         return _not_moved(kind, held, owned=_is_owned(kind, before))

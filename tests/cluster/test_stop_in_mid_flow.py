@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from calling import Api, Object, watched
+from calling import Answer, Api, Object, watched
 from shapes import binding_body, is_answered, pod_body, version
 from slow_webhook import SlowWebhook
 from stage import METADATA, QUEUES, Stage
-from waiting_for import until
+from waiting_for import settled, until
 
 from localcluster.cluster import LocalCluster
 
@@ -208,3 +208,30 @@ def run_rounds(
     if slow is not None:
         assert all(stop.was_in_mid_flow() for stop in stops)
     return through
+
+
+def test_a_pod_that_names_its_node_and_is_on_its_way_makes_a_stop_wait(stage: Stage, tmp_path: Path) -> None:
+    """It meets neither the extender nor a bind; a webhook behind ours holds it up meanwhile."""
+    queue = stage.queue()
+    node = stage.api.get("/api/v1/nodes?limit=1").must().body["items"][0]["metadata"]["name"]
+    with (
+        SlowWebhook(stage, tmp_path, seconds=25.0, resources=["pods"]) as webhook,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        until(lambda: stage.pod("would-be", dry=True).must() and webhook.seen, "the webhook to be known")
+        before = webhook.asked
+        coming = pool.submit(_created, stage, pod_body("placed", queue, nodeName=node))
+        until(lambda: webhook.asked > before, "the pod to be held up")
+        stage.patch_queue(queue, state="Suspended").must()
+        settled(lambda: is_answered(stage.read_queue(queue)), "the queue", seconds=2.0)
+        assert not is_answered(stage.read_queue(queue))
+        webhook.let_go()
+        coming.result().must(201)
+        stage.answered(queue)
+    assert stage.read_pod("placed")["spec"]["nodeName"] == node
+    stage.pod("later", queue, nodeName=node).must_refuse("would run at once")
+
+
+def _created(stage: Stage, body: Object) -> Answer:
+    with Api(stage.cluster) as api:
+        return api.create(stage.pods_path, body)

@@ -197,6 +197,46 @@ def test_on_a_pod_of_no_queue_our_keys_are_taken_off_and_nothing_else(server: Se
     assert server.ask("/mutate/pods", pod()).patch == []
 
 
+def test_our_marker_is_taken_off_a_pod_of_no_queue_wherever_it_is(server: Server) -> None:
+    """As when a member's manifest is read back and submitted elsewhere: else it would wait for us."""
+    forged = pod()
+    asked = {"requests": {**MARKER, "cpu": "1"}, "limits": {**MARKER}}
+    forged["spec"]["containers"] = [{"name": "a"}, {"name": "b", "resources": asked}]
+    forged["spec"]["initContainers"] = [{"name": "c", "resources": {"requests": dict(MARKER)}}]
+    after, _ = admitted(server, forged)
+    assert after["spec"]["containers"] == [
+        {"name": "a"},
+        {"name": "b", "resources": {"requests": {"cpu": "1"}, "limits": {}}},
+    ]
+    assert after["spec"]["initContainers"] == [{"name": "c", "resources": {"requests": {}}}]
+
+
+def test_a_pod_that_names_its_node_is_on_its_way_until_it_has_come(server: Server) -> None:
+    """It never meets filter or a bind, so a stop has to wait for it; not so for any other."""
+    placing = server.store.admissions.placing
+    admitted(server, submitted("research"), uid="r-1")
+    refused(server, submitted("held", nodeName="node-1"), uid="r-2")
+    admitted(server, submitted("research", nodeName="node-1"), uid="r-3", dry_run=True)
+    assert placing() == frozenset()
+    after, _ = admitted(server, submitted("research", nodeName="node-1"), uid="r-4")
+    assert placing() == {"research"}
+    assert server.store.stopped_with_placing() == ()
+    server.has(queue("research", state="Suspended", version=9))
+    assert server.store.stopped_with_placing() == ("research",)
+    server.has(after)
+    assert placing() == frozenset()
+
+
+def test_a_node_that_another_webhook_names_counts_too(server: Server) -> None:
+    """Asked again for one request, we know it by the first name that we gave it."""
+    once, _ = admitted(server, submitted("research"), uid="r-1")
+    once["spec"]["nodeName"] = "node-1"
+    admitted(server, once, uid="r-2")
+    assert server.store.admissions.placing() == {"research"}
+    server.store.admissions.arrived("r-1")
+    assert server.store.admissions.placing() == frozenset()
+
+
 def test_on_a_pod_that_waits_for_its_group_our_keys_are_taken_off(server: Server) -> None:
     forged = pod(annotations={GROUP: "gang", QUEUE: "research"}, labels={QUEUE: "research"})
     after, _ = admitted(server, forged)

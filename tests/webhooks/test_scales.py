@@ -134,3 +134,15 @@ def test_replicas_that_are_no_number_are_refused_with_their_place(server: Server
     answer = scaled(server, "deployments.apps", 0, bad)
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith("spec.replicas: ")
+
+
+@SCALING
+def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> None:
+    """A close waits for it, as for whatever else was taken; a refusal and a dry run are none."""
+    server.has(sleeping(resource, "closed"))
+    scaled(server, resource, 0, 3)
+    server.has(sleeping(resource, "research"))
+    scaled(server, resource, 0, 3, dry_run=True)
+    assert server.store.admissions.queues() == frozenset()
+    assert scaled(server, resource, 0, 3).allowed
+    assert server.store.admissions.queues() == {"research"}

@@ -250,6 +250,26 @@ def test_a_namespaces_word_in_a_template_may_be_written_over(server: Server, res
     assert after == written(with_templates(held, named="labs", ours="labs", from_=None), "labs")
 
 
+@MOVABLE
+@pytest.mark.parametrize("place", ["label", "over what was written"])
+@pytest.mark.parametrize("name", ["labs", "closed"])
+def test_it_can_be_moved_to_what_its_namespace_names_by_now(
+    server: Server, resource: str, place: str, name: str
+) -> None:
+    """It stayed when the namespace went there; then its user says so too: a move like any other."""
+    server.has(namespace("team", queue="research"))
+    held = stored(server, workload(resource))
+    server.has(namespace("team", queue=name, version=2))
+    wanted = labelled(held, name) if place == "label" else with_templates(held, named=name)
+    if name == "closed":
+        assert not_updated(server, held, wanted).code == 403
+        return
+    after, _ = updated(server, held, wanted, uid="move-1")
+    assert after["metadata"]["annotations"] == {QUEUE: "labs", CAME: "move-1"}
+    assert [one["metadata"]["annotations"][NAMED] for one in templates_of(after)] == ["labs"]
+    assert [one["metadata"]["annotations"][QUEUE] for one in templates_of(after)] == ["labs"]
+
+
 @KINDS
 def test_a_word_written_over_that_differs_from_its_own_is_refused(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
