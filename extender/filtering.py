@@ -6,6 +6,7 @@ Invariants
 - A pass is recorded before the board is read: whoever publishes a stop and then finds no open
   pass knows that no answer given from the former board is still under way.
 - Not synced is an explicit error: the scheduler keeps the pod and comes back.
+- An answer has at most `ANSWER_BYTES`, however many nodes are named.
 
 ======================================  =========================================
 the pod                                 the answer
@@ -19,23 +20,29 @@ waits for a PodGroup that is not there  no name; the PodGroup's text for each
 
 from __future__ import annotations
 
+from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from cluster.store import Store
 from extender.wire import FilterArgs, FilterResult
 from queues.texts import stop_text
 from queues.verdict import Cause, Why
 
+#: A stop's text is repeated for each node: 60,000 nodes with the longest there is.
+ANSWER_BYTES = 64 * 1024 * 1024
+
 NOT_SYNCED = "sluice has not read the cluster yet; it answers as soon as it has"
 
 
 def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
-    """The answer to one filter call."""
+    """The answer to one filter call. Raises `Unreadable` for more nodes than can be answered."""
     if not store.synced:
         return FilterResult(Error=NOT_SYNCED)
     text = rejection(args.Pod, store=store)
     names = args.NodeNames or []
     if text is None:
         return FilterResult(NodeNames=names)
+    if len(names) * len(text) > ANSWER_BYTES:
+        raise Unreadable(f"NodeNames: {len(names)} are more than can be answered")
     return FilterResult(FailedAndUnresolvableNodes=dict.fromkeys(names, text))
 
 

@@ -43,6 +43,8 @@ WINDOW = 16 * 1024 * 1024
 NUISANCES = 1_000
 #: Bytes from which on a frame of data, or a window's increment, is no nuisance.
 SOME = 1_024
+#: Whoever takes a little of an answer now and then has so many times as long as who takes nothing of it.
+SLOWEST = 6
 #: Bytes of answers that a caller asked for and makes no room for.
 RESTS = 32 * 1024 * 1024
 #: Headers that belong to a connection, of which HTTP/2 has no more than one.
@@ -72,6 +74,8 @@ class _Stream:
     head: int
     length: int | None = None
     complete: bool = False
+    #: Since when it is; 0 while it is not.
+    answered_at: float = 0.0
     answered: bool = False
     #: Of the answer: what could not be sent yet.
     rest: memoryview = field(default_factory=lambda: memoryview(b""))
@@ -418,7 +422,7 @@ class Session:
         stream = self._streams.get(number)
         if stream is None:
             return
-        stream.answered = True
+        stream.answered, stream.answered_at = True, self._clock()
         self._nuisances = 0
         stream.request.body = io.BytesIO()
         self._out.append(frames.headers(number, block, ends=not body))
@@ -437,10 +441,16 @@ class Session:
     def expire(self) -> bool:
         """Give up the requests that take too long to become complete; whether the connection can go on.
 
-        It cannot where a frame takes as long, or answers have been waiting too long for room.
+        It cannot where a frame takes as long, or answers have been waiting too long for room, or one is
+        taken so slowly that it only keeps our memory.
         """
         now = self._clock()
         asked, answered = now - self._limits.request, now - self._limits.reply
+        if any(
+            each.rest and each.answered_at < now - SLOWEST * self._limits.reply
+            for each in self._streams.values()
+        ):
+            return False
         for number, stream in list(self._streams.items()):
             if not stream.complete and stream.began < asked:
                 self._drop(number, Error.CANCEL)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from calling import Object
+from calling import Answer, Object
 from shapes import COMPLETES, GATE, GROUPED_BY, gates, on_a_node, pod_body, suspended_text
 from stage import QUEUES, Stage
 from waiting_for import until
 
 MARKER = "sluice.dev/member"
 LABELLED_BY = "volcano.sh/queue-name"
+NAMESPACE_SAYS = "scheduling.volcano.sh/queue-name"
 
 
 @pytest.fixture
@@ -171,3 +172,19 @@ def test_a_member_is_bound_like_any_other_pod(stage: Stage, queue: str) -> None:
     """The marker is no resource that a node would have to offer."""
     stage.all_bound(stage.pods("member", 3, queue))
     assert all(on_a_node(pod) for pod in stage.read_pods().values())
+
+
+def test_a_namespace_may_name_another_queue_but_no_name_that_none_can_bear(stage: Stage, queue: str) -> None:
+    """The first time and ever after; emptied or taken away it names none."""
+    label = "sluice.dev/member-namespace"
+
+    def named(name: str | None) -> Answer:
+        return stage.api.patch(stage.home, {"metadata": {"annotations": {NAMESPACE_SAYS: name}}})
+
+    for _ in range(2):
+        named("Research").must_refuse("is not a queue name")
+        assert named(queue).must().body["metadata"]["labels"][label] == "true"
+    for none in ("", None):
+        assert label not in named(none).must().body["metadata"]["labels"]
+        named(queue).must()
+    named(None).must()

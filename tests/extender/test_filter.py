@@ -208,3 +208,12 @@ def test_a_resume_lets_the_next_attempt_through(server: Server) -> None:
     server.has(queue("stopped", version=2, generation=2))
     assert ask(server, member(queue="stopped")) == PASSED
     assert ask(server, member(queue="below")) == PASSED
+
+
+def test_no_more_nodes_are_answered_than_a_cluster_can_have(server: Server) -> None:
+    """The text is repeated for each: a call of 8 MiB could ask for hundreds."""
+    names = [f"{number:05x}" for number in range(900_000)]
+    body = {"Pod": member(queue="stopped"), "NodeNames": names}
+    reply = server.post("/extender/filter", body)
+    assert (reply.status_code, "NodeNames: 900000 are more" in reply.text) == (400, True)
+    assert ask(server, member(queue="stopped"), names[:65_000])["NodeNames"] == []

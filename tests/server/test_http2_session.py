@@ -10,7 +10,7 @@ from http2_caller import Frame, Words, only
 
 from server import http2_frames as frames
 from server.http2_frames import Error, Kind
-from server.http2_session import NUISANCES, RESTS, WINDOW, Session
+from server.http2_session import NUISANCES, RESTS, SLOWEST, WINDOW, Session
 from server.http_limits import Limits
 
 LIMITS = Limits(
@@ -381,6 +381,18 @@ def test_answers_that_nobody_makes_room_for_are_not_kept_for_ever() -> None:
     assert not both.session.expire(), "nothing has been sent since"
     both.say(frames.window_update(1, 2_000))
     assert both.session.expire()
+
+
+def test_nor_is_one_that_is_taken_a_little_at_a_time() -> None:
+    both = Both(INITIAL_WINDOW_SIZE=0)
+    both.say(both.words.ask(1))
+    both.answer(b"y" * 1_000_000)
+    began = both.now
+    for _ in range(10):
+        both.now += 4
+        both.say(frames.window_update(0, 2_000), frames.window_update(1, 2_000))
+        alive = both.session.expire()
+        assert alive is (both.now - began <= SLOWEST * LIMITS.reply)
 
 
 def test_nor_are_too_many_of_them() -> None:
