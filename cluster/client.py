@@ -93,9 +93,9 @@ class Client:
     """One API server. See the promises above."""
 
     def __init__(
-        self, settings: Configuration, *, connections: int = 16, read_seconds: float = READ_SECONDS
+        self, settings: Configuration, *, connections: int = 16, read_seconds: float | None = None
     ) -> None:
-        """`connections`: how many are kept that nobody uses; `read_seconds`: how long an answer may take.
+        """`connections`: how many are kept that nobody uses; `read_seconds`: for an answer (`READ_SECONDS`).
 
         Raises `ConfigurationError`.
         """
@@ -136,7 +136,12 @@ class Client:
     ) -> bytes:
         """One request, answered whole."""
         connection = self._open(
-            method, path, query=query, body=body, content_type=content_type, read_seconds=self._read_seconds
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            read_seconds=self._read_seconds or READ_SECONDS,
         )
         try:
             return b"".join(connection.pieces(f"{method} {path}"))

@@ -48,6 +48,8 @@ class Elector:
         self._elected = elected
         self._watched = Watched(clock)
         self._until = 0.0
+        #: How many times the lead was taken; counted before it is had.
+        self.term = 0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -75,8 +77,20 @@ class Elector:
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._give_up()
-                self._stopped.wait(ELIGIBLE_SECONDS)
+                self._watch()
         self._give_up()
+
+    def _watch(self) -> None:
+        """Look who leads, so that a dead one is known to be dead once we may; until then, or for a while."""
+        try:
+            self._watched.expired(self._leases.get(NAME))
+        except NotFound:
+            pass
+        except ClusterError as exc:
+            log.warning("the leader's Lease: %s", exc)
+        end = self._clock() + RETRY_SECONDS
+        while not self._eligible() and self._clock() < end and not self._stopped.is_set():
+            self._stopped.wait(ELIGIBLE_SECONDS)
 
     def _try(self) -> None:
         was, asked = self.leading, self._clock()
@@ -91,6 +105,7 @@ class Elector:
             log.exception("the leader's Lease")
             return
         if held and not self._stopped.is_set():
+            self.term += not was
             self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
             if not was:
                 log.info("%s leads", self._identity)

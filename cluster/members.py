@@ -250,10 +250,10 @@ class Members:
         _take_out(held, member.uid, member)
         if held:
             return
-        del self._by_group[key]
         uid = self._group_uid(*key)
         if uid:
             self._left[key] = uid
+        del self._by_group[key]  # after that, so that a reader finds the one or the other
         if len(self._left) >= self._forget_at:
             self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
             self._forget_at = len(self._left) + LEFT_AT_MOST

@@ -31,6 +31,8 @@ LABEL = "sluice.dev/replica"
 SEEN = "sluice.dev/seen"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
+#: Others count from when they saw the renewal; for clocks that do not run alike.
+GAP_MARGIN_SECONDS = 0.5
 RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
 #: While passes are open their end is looked for this often.
@@ -167,7 +169,7 @@ class Presence:
             return False
         self._told = view
         self.held.set()
-        gap = self._clock() - self._renewed_at > LEASE_SECONDS - MARGIN_SECONDS
+        gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
         self._renewed_at = asked
         if self._relied_upon(gap=gap):
             self._until = asked + LEASE_SECONDS - MARGIN_SECONDS

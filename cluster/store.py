@@ -301,7 +301,7 @@ class Store:
         latest = after or before
         if latest is None:
             return
-        if after is None or after.node or not after.live:
+        if after is None or after.node or not after.live or after.leaving:  # bound then, or never
             self.passes.arrived(latest.namespace, latest.name, latest.uid)
         elif before is not None and is_recalled(before.condition) and not is_recalled(after.condition):
             self.passes.attempt_over(latest.namespace, latest.name)

@@ -93,6 +93,8 @@ class Workloads:
         if before is None or obj.metadata.version >= before.version:
             self._set(before, self._read(obj))
             self._arrived(obj.metadata.annotation(names.ADMISSION))
+            if obj.spec.replicas:
+                self._arrived(growth(self._kind, obj.metadata.namespace, obj.metadata.name))
 
     def remove(self, obj: WorkloadObject) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -244,6 +246,14 @@ def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
         keys = ("spec", "replicatedJobs", number, "template", "spec", "template")
         found.append((keys, part.template.spec.template))
     return [(keys, template) for keys, template in found if template is not None]
+
+
+def growth(kind: Kind, namespace: str, name: str) -> str:
+    """What a scale from nothing is known by until the workload has come with replicas.
+
+    A scale writes nothing on it that would tell.
+    """
+    return f"scale/{kind.key}/{namespace}/{name}"
 
 
 def facts(kind: Kind, obj: WorkloadObject, *, namespace: str, namespace_queue: str) -> WorkloadFacts:

@@ -6,7 +6,8 @@ A stop is acknowledged when
 2. the guard is known to be on in each namespace where a member could be bound;
 3. no pass of the queue or below, on any of them, can land any more: whatever was let through before has
    shown up as bound or gone, or has been refused since; or the guard has been on in its namespace for
-   longer than the API server lets a request take, so that its bind, if it comes, meets the guard.
+   longer than the API server lets a request take, so that its bind, if it comes, meets the guard;
+4. no pod that names its node is on its way to the queue or below (`cluster.admissions`): it meets no guard.
 
 The order matters: the guard is asked before the passes. The Leases are read anew from the API server; a
 replica that comes later lists the queues after it has its Lease, and finds the stop. Where one is found
@@ -58,17 +59,13 @@ class Acknowledging:
     def holds(self, queue: str, *, since: int) -> bool:
         """Whether the stop that boards of version `since` have is known to hold now."""
         below = self._store.board.tree.below(queue)
-        if not self._guarded(below):
+        if not self._guarded(below) or not below.isdisjoint(self._store.admissions.placing()):
             return False
         views = self._read()
-        if views is None or any(view.seen < since for view in views):
+        if views is None or any(view.seen < since or below & set(view.placing) for view in views):
             return False
         if any(self._can_land(one) for one in self._store.passes.open_in(below)):
             self._recalling.recall(below)
-            return False
-        if not below.isdisjoint(
-            {*self._store.admissions.placing(), *(each for view in views for each in view.placing)}
-        ):
             return False
         return self._guarded_long(below) or not any(below & set(view.open) for view in views)
 

@@ -7,8 +7,8 @@ namespace that is being deleted the API server itself refuses every bind, and as
 
 Invariants
 - `on` has a namespace only while its label is set and a probe after that was refused.
-- A namespace is taken out of `on` before its label is removed. While somebody else leads, who may remove
-  any, `on` is empty.
+- A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
+  may have removed any, nothing is believed (`forget`).
 - Writes and probes run in threads of their own, since a probe may take long; `on` is
   changed there and read by the controller.
 """
@@ -44,6 +44,10 @@ class Guards:
         #: Since when, in monotonic seconds, a namespace is known to be guarded.
         self.on: dict[str, float] = {}
 
+    def forget(self) -> None:
+        """Somebody else leads, or has led meanwhile."""
+        self.on.clear()
+
     def follow(self, board: Board) -> None:
         """Have the guard on just where it is wanted."""
         wanted = self.wanted(board)
@@ -74,13 +78,15 @@ class Guards:
     def _switching(self, name: str) -> Callable[[], None]:
         """One write a namespace at a time, whose direction is decided when it is sent."""
 
+        term = self._parts.term()
+
         def switch() -> None:
             wanted = name in self.wanted(self._parts.store.board)
             if not wanted:
                 self.on.pop(name, None)
             body = {"metadata": {"labels": {names.GUARD: "on" if wanted else None}}}
             self._parts.client.patch(f"/api/v1/namespaces/{name}", body)
-            if wanted and self._probed(name):
+            if wanted and self._probed(name) and self._parts.leading() and self._parts.term() == term:
                 self.on[name] = self._parts.store.clock.monotonic()
             self._changed()
 

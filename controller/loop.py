@@ -69,6 +69,7 @@ class QueueController:
         self._notes = Notes(parts.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
+        self._term = 0
         self._observe_at = 0.0
         self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
         self._recalling = Recalling(parts)
@@ -171,13 +172,15 @@ class QueueController:
 
     def _lead(self, noted: Noted) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""
-        was, self._led = self._led, self._parts.leading()
-        if self._led and not was:
-            self._everything(noted)
-        if not self._led:
+        was, self._led = (self._led, self._term), self._parts.leading()
+        self._term = self._parts.term()
+        if (self._led, self._term) != was:
             self._draining.forget()
             self._grouping.due.clear()
-            self._guards.on.clear()
+            self._guards.forget()
+            if self._led:
+                self._everything(noted)
+        if not self._led:
             self._observe()
         return self._led
 

@@ -34,6 +34,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     recorder: Recorder
     others: Others
     leading: Callable[[], bool]
+    #: How many times we have taken the lead: somebody else may have led in between.
+    term: Callable[[], int]
     namespace: str
     counting: Counting
 

@@ -27,8 +27,8 @@ from extender.wire import FilterArgs, FilterResult
 from queues.texts import stop_text
 from queues.verdict import Cause, Why
 
-#: A stop's text is repeated for each node: 60,000 nodes with the longest there is.
-ANSWER_BYTES = 64 * 1024 * 1024
+#: A stop's text is repeated for each node: more than 50,000 nodes with the longest there is.
+ANSWER_BYTES = 32 * 1024 * 1024
 
 NOT_SYNCED = "sluice has not read the cluster yet; it answers as soon as it has"
 
@@ -41,7 +41,7 @@ def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
     names = args.NodeNames or []
     if text is None:
         return FilterResult(NodeNames=names)
-    if len(names) * len(text) > ANSWER_BYTES:
+    if sum(map(len, names)) + len(names) * len(text.encode()) > ANSWER_BYTES:
         raise Unreadable(f"NodeNames: {len(names)} are more than can be answered")
     return FilterResult(FailedAndUnresolvableNodes=dict.fromkeys(names, text))
 

@@ -69,6 +69,10 @@ class Connection(Caller):
         if self._must_end():
             session.go()
         self._flush()
+        if session.rests and not session.expire():
+            self.drop()  # whatever else it does meanwhile
+            return
+        self._site.crowd.owe(self, session.rests)
         if self._parting or self._choked or self._transport is None:
             return
         if session.over or (session.going and session.idle):

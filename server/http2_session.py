@@ -154,6 +154,11 @@ class Session:
         return self._going
 
     @property
+    def rests(self) -> int:
+        """Bytes of answers for which the caller has to make room."""
+        return self._rests
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is asked and nothing is left to be sent."""
         return not self._streams and not self._block

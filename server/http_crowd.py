@@ -59,7 +59,8 @@ class Crowd:
     """The connections of one worker. Owned by the loop's thread.
 
     Never holds more than `limits.connections` members, nor more than `limits.held_bytes` of unfinished
-    requests: beyond that the slowest sender goes.
+    requests: beyond that the slowest sender goes. Nor more than `limits.owed_bytes` of answers that are not
+    taken: beyond that whoever leaves most of them goes.
     """
 
     def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
@@ -71,6 +72,8 @@ class Crowd:
         self._phases: dict[Member, Phase] = {}
         self._held: dict[Member, int] = {}
         self._held_in_all = 0
+        self._owed: dict[Member, int] = {}
+        self._owed_in_all = 0
 
     def __len__(self) -> int:
         return len(self._phases)
@@ -94,12 +97,16 @@ class Crowd:
 
     def enter(self, member: Member, phase: Phase) -> None:
         """The member's time in the phase starts now, even if it was in it."""
-        self.leave(member)
+        self._step_out(member)
         self._phases[member] = phase
         self._since[phase][member] = self._clock()
 
     def leave(self, member: Member) -> None:
         """Forget it. Nothing happens if it is not here."""
+        self._step_out(member)
+        self._owed_in_all -= self._owed.pop(member, 0)
+
+    def _step_out(self, member: Member) -> None:
         phase = self._phases.pop(member, None)
         if phase is not None:
             del self._since[phase][member]
@@ -111,6 +118,19 @@ class Crowd:
         self._held_in_all += size
         if self._held_in_all > self._limits.held_bytes:
             self._drop_first(Phase.RECEIVING)
+
+    def owe(self, member: Member, size: int) -> None:
+        """So much of our answers waits for it to make room."""
+        if member not in self._phases or not (size or member in self._owed):
+            return
+        self._owed_in_all += size - self._owed.pop(member, 0)
+        if size:
+            self._owed[member] = size
+        if self._owed_in_all > self._limits.owed_bytes:
+            most = max(self._owed, key=self._owed.__getitem__)
+            self.dropped += 1
+            self.leave(most)
+            most.drop()
 
     def make_room(self) -> None:
         """Drop the most dispensable, if there is anybody."""

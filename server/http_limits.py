@@ -14,6 +14,7 @@ class Limits:
     head_lines: int = 100
     body_bytes: int = 8 * 1024 * 1024  # an AdmissionReview carries an object twice, each 1.5 MiB in etcd
     held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
+    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait for their callers, of all of them together
     streams: int = 250  # requests at once on one connection of HTTP/2
     pipelined: int = 16  # requests waiting on one connection; Go sends one at a time
     connections: int = 4096

@@ -70,10 +70,15 @@ class Running:
             configuration(settings.kubeconfig or None),
             connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
         )
+        # Of its own, so that a Lease waits for nobody and is asked for again soon. It asks all the time, so
+        # it knows what time it is for the API server.
+        lease_client = Client(
+            configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
+        )
         self.counting = Counting()
         self.store = Store(
             rules=_rules(settings),
-            clock=Clock(lambda: self.client.ahead),
+            clock=Clock(lambda: lease_client.ahead),
             request_seconds=settings.request_timeout,
         )
         self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
@@ -81,13 +86,7 @@ class Running:
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
         self._drain_writers = Writers(counting=self.counting, threads=DRAIN_THREADS, name="drain-writer")
         identity = _identity()
-        # Of its own, so that a Lease waits for nobody and is asked for again before it has run out.
-        leases = Leases(
-            Client(
-                configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
-            ),
-            namespace=settings.namespace,
-        )
+        leases = Leases(lease_client, namespace=settings.namespace)
         clock = self.store.clock.monotonic
         self._presence = Presence(
             leases,
@@ -98,7 +97,11 @@ class Running:
             lingering=lambda: bool(self.store.admissions.queues()),
         )
         self._elector = Elector(
-            leases, identity=identity, clock=clock, elected=self._elected, eligible=self._watching.synced
+            leases,
+            identity=identity,
+            clock=clock,
+            elected=self._elected,
+            eligible=lambda: self.store.synced,
         )
         self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
@@ -118,6 +121,7 @@ class Running:
                 others=Others(leases, identity=identity, clock=clock),
                 namespace=settings.namespace,
                 leading=lambda: self._elector.leading and self._presence.alive,
+                term=lambda: self._elector.term,
             )
         )
         self._stopped = threading.Event()

@@ -29,6 +29,7 @@ SECONDS: Mapping[str, int] = {
     "cluster/test_closed_means_empty.py": 35,
     "cluster/test_draining_more.py": 35,
     "cluster/test_timed_stops_hold.py": 35,
+    "cluster/test_removing.py": 30,
     "cluster/test_work_of_every_kind.py": 30,
     "localcluster/test_running.py": 25,
     "cluster/test_cycles.py": 25,

@@ -38,7 +38,7 @@ from cluster.exceptions import Unreadable
 from cluster.members import controller_of
 from cluster.objects import WorkloadObject
 from cluster.store import Store
-from cluster.workloads import facts, is_live, written_in
+from cluster.workloads import facts, growth, is_live, written_in
 from queues import names
 from queues.kinds import KINDS, Kind, kind_of
 from queues.membership import Disagreement, Membership, of_workload, valid_name
@@ -109,12 +109,13 @@ def scaled(request: Request, *, store: Store) -> Answer:
     held = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if held is None or not held.queue:
         return ALLOWED
+    coming = growth(kind, request.namespace, request.name)
     if not request.dry_run:
-        store.admissions.admitting(request.uid, held.queue)
+        store.admissions.admitting(coming, held.queue)
     ruling = store.board.ruling(held.queue)
     if ruling.accepts:
         return ALLOWED
-    store.admissions.refused(request.uid)
+    store.admissions.refused(coming)
     return _not_revived(kind, held.queue, refusal(ruling, kind=kind.resource, store=store))
 
 

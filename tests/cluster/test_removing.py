@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from stage import Stage
@@ -28,10 +29,11 @@ def test_the_steps_in_their_order_leave_nobody_waiting(corner: Stage) -> None:
     assert [bool(step) for step in STEPS] == [True, True, False, True, True, False]
     queue = corner.queue()
     corner.api.patch(f"/api/v1/namespaces/{corner.namespace}", annotated(queue)).must()
+    until(lambda: names.MARKER in str(corner.pod("late", dry=True).must().body), "the namespace to be known")
     corner.pod("late", nodeSelector=LATE).must(201)
     corner.suspend(queue)
     corner.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
-    until(lambda: "SchedulingGated" in typed(corner, STEPS[0][1]), "the Deployment's pods to be parked")
+    until(lambda: len(typed(corner, STEPS[0][1]).splitlines()) == 2, "the Deployment's pods to be parked")
 
     assert queue in typed(corner, STEPS[0][0])
     corner.edit(queue, state="Open")
@@ -67,7 +69,7 @@ def answered_by_nobody(configuration: Configuration) -> None:
 def typed(stage: Stage, command: str) -> str:
     """What the shell prints, in the project's folder."""
     layout = stage.cluster.layout
-    path = f"{layout.bin}:{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    path = f"{layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "KUBECONFIG": str(layout.kubeconfig)}
     done = subprocess.run(command, shell=True, cwd=ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S602
     assert not done.returncode or "| grep" in command, f"{command}: {done.stderr}"

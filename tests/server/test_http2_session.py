@@ -387,6 +387,7 @@ def test_nor_is_one_that_is_taken_a_little_at_a_time() -> None:
     both = Both(INITIAL_WINDOW_SIZE=0)
     both.say(both.words.ask(1))
     both.answer(b"y" * 1_000_000)
+    assert both.session.rests == 1_000_000
     began = both.now
     for _ in range(10):
         both.now += 4

@@ -7,7 +7,9 @@ import pytest
 from server.http_crowd import Crowd, Phase
 from server.http_limits import Limits
 
-LIMITS = Limits(connections=8, held_bytes=1000, handshake=1, request=2, reply=3, idle=4, parting=5)
+LIMITS = Limits(
+    connections=8, held_bytes=1000, owed_bytes=2000, handshake=1, request=2, reply=3, idle=4, parting=5
+)
 PATIENCE = {
     Phase.SHAKING: 1,
     Phase.RECEIVING: 2,
@@ -118,3 +120,23 @@ def test_who_has_left_is_forgotten() -> None:
     crowd.leave(member)
     crowd.leave(member)
     assert (len(crowd), crowd.phase(member), crowd.of(*Phase)) == (0, None, [])
+
+
+def test_beyond_what_may_be_owed_whoever_takes_least_goes() -> None:
+    crowd, members = crowd_of(Phase.SENDING, Phase.RECEIVING, Phase.SENDING, clock=Clock())
+    for member, size in zip(members, (900, 400, 600), strict=True):
+        crowd.owe(member, size)
+        crowd.enter(member, Phase.IDLE)
+    assert dropped(members) == []
+    crowd.owe(members[0], 700)
+    crowd.owe(members[2], 1000)
+    assert dropped(members) == [2]
+    crowd.owe(members[2], 5000)
+    crowd.owe(members[1], 1300)
+    assert dropped(members) == [2], "who has gone owes nothing"
+    crowd.owe(members[0], 0)
+    crowd.leave(members[1])
+    newcomer = Known("new")
+    crowd.enter(newcomer, Phase.RECEIVING)
+    crowd.owe(newcomer, 2000)
+    assert (dropped(members), newcomer.told) == ([2], [])

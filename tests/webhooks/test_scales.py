@@ -138,7 +138,7 @@ def test_replicas_that_are_no_number_are_refused_with_their_place(server: Server
 
 @SCALING
 def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> None:
-    """A close waits for it, as for whatever else was taken; a refusal and a dry run are none."""
+    """A close waits until it has come, as for whatever else was taken; a refusal and a dry run are none."""
     server.has(sleeping(resource, "closed"))
     scaled(server, resource, 0, 3)
     server.has(sleeping(resource, "research"))
@@ -146,3 +146,7 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
     assert server.store.admissions.queues() == frozenset()
     assert scaled(server, resource, 0, 3).allowed
     assert server.store.admissions.queues() == {"research"}
+    server.has(sleeping(resource, "research", replicas=0, version=8))
+    assert server.store.admissions.queues() == {"research"}
+    server.has(sleeping(resource, "research", replicas=3, version=9))
+    assert server.store.admissions.queues() == frozenset()
