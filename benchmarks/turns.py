@@ -16,15 +16,12 @@ T = TypeVar("T")
 
 
 def in_turns(
-    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say, rounds: int = sizes.USUAL
+    ways: Mapping[str, Callable[[], T]], *, told: Callable[[T], str], say: Say
 ) -> dict[str, list[T]]:
-    """What each way gave, round after round: the n-th of all are a pair.
-
-    `told`: one of them in words. `rounds`: how many of them, in a run with as many pairs as usual.
-    """
+    """What each way gave, round after round: the n-th of all are a pair. `told`: one of them in words."""
     seen: dict[str, list[T]] = {way: [] for way in ways}
     names = list(ways)
-    for number in sizes.rounds(rounds):
+    for number in sizes.rounds():
         first = (number - 1) // 2 % len(names)
         order = names[first:] + names[:first]
         for way in order if number % 2 else reversed(order):

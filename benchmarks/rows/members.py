@@ -16,8 +16,6 @@ from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
-#: More than elsewhere: binds a second differ by a third from one time to the next.
-ROUNDS = 7
 SAME = f"percentageOfNodesToScore: {RECOMMENDED_PERCENTAGE}"
 
 #: What ours is put beside: how that is measured, in words, and the goal.
@@ -32,7 +30,7 @@ Seen = Mapping[str, Sequence[Bound]]
 def found(say: Say) -> Found:
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         ways = {name: partial(measured, bench) for name, measured in WAYS.items()}
-        bound = in_turns(ways, told=str, say=say, rounds=ROUNDS)
+        bound = in_turns(ways, told=str, say=say)
     return Found(
         title="Members of an open queue",
         about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "

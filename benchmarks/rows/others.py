@@ -15,8 +15,6 @@ from benchmarks.turns import in_turns
 from localcluster.building import Say
 
 PODS, NODES = 1_000, 500
-#: More than elsewhere: binds a second differ by a third from one time to the next.
-ROUNDS = 6
 #: A pod that waits, and that no scheduler asks anybody about.
 NOWHERE = {"bench": "nowhere"}
 
@@ -33,7 +31,7 @@ def found(say: Say) -> Found:
     """Everything installed, nothing or something stopped in their namespace, beside nothing installed."""
     with running(nodes=sizes.scaled(NODES), say=say) as bench:
         ways = {way: partial(_measured, bench, way) for way in ("plain", *BESIDE)}
-        bound = in_turns(ways, told=str, say=say, rounds=ROUNDS)
+        bound = in_turns(ways, told=str, say=say)
     return Found(
         title="Pods of no queue",
         about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler "
