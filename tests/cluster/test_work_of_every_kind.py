@@ -65,7 +65,9 @@ def test_a_closed_queue_refuses_it_where_its_user_is(stage: Stage, queue: str, m
 @EVERY_KIND
 def test_one_that_names_no_queue_is_none_of_our_business(stage: Stage, made: Made) -> None:
     """Nothing is written on it, and what a user wrote in our name is taken off."""
-    body = stage.make(made, work_body(made, "work", annotations={GATE: "root"})).must().body
+    wanted = work_body(made, "work", annotations={GATE: "root"})
+    until(lambda: stage.make(made, wanted, dry=True).status != 503, "the namespace to be known")
+    body = stage.make(made, wanted).must().body
     assert GATE not in body["metadata"].get("labels", {})
     assert GATE not in template_of(body)["metadata"].get("annotations", {})
 
