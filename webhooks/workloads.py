@@ -110,12 +110,14 @@ def scaled(request: Request, *, store: Store) -> Answer:
     if held is None or not held.queue:
         return ALLOWED
     coming = growth(kind, request.namespace, request.name)
+    another = store.admissions.holds(coming, held.queue)
     if not request.dry_run:
         store.admissions.admitting(coming, held.queue)
     ruling = store.board.ruling(held.queue)
     if ruling.accepts:
         return ALLOWED
-    store.admissions.refused(coming)
+    if not another:
+        store.admissions.refused(coming)
     return _not_revived(kind, held.queue, refusal(ruling, kind=kind.resource, store=store))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.server.asking import Said, Server
-from tests.server.wire_objects import NAMED, Wire, owner, review, template, workload
+from tests.server.wire_objects import NAMED, Wire, owner, queue, review, template, workload
 from tests.webhooks.workload_asking import CONTROLLER, queues
 
 SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
@@ -146,6 +146,10 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
     assert server.store.admissions.queues() == frozenset()
     assert scaled(server, resource, 0, 3).allowed
     assert server.store.admissions.queues() == {"research"}
+    server.has(queue("research", state="Closed", version=9))
+    assert not scaled(server, resource, 0, 3).allowed
+    assert not scaled(server, resource, 0, 3, dry_run=True).allowed
+    assert server.store.admissions.queues() == {"research"}, "the first is still on its way"
     server.has(sleeping(resource, "research", replicas=0, version=8))
     assert server.store.admissions.queues() == {"research"}
     server.has(sleeping(resource, "research", replicas=3, version=9))
