@@ -88,6 +88,8 @@ class Elector:
             pass
         except ClusterError as exc:
             log.warning("the leader's Lease: %s", exc)
+        except Exception:
+            log.exception("the leader's Lease")
         end = self._clock() + RETRY_SECONDS
         while not self._eligible() and self._clock() < end and not self._stopped.is_set():
             self._stopped.wait(ELIGIBLE_SECONDS)

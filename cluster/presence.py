@@ -132,17 +132,14 @@ class Presence:
         self._changed.set()
 
     def _run(self) -> None:
-        renewed = float("-inf")
         while not self._stopped.is_set():
             self._changed.clear()
             view = self._view()
-            due = self._clock() >= renewed + RENEW_SECONDS or self._may_rely()
-            if due or view != self._told:
-                if not self._renewed(view):
-                    self._stopped.wait(RETRY_SECONDS)
-                    continue
-                renewed = self._clock()
-            self._changed.wait(self._pause(view, renewed))
+            due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely()
+            if (due or view != self._told) and not self._renewed(view):
+                self._stopped.wait(RETRY_SECONDS)
+            else:
+                self._changed.wait(self._pause(view))
         self._go()
 
     def _renewed(self, view: View) -> bool:
@@ -153,10 +150,10 @@ class Presence:
             log.exception("our own Lease")
             return False
 
-    def _pause(self, view: View, renewed: float) -> float:
+    def _pause(self, view: View) -> float:
         if self._is_fresh is not None or view.under_way:
             return OPEN_SECONDS
-        return max(0.0, renewed + RENEW_SECONDS - self._clock())
+        return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
 
     def _renew(self, view: View) -> bool:
         asked = self._clock()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import pytest
-
 from cluster.electing import Elector
 from cluster.exceptions import NotFound, Unreachable
 from cluster.leases import Leases
-from cluster.presence import Presence, View
+from cluster.presence import RETRY_SECONDS, Presence, View
+from tests.cluster_package.notes import eventually
 
 PATIENCE = 30.0
 
@@ -69,14 +67,6 @@ def running(one: Elector | Presence) -> Iterator[None]:
         one.stop()
 
 
-def lost(elector: Elector) -> bool:
-    """Whether it leads no more, soon."""
-    end = time.monotonic() + PATIENCE
-    while elector.leading and time.monotonic() < end:
-        time.sleep(0.01)
-    return not elector.leading
-
-
 def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
     """It would keep it from whoever could lead."""
     kept, ready, looked = Kept(), threading.Event(), threading.Event()
@@ -96,22 +86,35 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         assert elected.wait(PATIENCE)
         assert (kept.written, elector.leading, elector.term) == (1, True, 1)
         ready.clear()
-        assert lost(elector)
+        eventually(lambda: not elector.leading)
 
 
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> Presence:
     return Presence(cast(Leases, kept), identity="one", clock=clock, view=View, fresh=lists)
 
 
-def test_a_renewal_that_fails_is_not_repeated_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+class Once(threading.Event):
+    """Ends whoever waits for it, and notes for how long that would have been."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        self.set()
+        return True
+
+
+def test_a_renewal_that_fails_is_repeated_after_a_pause() -> None:
     """Else every replica asks a server that is just coming up, as fast as it can."""
-    monkeypatch.setattr("cluster.presence.RETRY_SECONDS", PATIENCE)
-    kept, lists = Kept(), Lists()
+    kept = Kept()
     kept.away = True
-    with running(presence(kept, lists, lambda: 1000.0)):
-        assert kept.touched.wait(PATIENCE)
-        threading.Event().wait(0.2)
-        assert kept.asked == 1
+    one = presence(kept, Lists(), lambda: 1000.0)
+    stopped = vars(one)["_stopped"] = Once()
+    with running(one):
+        eventually(lambda: stopped.waits or kept.asked > 1)
+    assert (kept.asked, stopped.waits) == (1, [RETRY_SECONDS])
 
 
 def test_after_a_gap_the_queues_are_listed_anew_whatever_was_listed_before_it() -> None:
