@@ -6,7 +6,7 @@ Invariants
 - A pass is recorded before the board is read: whoever publishes a stop and then finds no open
   pass knows that no answer given from the former board is still under way.
 - Not synced is an explicit error: the scheduler keeps the pod and comes back.
-- An answer has at most `ANSWER_BYTES`, however many nodes are named.
+- An answer has at most `ANSWER_BYTES` beside the names, which the call itself bounds.
 
 ======================================  =========================================
 the pod                                 the answer
@@ -27,8 +27,8 @@ from extender.wire import FilterArgs, FilterResult
 from queues.texts import stop_text
 from queues.verdict import Cause, Why
 
-#: A stop's text is repeated for each node: more than 50,000 nodes with the longest there is.
-ANSWER_BYTES = 32 * 1024 * 1024
+#: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
+ANSWER_BYTES = 24 * 1024 * 1024
 
 NOT_SYNCED = "sluice has not read the cluster yet; it answers as soon as it has"
 
@@ -41,7 +41,7 @@ def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
     names = args.NodeNames or []
     if text is None:
         return FilterResult(NodeNames=names)
-    if sum(map(len, names)) + len(names) * len(text.encode()) > ANSWER_BYTES:
+    if len(names) * len(text.encode()) > ANSWER_BYTES:
         raise Unreadable(f"NodeNames: {len(names)} are more than can be answered")
     return FilterResult(FailedAndUnresolvableNodes=dict.fromkeys(names, text))
 
