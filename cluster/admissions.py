@@ -37,36 +37,34 @@ class Admissions:
     def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
         self._clock = clock
         self.request_seconds = request_seconds
-        self._open: dict[str, tuple[str, float]] = {}
-        #: Those of them that name their node.
-        self._placed: set[str] = set()
+        #: Their queue, when they were admitted, and whether they name their node.
+        self._open: dict[str, tuple[str, float, bool]] = {}
         self._assumed_until = float("-inf")
 
     def admitting(self, request: str, queue: str, *, placed: bool = False) -> None:
         """We are about to admit something to the queue. `placed`: a pod that names its node."""
         now = self._clock()
         self._forget(now)
-        if placed:
-            self._placed.add(request)
-        self._open[request] = (queue, now)
+        self._open[request] = (queue, now, placed)
 
     def joins(self, request: str, held: str) -> None:
         """This call was for the very request that `held` was, and is known by that."""
-        if request in self._placed:
-            self._placed.add(held)
-        self._end(request)
+        _, _, placed = self._open.pop(request, ("", 0.0, False))
+        before = self._open.get(held)
+        if placed and before is not None:
+            self._open[held] = (*before[:2], True)
 
     def refused(self, request: str) -> None:
-        self._end(request)
+        self._open.pop(request, None)
 
     def holds(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
-        held, at = self._open.get(request, ("", 0.0))
+        held, at, _ = self._open.get(request, ("", 0.0, False))
         return held == queue and at > self._clock() - self.request_seconds
 
     def arrived(self, request: str) -> None:
         if request:
-            self._end(request)
+            self._open.pop(request, None)
 
     def assume(self) -> None:
         """Somebody who is gone may have admitted something just now."""
@@ -79,25 +77,18 @@ class Admissions:
     def queues(self) -> frozenset[str]:
         """The queues that something may still come to."""
         since = self._clock() - self.request_seconds
-        return frozenset(queue for queue, at in list(self._open.values()) if at > since)
+        return frozenset(queue for queue, at, _ in list(self._open.values()) if at > since)
 
     def placing(self) -> frozenset[str]:
         """The queues that a pod which names its node may still come to."""
-        if not self._placed:
-            return frozenset()
         since = self._clock() - self.request_seconds
-        held = [self._open.get(request, ("", since)) for request in list(self._placed)]
-        return frozenset(queue for queue, at in held if at > since)
+        return frozenset(queue for queue, at, placed in list(self._open.values()) if placed and at > since)
 
     def open_in(self, queues: Collection[str]) -> bool:
         return self.assumed or not self.queues().isdisjoint(queues)
 
     def _forget(self, now: float) -> None:
         """The oldest come first; a few at each call are more than come with it."""
-        for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
+        for request, (_, at, _) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
             if at <= now - self.request_seconds:
-                self._end(request)
-
-    def _end(self, request: str) -> None:
-        self._open.pop(request, None)
-        self._placed.discard(request)
+                self._open.pop(request, None)

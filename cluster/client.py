@@ -175,7 +175,11 @@ class Client:
         headers = self._headers(content_type if body is not None else None)
         connection = self._connection()
         try:
-            head = self._asked(connection, method, asked, headers, content, seconds=read_seconds)
+            try:
+                head = connection.ask(method, asked, headers, content, seconds=read_seconds)
+            except Unreachable:
+                self._distrust()
+                raise
             self._tell_time(head.headers.get("date", ""))
             _require_success(head, connection, what=f"{method} {path}")
         except BaseException:
@@ -183,24 +187,11 @@ class Client:
             raise
         return connection
 
-    def _asked(
-        self,
-        connection: Connection,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-        *,
-        seconds: float,
-    ) -> Head:
-        """After a failure no other connection that is kept is trusted: all may lead to what is gone."""
-        try:
-            return connection.ask(method, path, headers, content, seconds=seconds)
-        except Unreachable:
-            while self._idle:
-                with contextlib.suppress(IndexError):  # somebody else took the last
-                    self._idle.pop().close()
-            raise
+    def _distrust(self) -> None:
+        """Whatever else is kept may lead to the same that did not answer."""
+        while self._idle:
+            with contextlib.suppress(IndexError):  # somebody else took the last
+                self._idle.pop().close()
 
     def _connection(self) -> Connection:
         """One that nobody else uses: of those kept, or a new one."""

@@ -291,7 +291,7 @@ class Members:
     def had_group(self, namespace: str, group: str, uid: str) -> bool:
         """Whether there are, or were, members that name this very PodGroup."""
         key = (namespace, group)
-        return key in self._by_group or (bool(uid) and self._left.get(key) == uid)
+        return key in self._by_group or self._left.get(key) == uid
 
     def counts(self, queue: str) -> Counts:
         return self._counts.get(queue, NONE)

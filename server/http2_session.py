@@ -74,11 +74,13 @@ class _Stream:
     head: int
     length: int | None = None
     complete: bool = False
-    #: Since when it is; 0 while it is not.
-    answered_at: float = 0.0
-    answered: bool = False
+    answered_at: float | None = None
     #: Of the answer: what could not be sent yet.
     rest: memoryview = field(default_factory=lambda: memoryview(b""))
+
+    @property
+    def answered(self) -> bool:
+        return self.answered_at is not None
 
     @property
     def held(self) -> int:
@@ -427,7 +429,7 @@ class Session:
         stream = self._streams.get(number)
         if stream is None:
             return
-        stream.answered, stream.answered_at = True, self._clock()
+        stream.answered_at = self._clock()
         self._nuisances = 0
         stream.request.body = io.BytesIO()
         self._out.append(frames.headers(number, block, ends=not body))
@@ -451,9 +453,9 @@ class Session:
         """
         now = self._clock()
         asked, answered = now - self._limits.request, now - self._limits.reply
+        slowest = now - SLOWEST * self._limits.reply
         if any(
-            each.rest and each.answered_at < now - SLOWEST * self._limits.reply
-            for each in self._streams.values()
+            each.answered_at is not None and each.answered_at < slowest for each in self._streams.values()
         ):
             return False
         for number, stream in list(self._streams.items()):

@@ -71,6 +71,7 @@ def typed(stage: Stage, command: str) -> str:
     layout = stage.cluster.layout
     path = f"{layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "KUBECONFIG": str(layout.kubeconfig)}
-    done = subprocess.run(command, shell=True, cwd=ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S602
+    typed = ["/bin/sh", "-c", command]
+    done = subprocess.run(typed, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert not done.returncode or "| grep" in command, f"{command}: {done.stderr}"
     return done.stdout
