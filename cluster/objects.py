@@ -22,6 +22,11 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False)
     """The common shape: camelCase on the wire, immutable here."""
 
 
+def version_number(text: str) -> int:
+    """A resource version as the number that orders it; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
+
+
 class OwnerReference(_Wire, frozen=True):
     kind: str = ""
     name: str = ""
@@ -51,8 +56,7 @@ class Metadata(_Wire, frozen=True):
     @property
     def version(self) -> int:
         """The resource version as the number that orders it."""
-        text = self.resource_version
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
+        return version_number(self.resource_version)
 
     def older_than(self, other: Metadata) -> bool:
         """Whether this is a former state of the same object."""

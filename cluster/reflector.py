@@ -40,7 +40,7 @@ import msgspec
 
 from cluster.client import Client, decode
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject
+from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject, version_number
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -109,14 +109,19 @@ class Reflector(Generic[T]):
         selector: str = "",
         random_source: random.Random | None = None,
         optional: bool = False,
+        advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
     ) -> None:
-        """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed."""
+        """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
+
+        `advanced` is called with the kind and `applied` whenever that has grown.
+        """
         self.kind = kind
         self._optional = optional
         self._path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._sink = sink
+        self._asking = client
         self._client = client.line()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
@@ -126,8 +131,14 @@ class Reflector(Generic[T]):
         #: The list that was asked for last, by number, and the last one that was completed.
         self._wanted = 1
         self.completed = 0
-        #: The last resource version applied; what a bookmark says counts.
+        #: The last resource version applied; what a bookmark says counts. Empty where a list is due.
         self.version = ""
+        #: The greatest of them as a number: the sink has every change up to it. It never falls.
+        self.applied = 0
+        self._advanced = advanced
+        #: The watches begun, and the number of the first that is new enough.
+        self._watches = 0
+        self._watch_wanted = 0
         self._expired = 0
         self._thread: threading.Thread | None = None
 
@@ -153,9 +164,31 @@ class Reflector(Generic[T]):
         self._client.cut()
         return self._wanted
 
+    def rewatch(self) -> None:
+        """Begin a new watch, from the last version applied, on a new connection; from any thread."""
+        self._watch_wanted = self._watches + 1
+        self._client.cut()
+
+    def push(self) -> None:
+        """Have the API server's watch cache read up to now: it does so for a consistent read.
+
+        (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.
+        """
+        self._asking.get(self._path, **self._selected, limit=1)
+
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def _watch_is_due(self) -> bool:
+        """Whether the watch under way, if any, is not the one that was asked for."""
+        return self._watches < self._watch_wanted
+
+    @property
+    def _is_interrupted(self) -> bool:
+        """Whether there is something else to be done than to read on."""
+        return self._stopped.is_set() or self._list_is_due or self._watch_is_due
 
     @property
     def _list_is_due(self) -> bool:
@@ -193,8 +226,10 @@ class Reflector(Generic[T]):
         self._stopped.wait(OPTIONAL_SECONDS)
 
     def _was_asked_to(self, exc: Exception) -> bool:
-        """Whether the failure is a cut of our own, for a stop or a list."""
-        return isinstance(exc, Unreachable) and (self._stopped.is_set() or self._begun < self._wanted)
+        """Whether the failure is a cut of our own, for a stop, a list or a new watch."""
+        if not isinstance(exc, Unreachable):
+            return False
+        return self._stopped.is_set() or self._begun < self._wanted or self._watch_is_due
 
     def _report(self, exc: Exception, failures: int) -> None:
         self._counters.reflected(self.kind, "error")
@@ -229,7 +264,7 @@ class Reflector(Generic[T]):
             token = page.metadata.continue_
             if not token:
                 self._sink.replace(found)
-                self.version = page.metadata.resource_version
+                self._advance(page.metadata.resource_version)
                 self._counters.reflected(self.kind, "list")
                 self.completed = number
                 self.synced.set()
@@ -247,6 +282,7 @@ class Reflector(Generic[T]):
         if self._stopped.is_set() or self._list_is_due:
             return True
         began, events = time.monotonic(), 0
+        self._watches = max(self._watches + 1, self._watch_wanted)
         stream = self._client.stream(
             self._path,
             query={
@@ -259,10 +295,10 @@ class Reflector(Generic[T]):
             read_seconds=SILENCE_SECONDS,
         )
         try:
-            if self._stopped.is_set() or self._list_is_due:
+            if self._is_interrupted:
                 return True  # the cut that asked for it came while there was nothing to be cut
             for line in stream.lines():
-                if self._stopped.is_set() or self._list_is_due:
+                if self._is_interrupted:
                     return True
                 self._apply(line)
                 events += 1
@@ -278,7 +314,7 @@ class Reflector(Generic[T]):
                 raise Expired(410, status.reason, status.message)
             raise Overloaded(status.code, status.reason, status.message, retry_after=1.0)
         if event.type == "BOOKMARK":
-            self.version = _BOOKMARK.decode(event.object).metadata.resource_version
+            self._advance(_BOOKMARK.decode(event.object).metadata.resource_version)
             return
         self._change(event)
         self._counters.reflected(self.kind, "event")
@@ -292,7 +328,15 @@ class Reflector(Generic[T]):
             if gone is not None:
                 self._sink.remove(gone)
         told = obj if obj is not None else _BOOKMARK.decode(event.object)
-        self.version = told.metadata.resource_version
+        self._advance(told.metadata.resource_version)
+
+    def _advance(self, version: str) -> None:
+        """The sink has every change up to this version."""
+        self.version = version
+        number = version_number(version)
+        if number > self.applied:
+            self.applied = number
+            self._advanced(self.kind, number)
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:

@@ -32,6 +32,7 @@ from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, Wor
 from cluster.passes import REQUEST_SECONDS, Passes
 from cluster.podgroups import PodGroups
 from cluster.podgroups import queue_of as queue_of_podgroup
+from cluster.progress import Progress
 from cluster.workloads import AllWorkloads, facts, written_in
 from queues.board import Board
 from queues.kinds import Kind
@@ -85,6 +86,7 @@ class Store:
         self.rules = rules
         self.clock = clock
         self.passes = Passes(clock=clock.monotonic, request_seconds=request_seconds)
+        self.progress = Progress(clock=clock.monotonic)
         self.edits = Edits(clock=clock.monotonic)
         self.admissions = Admissions(clock=clock.monotonic, request_seconds=request_seconds)
         arrived = self.admissions.arrived

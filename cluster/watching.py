@@ -17,6 +17,7 @@ from cluster.counting import Counting
 from cluster.definitions import NEEDED, Definition, Definitions, DefinitionSink, read_queue
 from cluster.definitions import PATH as DEFINITIONS
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.progress import Marker
 from cluster.reflector import Reflector
 from cluster.sinks import NamespaceSink, QueueSink
 from cluster.store import Store
@@ -30,12 +31,18 @@ DEFINED = {f"definition-{name.partition('.')[0]}": name for name in NEEDED}
 #: What is listed first, and what needs it.
 FIRST = (*DEFINED, "namespaces", "podgroups", "queues", "commands")
 THEN = (*KINDS, "pods")
+#: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
+DEMANDED = ("queues", "pods", "namespaces", "podgroups")
 
 
 class Watching:
     """The reflectors. Owner: the server, which starts and stops them."""
 
-    def __init__(self, *, client: Client, store: Store, counting: Counting) -> None:
+    def __init__(
+        self, *, client: Client, store: Store, counting: Counting, marker: Marker | None = None
+    ) -> None:
+        """`marker`: makes an event of a pod (`cluster.markers`)."""
+        self._progress = store.progress
         self._client = client
         self._counting = counting
         self.reflectors: dict[str, Reflector[Any]] = {
@@ -59,6 +66,8 @@ class Watching:
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
         store.relist_members = self._relist_members
+        for kind in DEMANDED:
+            store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
     def _relist_members(self) -> None:
         for kind in THEN:
@@ -84,6 +93,7 @@ class Watching:
             counters=self._counting,
             selector=selector,
             optional=optional,
+            advanced=self._progress.advanced,
         )
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:
@@ -98,6 +108,7 @@ class Watching:
 
     def start(self, *, patience: float) -> None:
         """Start all; waits up to `patience` seconds for what members need, then starts them anyway."""
+        self._progress.start()
         for kind in FIRST:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
@@ -107,6 +118,7 @@ class Watching:
             self.reflectors[kind].start()
 
     def stop(self) -> None:
+        self._progress.stop()
         for reflector in self.reflectors.values():
             reflector.stop()
 

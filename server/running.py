@@ -8,6 +8,7 @@
 | `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
 | `drain-writer-<n>` | `Writers`    | after the eviction under way             |
 | `certificates`     | `Running`    | at once                                  |
+| `progress`         | `Store`      | after the request under way              |
 | `presence`         | `Running`    | when our own Lease is deleted            |
 | `elector`          | `Running`    | when the leader's Lease is given up      |
 
@@ -36,6 +37,7 @@ from cluster.electing import Elector
 from cluster.events import Recorder
 from cluster.exceptions import ClusterError
 from cluster.leases import Leases
+from cluster.markers import PodMarker
 from cluster.presence import Others, Presence, View
 from cluster.store import WHOLE, Clock, Store
 from cluster.watching import Watching
@@ -81,7 +83,12 @@ class Running:
             clock=Clock(lambda: lease_client.ahead),
             request_seconds=settings.request_timeout,
         )
-        self._watching = Watching(client=self.client, store=self.store, counting=self.counting)
+        self._watching = Watching(
+            client=self.client,
+            store=self.store,
+            counting=self.counting,
+            marker=PodMarker(lease_client, namespace=settings.namespace),
+        )
         self._writers = Writers(counting=self.counting, threads=settings.writers)
         self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
         self._drain_writers = Writers(counting=self.counting, threads=DRAIN_THREADS, name="drain-writer")

@@ -143,7 +143,13 @@ class Strict:
 
 
 @contextmanager
-def reflected(client: Client, where: str, sink: Strict) -> Iterator[Reflector[Note]]:
+def reflected(
+    client: Client,
+    where: str,
+    sink: Strict,
+    *,
+    advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
+) -> Iterator[Reflector[Note]]:
     """A reflector that runs and is stopped; whatever happens, its thread has ended at the end."""
     reflector: Reflector[Note] = Reflector(
         kind="notes",
@@ -152,6 +158,7 @@ def reflected(client: Client, where: str, sink: Strict) -> Iterator[Reflector[No
         sink=sink,
         client=client,
         counters=Counting(),
+        advanced=advanced,
     )
     reflector.start()
     try:
