@@ -13,11 +13,13 @@ That filter is asked again says that the former attempt, its bind included, has 
 has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
 
 What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
-that could have been is assumed to have been, at that moment (`assume`), until its scheduler is known to
+that could have been is assumed to have been, by filter (`assume`), until its scheduler is known to
 have ended that attempt. That is known where it was asked to try again (`asking_again`) and has done so since
 (`attempt_over`): whatever was let through before, by whichever replica, has come or never will.
 
-What is forgotten is a pass of a pod that the store, long after, has never heard of.
+A pass is of a pod that somebody names, and callers can name what they like. `settle` drops the passes of pods
+that do not wait, once the store is known to hold every pod that could have been named (`cluster.progress`). At
+most `STRANGERS` passes of pods that the store has not heard of are kept; a caller is told to come back then.
 
 Invariants
 - A pass is recorded before the board is read that decides the answer: whoever publishes a stop and
@@ -38,14 +40,17 @@ REQUEST_SECONDS = 60.0
 #: A pass this old of a pod that nobody has heard of is forgotten.
 FORGOTTEN_SECONDS = 60.0
 
-#: In place of the UID of a request that we do not know.
-ASSUMED = "assumed"
+#: Passes of pods that the store has not heard of: an honest scheduler is ahead of our watch by a few.
+STRANGERS = 5_000
 
 Key = tuple[str, str]
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's."""
+    """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's.
+
+    `assumed`: a replica that is gone may have let it through, nobody knows.
+    """
 
     namespace: str
     name: str
@@ -54,6 +59,7 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     bind: bool = False
     by_scheduler: bool = True
+    assumed: bool = False
 
     @property
     def key(self) -> Key:
@@ -104,9 +110,10 @@ class Passes:
         with self._lock:
             self._binds.setdefault((namespace, name), {})[request] = one
 
-    def assume(self, *, namespace: str, name: str, queue: str) -> None:
-        """Somebody who is gone may have let the scheduler's bind of this pod through just now."""
-        self.binding(request=ASSUMED, namespace=namespace, name=name, queue=queue, by_scheduler=True)
+    def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+        """A replica that is gone may have let this pod through; a pass of our own says as much."""
+        assumed = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True)
+        self._filtered.setdefault((namespace, name), assumed)
 
     def attempt_over(self, namespace: str, name: str) -> None:
         """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
@@ -134,10 +141,17 @@ class Passes:
 
     def assumed(self, queues: Container[str]) -> list[Key]:
         """The pods of these queues that are assumed to have been let through."""
-        oldest = self._clock() - self.request_seconds
-        with self._lock:
-            found = [one for held in self._binds.values() if (one := held.get(ASSUMED)) is not None]
-        return [one.key for one in found if one.at > oldest and one.queue in queues]
+        passes = list(self._filtered.values())
+        return [each.key for each in passes if each.assumed and each.queue in queues]
+
+    def settle(self, *, before: float, waits: Callable[[Pass], bool]) -> None:
+        """Drop the passes of filter recorded up to `before`, in monotonic seconds, whose pod does not wait.
+
+        `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
+        """
+        for key, each in list(self._filtered.items()):
+            if each.at <= before and not waits(each):
+                self._drop(key, each)
 
     def bind_refused(self, request: str, namespace: str, name: str, *, by_scheduler: bool) -> None:
         """The guard refuses this bind; another of the same pod may still be under way."""
