@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -56,6 +56,8 @@ READ_SECONDS = 35.0
 TOKEN_SECONDS = 1.0
 #: A connection on which one watch follows another is given up then, so that they spread over API servers.
 OLDEST_SECONDS = 60.0
+
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -364,9 +366,12 @@ def _name(settings: Configuration) -> str | None:
     return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
 
 
-def decode(data: bytes, kind: type[Any]) -> Any:
-    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one."""
+def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one.
+
+    The decoder is made at import (`queues.converting` says why).
+    """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Unreachable(f"the API server's answer cannot be read: {exc}") from exc

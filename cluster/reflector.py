@@ -79,6 +79,8 @@ log = logging.getLogger(__name__)
 
 _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
+_LIST = msgspec.json.Decoder(RawList)
+_STATUS = msgspec.json.Decoder(StatusObject)
 
 
 class Stored(Protocol):
@@ -383,7 +385,7 @@ class Reflector(Generic[T]):
 
     def _page(self, data: bytes) -> RawList:
         """A page of a list; an answer without a version is none, whatever its status said."""
-        page: RawList = decode(data, RawList)
+        page = decode(data, _LIST)
         if not page.metadata.resource_version:
             raise Unreachable(f"list {self._path}: the answer is no list")
         return page
@@ -422,7 +424,7 @@ class Reflector(Generic[T]):
     def _apply(self, line: bytes) -> None:
         event = _EVENT.decode(line)
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=StatusObject)
+            status = _STATUS.decode(event.object)
             if status.code == 410:
                 raise Expired(410, status.reason, status.message)
             raise Overloaded(status.code, status.reason, status.message, retry_after=1.0)
@@ -462,7 +464,7 @@ class Reflector(Generic[T]):
     def _bare(self, raw: msgspec.Raw) -> T | None:
         """The object with nothing but its metadata: what was known of it is true no more."""
         try:
-            meta = msgspec.json.decode(raw, type=Bookmark)
+            meta = _BOOKMARK.decode(raw)
             return self._decode(msgspec.json.encode(meta))
         except msgspec.DecodeError:
             return None
