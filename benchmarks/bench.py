@@ -68,6 +68,9 @@ class Done(msgspec.Struct, frozen=True):
         return self.requests / (self.ended - self.began)
 
 
+_done = msgspec.json.Decoder(Done)
+
+
 class Bench:
     """A running cluster, nothing of ours in it at first. For one thread."""
 
@@ -159,7 +162,7 @@ class Bench:
             requests if isinstance(requests, list) else list(requests)
         )
         said = subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True)
-        done = msgspec.json.decode(said.stdout, type=Done)
+        done = _done.decode(said.stdout)
         if done.failed:
             raise RuntimeError(f"{done.failed} of {done.requests} writes failed, the first: {done.failure}")
         return done

@@ -13,6 +13,8 @@ from benchmarks.reasons import WHY
 
 HERE = Path(__file__).parent
 
+_found = msgspec.json.Decoder(Found)
+
 
 def keep(name: str, found: Found, *, folder: Path = HERE) -> None:
     """In place of what was kept of that row before."""
@@ -33,4 +35,4 @@ def kept(names: Iterable[str], *, folder: Path = HERE) -> dict[str, Found]:
     """What is kept of these rows; of some there may be nothing yet."""
     paths = {name: folder / "results" / f"{name}.json" for name in names}
     found = {name: path for name, path in paths.items() if path.exists()}
-    return {name: msgspec.json.decode(path.read_bytes(), type=Found) for name, path in found.items()}
+    return {name: _found.decode(path.read_bytes()) for name, path in found.items()}

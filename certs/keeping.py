@@ -27,6 +27,9 @@ class _Secret(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
+_secret = msgspec.json.Decoder(_Secret)
+
+
 def kept(client: Client, *, namespace: str, name: str, folder: Path, now: datetime) -> Authority:
     """The authority of the Secret, made if it is not there, and written into `folder`.
 
@@ -61,7 +64,7 @@ def _made(client: Client, path: str, *, namespace: str, name: str, now: datetime
 
 
 def _pair(answer: bytes, name: str) -> Pair:
-    secret: _Secret = decode(answer, _Secret)
+    secret = decode(answer, _secret)
     try:
         data = secret.data or {}
         return Pair(

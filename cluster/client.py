@@ -22,11 +22,11 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -54,6 +54,10 @@ READ_SECONDS = 35.0
 #: For how long a token is taken to be the one there is: the kubernetes client reads its settings through anew
 #: each time that it is asked.
 TOKEN_SECONDS = 1.0
+#: A connection on which one watch follows another is given up then, so that they spread over API servers.
+OLDEST_SECONDS = 60.0
+
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -157,7 +161,7 @@ class Client:
         connection = self._open(
             "GET", path, query=query, body=None, content_type=JSON, read_seconds=read_seconds
         )
-        return Stream(connection, what=path)
+        return Stream(connection, what=path, released=self._give_back)
 
     def _open(
         self,
@@ -208,10 +212,13 @@ class Client:
             kept.close()
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.reusable and len(self._idle) < self._kept:
+        if connection.reusable and len(self._idle) < self._kept and self._young(connection):
             self._idle.append(connection)
         else:
             connection.close()
+
+    def _young(self, connection: Connection) -> bool:
+        return True
 
     def _headers(self, content_type: str | None) -> dict[str, str]:
         headers = {"Accept": JSON, "User-Agent": "sluice"}
@@ -254,6 +261,9 @@ class Line(Client):
         self._lock = threading.Lock()
         self._noted = self._note
 
+    def _young(self, connection: Connection) -> bool:
+        return time.monotonic() < connection.since + OLDEST_SECONDS
+
     def _note(self, made: socket.socket) -> None:
         with self._lock:
             self._sockets.add(made)
@@ -275,9 +285,12 @@ def _nobody(_: socket.socket) -> None:
 class Stream:
     """The lines of a watch, read by one thread."""
 
-    def __init__(self, connection: Connection, *, what: str) -> None:
+    def __init__(
+        self, connection: Connection, *, what: str, released: Callable[[Connection], object]
+    ) -> None:
         self._connection = connection
         self._what = what
+        self._released = released
 
     def lines(self) -> Iterator[bytes]:
         """Each line as it comes; ends when the server ends it. Raises `Unreachable` when that is cut."""
@@ -287,8 +300,8 @@ class Stream:
             yield from filter(None, lines)
 
     def release(self) -> None:
-        """Give the connection up; only the reading thread may."""
-        self._connection.close()
+        """Give the connection back, of use if all of the answer was read; only the reading thread may."""
+        self._released(self._connection)
 
 
 def _require_success(head: Head, connection: Connection, *, what: str) -> None:
@@ -353,9 +366,12 @@ def _name(settings: Configuration) -> str | None:
     return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
 
 
-def decode(data: bytes, kind: type[Any]) -> Any:
-    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one."""
+def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one.
+
+    The decoder is made at import (`queues.converting` says why).
+    """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Unreachable(f"the API server's answer cannot be read: {exc}") from exc

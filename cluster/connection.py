@@ -19,6 +19,7 @@ import contextlib
 import select
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote, urlsplit
 
@@ -87,6 +88,8 @@ class Connection:
         self._connect_seconds = connect_seconds
         self._socket: socket.socket | None = None
         self._answer: _Answer | None = None
+        #: When it was made, in monotonic seconds.
+        self.since = time.monotonic()
 
     @property
     def reusable(self) -> bool:

@@ -40,6 +40,10 @@ class LeaseList(_Wire, frozen=True):
     items: list[Lease] | None = None
 
 
+_lease = msgspec.json.Decoder(Lease)
+_list = msgspec.json.Decoder(LeaseList)
+
+
 class Leases:
     """The Leases of one namespace. Every call raises `cluster.exceptions.ClusterError`."""
 
@@ -49,12 +53,11 @@ class Leases:
         self._path = f"{COORDINATION}/namespaces/{namespace}/leases"
 
     def get(self, name: str) -> Lease:
-        found: Lease = decode(self._client.get(f"{self._path}/{name}"), Lease)
-        return found
+        return decode(self._client.get(f"{self._path}/{name}"), _lease)
 
     def listed(self, *, label: str) -> list[Lease]:
         """Those with this label, read consistently."""
-        found: LeaseList = decode(self._client.get(self._path, labelSelector=label), LeaseList)
+        found = decode(self._client.get(self._path, labelSelector=label), _list)
         return found.items or []
 
     def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
@@ -63,8 +66,7 @@ class Leases:
             "kind": "Lease",
             **_body(holder=holder, seconds=seconds, extra={**extra, "name": name}),
         }
-        found: Lease = decode(self._client.create(self._path, body), Lease)
-        return found
+        return decode(self._client.create(self._path, body), _lease)
 
     def renew(
         self, name: str, *, holder: str, seconds: int, extra: dict[str, Any], version: str = ""
@@ -72,8 +74,7 @@ class Leases:
         """Write it as held now; with `version`, only over that one (else `Conflict`)."""
         told = {**extra, **({"resourceVersion": version} if version else {})}
         body = _body(holder=holder, seconds=seconds, extra=told)
-        found: Lease = decode(self._client.patch(f"{self._path}/{name}", body), Lease)
-        return found
+        return decode(self._client.patch(f"{self._path}/{name}", body), _lease)
 
     def delete(self, name: str, *, version: str = "") -> None:
         """With `version`, only if it is still that one (else `Conflict`)."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from cluster.client import Client, decode
 from cluster.exceptions import NotFound
 from cluster.objects import RawList
 
 PAGE = 500
+
+_page = msgspec.json.Decoder(RawList)
 
 
 def listed(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
@@ -22,7 +26,7 @@ def listed(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
         if token:
             query["continue"] = token
         try:
-            page: RawList = decode(client.get(path, **query), RawList)
+            page = decode(client.get(path, **query), _page)
         except NotFound:
             return
         yield from page.items or ()

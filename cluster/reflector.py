@@ -3,11 +3,19 @@
 Invariants
 - The sink hears of everything there is: a list replaces all it held, events change it, and no
   event is applied twice or left out between a list and its watch.
-- It never stops by itself: whatever the API server does, it goes on after a jittered
-  back-off of at most `BACKOFF_MOST` seconds, and begins anew with a list where its place is lost
-  (410, as a status or as an event).
+- It never stops by itself: whatever the API server does, it goes on after a jittered back-off of at most
+  `BACKOFF_MOST` seconds (`UNANSWERED_MOST` where there is no answer), and begins anew with a list where its
+  place is lost (410, as a status or as an event).
+- The back-off starts anew with the first answer after none. The first of the reflectors that is answered, or
+  answered well after a failure, wakes the others (`answered`, `hurry`): who has waited for an API server that
+  restarts does not wait on.
+- A watch that says nothing is given up `SILENCE_SECONDS` after its end was due (`watch_seconds`), so a
+  connection that is half open is noticed then.
+- What was read stays known through refusals. `synced` says whether it may be relied upon: it falls when the
+  kind is not there any more (404), and when reading it has been forbidden for `FORBIDDEN_SECONDS` on end.
 - An object that cannot be read is logged and left out, also of what was known of it; the others go on. That
   holds for whatever the API server takes, nested `DEEPEST` times.
+- A list under way is finished, whatever is asked for meanwhile: another comes after it.
 - `stop()` returns within the time a read takes to be cut, from any thread.
 
 =====================================  ============================================
@@ -18,8 +26,10 @@ the connection is cut or times out     back-off, then a watch from there
 410 on the watch, or as ERROR event    a list at once; after a back-off if it happens again
 an answer that is no list              back-off; nothing of it is believed
 410 in the middle of a paged list      the list from its start
+a watch is silent beyond its end       as if it had been cut
 429 or 5xx                             back-off, at least Retry-After
-403, 404 (CRD missing)                 back-off; the sink is told it is not synced
+401, 403                               back-off; not in sync once that has lasted `FORBIDDEN_SECONDS`
+404 (CRD missing)                      back-off; not in sync; a list when it is there again
 404 of an optional kind                there are none; it is looked for again after a while
 =====================================  ============================================
 
@@ -34,6 +44,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -44,11 +55,17 @@ from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject,
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
-#: it soon, and silence beyond that is a dead connection.
-WATCH_SECONDS = (50, 70)
-SILENCE_SECONDS = 80.0
+#: it soon, and silence beyond that is a dead connection. Each watch costs the API server 1 ms.
+WATCH_SECONDS = (20, 30)
+SILENCE_SECONDS = 2.0
 BACKOFF_LEAST = 0.2
 BACKOFF_MOST = 10.0
+#: A connection that is refused costs nobody much.
+UNANSWERED_MOST = 2.0
+#: An API server that starts says 403 until it has read its roles: seconds. A right that was taken is gone.
+FORBIDDEN_SECONDS = 10.0
+FORBIDDEN = frozenset({401, 403})
+_RIGHTS = "give the server's account the rights of manifests/rbac/server.yaml"
 #: A watch that ends sooner, without a word, is not asked for again at once.
 AT_ONCE_SECONDS = 1.0
 #: How soon an optional kind that is not installed is looked for again.
@@ -62,6 +79,8 @@ log = logging.getLogger(__name__)
 
 _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
+_LIST = msgspec.json.Decoder(RawList)
+_STATUS = msgspec.json.Decoder(StatusObject)
 
 
 class Stored(Protocol):
@@ -87,6 +106,14 @@ class Sink(Protocol[T]):
         """This one, in its last state, is gone."""
 
 
+class Trouble(Enum):
+    """What came of the last request that did not do what it should."""
+
+    NONE = auto()
+    NO_ANSWER = auto()
+    REFUSED = auto()
+
+
 class Counters(Protocol):
     """What the reflector tells the metrics."""
 
@@ -109,11 +136,15 @@ class Reflector(Generic[T]):
         selector: str = "",
         random_source: random.Random | None = None,
         optional: bool = False,
+        watch_seconds: tuple[int, int] | None = None,
         advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
+        answered: Callable[[], object] = lambda: None,
     ) -> None:
         """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
 
-        `advanced` is called with the kind and `applied` whenever that has grown.
+        `watch_seconds`: how long a watch lasts, least and most (`WATCH_SECONDS`). `advanced` is called with
+        the kind and `applied` whenever that has grown, `answered` after the first answer after none, and
+        after the first good one after others.
         """
         self.kind = kind
         self._optional = optional
@@ -125,8 +156,21 @@ class Reflector(Generic[T]):
         self._client = client.line()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
+        self._watch_seconds = watch_seconds
+        self._answered = answered
         self._stopped = threading.Event()
+        #: Set to end a rest: by a stop, by what was asked for, by an API server that answers again.
+        self._awake = threading.Event()
+        #: Tries that failed in a row; what came of the last request; whether that of this try was accepted.
+        self.failures = 0
+        self._trouble = Trouble.NONE
+        self._accepted = False
+        #: Since when reading the kind has been forbidden.
+        self._forbidden_at: float | None = None
         self.synced = threading.Event()
+        #: Held for a moment, by whoever asks for a list or a watch and when a list begins or ends.
+        self._lock = threading.Lock()
+        self._listing = False
         self._begun = 0
         #: The list that was asked for last, by number, and the last one that was completed.
         self._wanted = 1
@@ -151,6 +195,7 @@ class Reflector(Generic[T]):
     def stop(self) -> None:
         """End the thread, cutting a read under way."""
         self._stopped.set()
+        self._awake.set()
         thread = self._thread
         for _ in range(CUTS):  # again, for it may have been between two requests
             self._client.cut()
@@ -160,14 +205,26 @@ class Reflector(Generic[T]):
 
     def relist(self) -> int:
         """Begin anew with a list, soon; the number that `completed` has once one begun after this is."""
-        self._wanted = self._begun + 1
-        self._client.cut()
-        return self._wanted
+        with self._lock:
+            self._wanted = self._begun + 1
+            self._interrupt()
+            return self._wanted
 
     def rewatch(self) -> None:
         """Begin a new watch, from the last version applied, on a new connection; from any thread."""
-        self._watch_wanted = self._watches + 1
-        self._client.cut()
+        with self._lock:
+            self._watch_wanted = self._watches + 1
+            self._interrupt()
+
+    def hurry(self) -> None:
+        """Try again now, where a back-off is waited for; from any thread."""
+        self._awake.set()
+
+    def _interrupt(self) -> None:
+        """End a rest or a watch; a list under way is of use to everybody who did not ask just now."""
+        self._awake.set()
+        if not self._listing:
+            self._client.cut()
 
     def push(self) -> None:
         """Have the API server's watch cache read up to now: it does so for a consistent read.
@@ -195,35 +252,22 @@ class Reflector(Generic[T]):
         return not self.version or self.completed < self._wanted
 
     def _run(self) -> None:
-        failures = 0
         while not self._stopped.is_set():
+            self._awake.clear()  # whatever is asked for from here on ends the rest after this try
+            self._accepted = False
             try:
                 if self._list_is_due:
                     self._list()
-                failures = 0 if self._watch() else failures + 1
+                self.failures = 0 if self._watch() else self.failures + 1
                 self._expired = 0
-                self._rest(failures)
+                self._rest(self.failures)
             except Expired:
                 self.version = ""
                 self._expired += 1
                 self._rest(self._expired - 1)
             except Exception as exc:
-                if self._was_asked_to(exc):
-                    continue
-                if self._optional and isinstance(exc, NotFound):
-                    self._absent()
-                    continue
-                failures += 1
-                self._report(exc, failures)
-                self._rest(failures, exc)
-
-    def _absent(self) -> None:
-        """The kind is not installed: there are none of it."""
-        self.version = ""
-        self._sink.replace([])
-        self.completed = max(self._begun, 1)
-        self.synced.set()
-        self._stopped.wait(OPTIONAL_SECONDS)
+                if not self._was_asked_to(exc):
+                    self._fail(exc)
 
     def _was_asked_to(self, exc: Exception) -> bool:
         """Whether the failure is a cut of our own, for a stop, a list or a new watch."""
@@ -231,28 +275,96 @@ class Reflector(Generic[T]):
             return False
         return self._stopped.is_set() or self._begun < self._wanted or self._watch_is_due
 
-    def _report(self, exc: Exception, failures: int) -> None:
+    def _fail(self, exc: Exception) -> None:
+        """Rest before the next try; nothing that goes wrong here ends the thread."""
+        try:
+            if self._optional and isinstance(exc, NotFound):
+                self._absent()
+                return
+            self._hear_of(exc)
+            self.failures += 1
+            self._report(exc)
+            most = UNANSWERED_MOST if self._trouble is Trouble.NO_ANSWER else BACKOFF_MOST
+            least = exc.retry_after if isinstance(exc, Overloaded) else 0.0
+            self._rest(self.failures, least=least, most=most)
+        except Exception:
+            log.exception("%s: the reflector failed on a failure", self.kind)
+            self._stopped.wait(BACKOFF_LEAST)
+
+    def _absent(self) -> None:
+        """The kind is not installed: there are none of it."""
+        self.version = ""
+        self._accept()
+        self._sink.replace([])
+        self.completed = max(self._begun, 1)
+        self.synced.set()
+        self._sleep(OPTIONAL_SECONDS)
+
+    def _hear_of(self, exc: Exception) -> None:
+        """Note whether there was an answer; the first one after none begins the back-off anew."""
+        if self._accepted:
+            return  # it was answered, and failed after that
+        before = self._trouble
+        self._trouble = Trouble.NO_ANSWER if isinstance(exc, Unreachable) else Trouble.REFUSED
+        if before is Trouble.NO_ANSWER and self._trouble is Trouble.REFUSED:
+            self.failures = 0
+            self._answered()
+
+    def _accept(self) -> None:
+        """The request of this try is answered with what was asked for."""
+        self._accepted = True
+        self._forbidden_at = None
+        before, self._trouble = self._trouble, Trouble.NONE
+        if before is Trouble.NO_ANSWER:
+            self.failures = 0
+        if before is not Trouble.NONE:
+            self._answered()
+
+    def _report(self, exc: Exception) -> None:
         self._counters.reflected(self.kind, "error")
-        if isinstance(exc, Refused) and exc.status in {403, 404}:
+        if isinstance(exc, NotFound):
             self.synced.clear()
             self.version = ""
+        if isinstance(exc, Refused) and exc.status in FORBIDDEN and self._forbidden_at is None:
+            self._forbidden_at = time.monotonic()
         if isinstance(exc, ClusterError):
-            log.warning("%s cannot be reflected (%d in a row): %s", self.kind, failures, exc)
+            log.warning("%s cannot be reflected (%d in a row): %s", self.kind, self.failures, exc)
         else:
             self.version = ""
-            log.exception("%s: the reflector failed; it begins anew with a list", self.kind)
+            log.exception("%s: the reflector failed; it begins anew with a list", self.kind, exc_info=exc)
 
-    def _rest(self, failures: int, exc: Exception | None = None) -> None:
-        """Wait before the next try: not at all after none, or one that says to come back at once."""
-        if failures <= 0:
+    def _rest(self, failures: int, *, least: float = 0.0, most: float | None = None) -> None:
+        """Wait before the next try: not at all after no failure. `least` is waited whoever hurries us."""
+        if failures <= 0 or self._stopped.wait(least):
             return
-        longest = min(BACKOFF_MOST, BACKOFF_LEAST * 2.0 ** min(failures, 10))
-        least = exc.retry_after if isinstance(exc, Overloaded) else 0.0
-        self._stopped.wait(max(longest * self._random.uniform(0.5, 1.0), least))
+        longest = min(most or BACKOFF_MOST, BACKOFF_LEAST * 2.0 ** min(failures, 10))
+        self._sleep(longest * self._random.uniform(0.5, 1.0) - least)
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait until we are woken, and count as not in sync once we have been forbidden for too long."""
+        end = time.monotonic() + seconds
+        if self._forbidden_at is not None and self.synced.is_set():
+            allowed_until = self._forbidden_at + FORBIDDEN_SECONDS
+            if self._awake.wait(max(0.0, min(end, allowed_until) - time.monotonic())):
+                return
+            if time.monotonic() >= allowed_until:
+                log.error("%s may not be read any more: %s", self.kind, _RIGHTS)
+                self.synced.clear()
+                self.version = ""
+        self._awake.wait(max(0.0, end - time.monotonic()))
 
     def _list(self) -> None:
-        self._begun += 1
-        number = self._begun
+        with self._lock:
+            self._begun += 1
+            number = self._begun
+            self._listing = True
+        try:
+            self._list_all(number)
+        finally:
+            with self._lock:
+                self._listing = False
+
+    def _list_all(self, number: int) -> None:
         found: list[T] = []
         token = ""
         while not self._stopped.is_set():
@@ -260,6 +372,7 @@ class Reflector(Generic[T]):
             if token:
                 query["continue"] = token
             page = self._page(self._client.get(self._path, **query))
+            self._accept()
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             token = page.metadata.continue_
             if not token:
@@ -272,7 +385,7 @@ class Reflector(Generic[T]):
 
     def _page(self, data: bytes) -> RawList:
         """A page of a list; an answer without a version is none, whatever its status said."""
-        page: RawList = decode(data, RawList)
+        page = decode(data, _LIST)
         if not page.metadata.resource_version:
             raise Unreachable(f"list {self._path}: the answer is no list")
         return page
@@ -283,6 +396,7 @@ class Reflector(Generic[T]):
             return True
         began, events = time.monotonic(), 0
         self._watches = max(self._watches + 1, self._watch_wanted)
+        seconds = self._random.randint(*(self._watch_seconds or WATCH_SECONDS))
         stream = self._client.stream(
             self._path,
             query={
@@ -290,11 +404,12 @@ class Reflector(Generic[T]):
                 "watch": "true",
                 "allowWatchBookmarks": "true",
                 "resourceVersion": self.version,
-                "timeoutSeconds": self._random.randint(*WATCH_SECONDS),
+                "timeoutSeconds": seconds,
             },
-            read_seconds=SILENCE_SECONDS,
+            read_seconds=seconds + SILENCE_SECONDS,
         )
         try:
+            self._accept()
             if self._is_interrupted:
                 return True  # the cut that asked for it came while there was nothing to be cut
             for line in stream.lines():
@@ -309,7 +424,7 @@ class Reflector(Generic[T]):
     def _apply(self, line: bytes) -> None:
         event = _EVENT.decode(line)
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=StatusObject)
+            status = _STATUS.decode(event.object)
             if status.code == 410:
                 raise Expired(410, status.reason, status.message)
             raise Overloaded(status.code, status.reason, status.message, retry_after=1.0)
@@ -349,7 +464,7 @@ class Reflector(Generic[T]):
     def _bare(self, raw: msgspec.Raw) -> T | None:
         """The object with nothing but its metadata: what was known of it is true no more."""
         try:
-            meta = msgspec.json.decode(raw, type=Bookmark)
+            meta = _BOOKMARK.decode(raw)
             return self._decode(msgspec.json.encode(meta))
         except msgspec.DecodeError:
             return None

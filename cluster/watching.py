@@ -16,7 +16,7 @@ from cluster.client import Client
 from cluster.counting import Counting
 from cluster.definitions import NEEDED, Definition, Definitions, DefinitionSink, read_queue
 from cluster.definitions import PATH as DEFINITIONS
-from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.progress import Marker
 from cluster.reflector import Reflector
 from cluster.sinks import NamespaceSink, QueueSink
@@ -33,6 +33,17 @@ FIRST = (*DEFINED, "namespaces", "podgroups", "queues", "commands")
 THEN = (*KINDS, "pods")
 #: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
 DEMANDED = ("queues", "pods", "namespaces", "podgroups")
+#: Stops and Commands wait for these, so a watch of them that has died must be noticed soon. A bookmark, if
+#: there is one, comes two seconds before the end.
+BRISK = (*DEMANDED, "commands")
+BRISK_WATCH_SECONDS = (3, 4)
+
+_NAMESPACE = msgspec.json.Decoder(Namespace).decode
+_PODGROUP = msgspec.json.Decoder(PodGroup).decode
+_COMMAND = msgspec.json.Decoder(Command).decode
+_WORKLOAD = msgspec.json.Decoder(WorkloadObject).decode
+_POD = msgspec.json.Decoder(Pod).decode
+_DEFINITION = msgspec.json.Decoder(Definition).decode
 
 
 class Watching:
@@ -47,20 +58,18 @@ class Watching:
         self._counting = counting
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
-                "namespaces", "/api/v1/namespaces", Namespace, NamespaceSink(store)
+                "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceSink(store)
             ),
-            "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", PodGroup, store.podgroups),
-            "queues": self._reflector(
-                "queues", f"{SCHEDULING}/queues", QueueObject, QueueSink(store), decode=read_queue
-            ),
-            "commands": self._reflector("commands", f"{BUS}/commands", Command, store.commands),
+            "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", _PODGROUP, store.podgroups),
+            "queues": self._reflector("queues", f"{SCHEDULING}/queues", read_queue, QueueSink(store)),
+            "commands": self._reflector("commands", f"{BUS}/commands", _COMMAND, store.commands),
             **{
                 key: self._reflector(
-                    key, kind.path, WorkloadObject, store.workloads.of_kind[key], optional=kind.optional
+                    key, kind.path, _WORKLOAD, store.workloads.of_kind[key], optional=kind.optional
                 )
                 for key, kind in KINDS.items()
             },
-            "pods": self._reflector("pods", "/api/v1/pods", Pod, store.members),
+            "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
         }
         self._definitions = Definitions(self._mended)
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
@@ -77,29 +86,35 @@ class Watching:
         self,
         kind: str,
         path: str,
-        shape: type[Any],
+        decode: Any,
         sink: Any,
         *,
-        decode: Any = None,
         selector: str = "",
         optional: bool = False,
     ) -> Reflector[Any]:
         return Reflector(
             kind=kind,
             path=path,
-            decode=decode or msgspec.json.Decoder(shape).decode,
+            decode=decode,
             sink=sink,
             client=self._client,
             counters=self._counting,
             selector=selector,
             optional=optional,
+            watch_seconds=BRISK_WATCH_SECONDS if kind in BRISK else None,
             advanced=self._progress.advanced,
+            answered=self._hurry,
         )
+
+    def _hurry(self) -> None:
+        """The API server answers one of them again: the others need not wait any longer."""
+        for reflector in self.reflectors.values():
+            reflector.hurry()
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:
         """Watched by its name alone, which is all that we have a right to."""
         sink = DefinitionSink(name, self._definitions)
-        return self._reflector(kind, DEFINITIONS, Definition, sink, selector=f"metadata.name={name}")
+        return self._reflector(kind, DEFINITIONS, _DEFINITION, sink, selector=f"metadata.name={name}")
 
     def _mended(self) -> None:
         """Read anew what may have been served without its fields."""

@@ -41,6 +41,7 @@ AGAIN_SECONDS = 0.5
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
 _metadata = msgspec.json.Decoder(Bookmark).decode
+_workload = msgspec.json.Decoder(WorkloadObject).decode
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def _of_kind(kind: Kind) -> _Asked:
-    return _Asked(kind.path, msgspec.json.Decoder(WorkloadObject).decode, lambda obj: is_live(kind, obj))
+    return _Asked(kind.path, _workload, lambda obj: is_live(kind, obj))
 
 
 #: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.

@@ -24,6 +24,8 @@ import contextlib
 import logging
 from typing import Any
 
+import msgspec
+
 from cluster.client import decode
 from cluster.events import Subject
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused
@@ -44,6 +46,8 @@ REASON_LIMIT = 1024
 RECORDED = 30
 
 log = logging.getLogger(__name__)
+
+_queue = msgspec.json.Decoder(QueueObject)
 
 
 class Commanding:
@@ -96,7 +100,7 @@ class Commanding:
 
     def _fetch(self, queue: str) -> QueueObject | None:
         try:
-            found: QueueObject = decode(self._parts.client.get(f"{QUEUES}/{queue}"), QueueObject)
+            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), _queue)
         except NotFound:
             return None
         return found

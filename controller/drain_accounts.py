@@ -15,6 +15,7 @@ from cluster.members import Member
 from controller.drain import ANSWER_SECONDS, Drain
 from controller.evicting import Answer
 from controller.parts import Parts, workload_subject
+from queues.converting import Converter
 from queues.drained import Report, Tally, reports
 from queues.draining import How, Plan, Runner
 
@@ -22,6 +23,8 @@ from queues.draining import How, Plan, Runner
 STUCK_SECONDS = 10.0
 #: The reason that evictions are counted by.
 REASON = "QueueStopped"
+
+_tally = Converter[Tally | None](Tally | None)
 
 
 class Accounts:
@@ -93,7 +96,7 @@ class Accounts:
         """What the queue's status says of this drain, by whoever led before."""
         obj = self._store.queues.get(queue)
         try:
-            before = msgspec.convert(obj.status.drain if obj is not None else None, Tally | None)
+            before = _tally(obj.status.drain if obj is not None else None)
         except msgspec.ValidationError:
             before = None
         return before or Tally(since=self._store.clock.now())

@@ -38,6 +38,8 @@ COUNT_SECONDS = 1.0
 PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 COUNTS = ("running", "succeeded", "failed")
 
+_podgroup = msgspec.json.Decoder(PodGroup)
+
 Key = tuple[str, str]
 
 
@@ -107,7 +109,7 @@ class Grouping:
         }
 
         def write() -> None:
-            after: PodGroup = decode(self._parts.client.patch(path, body), PodGroup)
+            after = decode(self._parts.client.patch(path, body), _podgroup)
             self._written[meta.uid] = after.metadata.version
 
         def done(ok: bool) -> None:

@@ -25,6 +25,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+import msgspec
+
 from cluster import budgets
 from cluster.client import JSON_PATCH, decode
 from cluster.exceptions import Conflict, NotFound, Refused
@@ -41,6 +43,9 @@ from queues.kinds import KINDS, Kind
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: What the API server answers where a test of a JSON patch fails.
 UNPROCESSABLE = 422
+
+_pod = msgspec.json.Decoder(Pod)
+_workload = msgspec.json.Decoder(WorkloadObject)
 #: How its pods are found by a label: its key, and whether the value is the UID.
 _LABELS = {
     "jobs": ("batch.kubernetes.io/controller-uid", True),
@@ -126,7 +131,7 @@ class Pausing:
     def _take_back(self, work: Work) -> None:
         path = _path(KINDS[work.kind], work.namespace, work.name)
         self._drop_command(work, "AbortJob")
-        obj: WorkloadObject = decode(self._parts.client.get(path), WorkloadObject)
+        obj = decode(self._parts.client.get(path), _workload)
         if is_paused(obj):
             raise Conflict(409, "Conflict", f"{work} is aborted after all")
         body = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
@@ -147,7 +152,7 @@ class Pausing:
     def _pause(self, drain: str, unit: Unit, work: Work) -> None:
         kind = KINDS[work.kind]
         path = _path(kind, work.namespace, work.name)
-        obj: WorkloadObject = decode(self._parts.client.get(path), WorkloadObject)
+        obj = decode(self._parts.client.get(path), _workload)
         if obj.metadata.uid != work.uid or not is_live(kind, obj):
             raise NotFound(404, "NotFound", f"{work} is gone")
         if is_paused(obj):
@@ -196,7 +201,7 @@ class Pausing:
         known = {pod.metadata.uid for pod in found}
         for runner in unit.pods:
             if runner.uid not in known:
-                found.append(decode(self._parts.client.get(_pod_path(runner)), Pod))
+                found.append(decode(self._parts.client.get(_pod_path(runner)), _pod))
         return [pod for pod in found if _runs(pod)]
 
     def _is_drained(self, pod: Pod) -> bool:

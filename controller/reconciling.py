@@ -50,6 +50,8 @@ EMPTY_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
 
+_queue = msgspec.json.Decoder(QueueObject)
+
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
     """A stop that is not acknowledged: which, in boards from which version on, heard of when."""
@@ -236,7 +238,7 @@ class Reconciling:
         written: list[QueueObject] = []
 
         def write() -> None:
-            written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), QueueObject))
+            written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
 
         def done(ok: bool) -> None:
             self._answers.put(Answer(queue, obj, written[-1]) if ok else Answer(queue))

@@ -87,6 +87,9 @@ class Owners(msgspec.Struct, frozen=True):
     metadata: Owned = Owned()
 
 
+_owners = msgspec.json.Decoder(Owners)
+
+
 class Rivals:
     """Owner: the controller's thread."""
 
@@ -131,7 +134,7 @@ class Rivals:
     def _author(self, queue: str) -> str:
         """Who wrote the status last; asked of the API server, which alone knows."""
         try:
-            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), Owners)
+            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), _owners)
         except ClusterError as exc:
             log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
             return SOMEBODY

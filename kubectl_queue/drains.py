@@ -19,6 +19,7 @@ from kubectl_queue.answers import Object
 from kubectl_queue.errors import QueueError
 from kubectl_queue.reading import generation, name, observed, spec, status
 from kubectl_queue.waiting import find, many
+from queues.converting import Converter
 from queues.drained import DRAINED, Blocker
 from queues.showing import shown
 from queues.states import StopPolicy
@@ -53,10 +54,13 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
         return 0 < self.left <= self.blocked <= told and not self.leaving
 
 
+_drain = Converter[Drain | None](Drain | None)
+
+
 def drain_of(item: Object) -> Drain | None:
     """That of one queue's status; None where it does not drain, or not yet."""
     try:
-        return msgspec.convert(status(item).get("drain"), Drain | None)
+        return _drain(status(item).get("drain"))
     except msgspec.ValidationError:
         return None
 

@@ -17,6 +17,9 @@ from kubectl_queue.reading import observed, status
 from kubectl_queue.tables import at
 from queues import names
 from queues.changes import Change
+from queues.converting import Converter
+
+_line = Converter[Change](Change)
 
 
 def changes(item: Object) -> tuple[Change, ...]:
@@ -42,6 +45,6 @@ def _read(lines: Any) -> tuple[Change, ...]:
 
 def _change(line: Any) -> tuple[Change, ...]:
     try:
-        return (msgspec.convert(line, Change),)
+        return (_line(line),)
     except msgspec.ValidationError:
         return ()

@@ -20,6 +20,7 @@ from kubectl_queue.reading import spec, status
 from kubectl_queue.subjects import annotations_of, labels_of
 from kubectl_queue.tables import at
 from queues.budgets import Budget, BudgetObject, budget_of
+from queues.converting import Converter
 from queues.draining import Runner, Work
 from queues.membership import GROUP_ANNOTATION
 from queues.selectors import BadSelector
@@ -35,6 +36,7 @@ _PAUSABLE: Mapping[tuple[str, str], str] = {
 #: Owners above each other that are followed: a cycle of references ends.
 _HEIGHT = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_budget_object = Converter[BudgetObject](BudgetObject)
 
 
 class Seen(NamedTuple):
@@ -125,7 +127,7 @@ def budgets(items: Iterable[Object]) -> list[Budget]:
 
 def _budget(item: Object) -> list[Budget]:
     try:
-        return [budget_of(msgspec.convert(item, BudgetObject))]
+        return [budget_of(_budget_object(item))]
     except (BadSelector, msgspec.ValidationError):
         return []
 

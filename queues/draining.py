@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from queues.budgets import Key
+from queues.converting import Converter
 from queues.selectors import BadSelector, Selector, selector_of
 
 #: From here on up priorities belong to the system (`scheduling.SystemCriticalPriority`).
@@ -170,7 +171,7 @@ def wishes_of(drain: Any) -> Wishes:
     if drain is None:
         return Wishes()
     try:
-        read = msgspec.convert(drain, _Drain)
+        read = _drain(drain)
         keep = selector_of(read.keep)
     except BadSelector as exc:
         return Wishes(unreadable=f"spec.drain.keep cannot be read: {exc}")
@@ -216,3 +217,6 @@ class _Drain(msgspec.Struct, frozen=True, rename="camel"):
     deadline: datetime | None = None
     after_deadline: Literal["Keep", "Delete"] | None = None
     grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+_drain = Converter[_Drain](_Drain)

@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from queues.converting import Converter
 from queues.membership import valid_name
 from queues.quantities import BadQuantity, parse
 from queues.selectors import KEY, VALUE
@@ -128,7 +129,7 @@ def _queue_name(place: str, value: Any, before: Any) -> None:
 
 def _time(place: str, value: Any, before: Any) -> None:
     try:
-        at = msgspec.convert(value, datetime) if isinstance(value, str) else None
+        at = _datetime(value) if isinstance(value, str) else None
     except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a pair
         at = None
     if at is None or at.tzinfo is None:
@@ -218,6 +219,7 @@ def _deletes_at_no_time(drain: Any) -> bool:
     return fields.get("afterDeadline") == "Delete" and fields.get("deadline") is None
 
 
+_datetime = Converter[datetime](datetime)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
 _KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from queues.converting import Converter
 from queues.showing import quoted
 
 _WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -88,10 +89,13 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
         return ",".join([*equal, *map(str, self.match_expressions or ())])
 
 
+_selector = Converter[Selector | None](Selector | None)
+
+
 def selector_of(value: Any) -> Selector | None:
     """What was decoded from JSON, as a selector. Raises `BadSelector`."""
     try:
-        selector = msgspec.convert(value, Selector | None)
+        selector = _selector(value)
     except msgspec.ValidationError as exc:
         raise BadSelector(str(exc)) from exc
     if selector is not None:

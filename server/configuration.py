@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from queues.converting import Converter
 from queues.membership import valid_name
 from webhooks.terms import CONTROLLER_USERS
 
@@ -86,6 +87,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return list(dict.fromkeys([*named, *more, "localhost", "127.0.0.1"]))
 
 
+_settings = Converter[Settings](Settings)
+
 LEVELS = ("debug", "info", "warning", "error")
 _LABEL = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _DNS = re.compile(rf"({_LABEL}\.)*{_LABEL}")
@@ -127,7 +130,7 @@ def read(arguments: Sequence[str], *, env: Mapping[str, str] = os.environ) -> Se
     if service_ip:  # kubelet's, in a pod: the clusterIP of a Service named sluice
         told["hosts"] = [*_listed(told.get("hosts")), service_ip]
     try:
-        return msgspec.convert(told, Settings)
+        return _settings(told)
     except msgspec.ValidationError as exc:
         raise SettingsError(str(exc).replace(" - at `$.", ", at setting `")) from exc
 

@@ -1,10 +1,12 @@
 """`sluice serve`: read the settings, issue the certificate, serve.
 
-Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise.
+Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise: a worker that ends
+before it was ready among them (`server.boot`).
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import logging
 import sys
@@ -15,12 +17,14 @@ from typing import Any
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
 from server.app import create_app
+from server.boot import Boot
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_settings import ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
 from server.running import Running, certified
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
+STDERR = 2
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
-    running = Running(settings)
+    running, boot = Running(settings), Boot()
     certified(settings, client=running.client)
     app = create_app(
         running.store,
@@ -64,19 +68,21 @@ def serve(settings: Settings) -> None:
             keyfile=folder / "serving.key",
             hooks={
                 "logger_class": GunicornLog,
-                "post_worker_init": _starter(running),
+                **boot.hooks(),
+                "post_worker_init": _starter(running, boot),
                 "worker_exit": _stopper(running),
             },
         ),
     ).run()
 
 
-def _starter(running: Running) -> Any:
+def _starter(running: Running, boot: Boot) -> Any:
     """After the fork: threads do not survive one."""
 
     def post_worker_init(_worker: Any) -> None:
+        faulthandler.enable(STDERR, all_threads=False)  # where a crash was, in the log
         gc.freeze()
-        running.start()
+        running.start(ready=boot.is_ready)
         log.info("serving on %s", running.settings.bind)
 
     return post_worker_init

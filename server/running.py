@@ -51,6 +51,7 @@ from webhooks.terms import Terms
 #: Somebody may have applied the webhooks anew, without our authority.
 CERTIFICATE_SECONDS = 30.0
 RETRY_SECONDS = 1.0
+READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
 #: Evictions of so many budgets go side by side: each waits in the API server for its budget's status.
@@ -131,6 +132,7 @@ class Running:
                 term=lambda: self._elector.term,
             )
         )
+        self._ready: Callable[[], object] = lambda: None
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -144,8 +146,9 @@ class Running:
             depth_limit=self.settings.depth_limit,
         )
 
-    def start(self) -> None:
-        """Start every thread; returns at once."""
+    def start(self, *, ready: Callable[[], object] = lambda: None) -> None:
+        """Start every thread; returns at once. `ready` is called once the whole cluster has been read."""
+        self._ready = ready
         self._presence.start()
         self._elector.start()
         self._writers.start()
@@ -216,6 +219,10 @@ class Running:
             if self._stopped.is_set():
                 return
         self._watching.start(patience=PATIENCE_SECONDS)
+        while not self.store.synced:
+            if self._stopped.wait(READY_SECONDS):
+                return
+        self._ready()
 
     def _certify(self) -> None:
         wait = 0.0

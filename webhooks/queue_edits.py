@@ -17,6 +17,7 @@ import msgspec
 
 from cluster.objects import Metadata, QueueObject
 from cluster.store import Store, queue_value
+from queues.converting import Converter
 from queues.editing import (
     crowded_refusal,
     deadline_refusal,
@@ -60,6 +61,8 @@ class World(msgspec.Struct, frozen=True):
 
 TOLD = msgspec.json.Decoder(Told)
 _queues = msgspec.json.Decoder(QueueObject)
+_queue = Converter[QueueObject](QueueObject)
+_time = Converter[datetime | None](datetime | None)
 
 
 def judged(request: Request, *, store: Store, terms: Terms) -> Answer:
@@ -77,7 +80,7 @@ def stored(before: Told) -> QueueObject:
     """What is stored, whatever it is: an object that should not be can be mended."""
     meta = msgspec.to_builtins(before.metadata)
     try:
-        return msgspec.convert({"metadata": meta, "spec": before.spec or {}}, QueueObject)
+        return _queue({"metadata": meta, "spec": before.spec or {}})
     except msgspec.ValidationError:
         return QueueObject(metadata=before.metadata)
 
@@ -115,7 +118,7 @@ def _deadline(spec: Mapping[str, Any]) -> datetime | None:
     drain = spec.get("drain")
     text = drain.get("deadline") if isinstance(drain, dict) else None
     try:
-        at = msgspec.convert(text, datetime | None)
+        at = _time(text)
     except (msgspec.ValidationError, UnicodeEncodeError):
         return None
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at

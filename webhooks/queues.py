@@ -24,6 +24,7 @@ from cluster.objects import Metadata, QueueObject
 from cluster.store import Store, queue_value
 from queues import names
 from queues.changes import KEPT, Change, between, history
+from queues.converting import Converter
 from queues.queue import ROOT, Queue
 from queues.showing import shown
 from queues.states import Desired, StopPolicy
@@ -41,6 +42,7 @@ _ABSENT = (None, "")
 CARRIED_OUT = (names.COMMANDS, names.RESUMED)
 
 _encoder = msgspec.json.Encoder()
+_queue = Converter[QueueObject](QueueObject)
 
 
 def defaulted(request: Request, *, store: Store, terms: Terms) -> Answer:
@@ -123,7 +125,7 @@ def _history_steps(told: Told, lines: list[Change], kept: Mapping[str, str | Non
 def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
     """Raises `Unreadable`, naming the field, its fault and so the fix."""
     try:
-        obj = msgspec.convert({"metadata": msgspec.to_builtins(meta), "spec": spec}, QueueObject)
+        obj = _queue({"metadata": msgspec.to_builtins(meta), "spec": spec})
     except msgspec.ValidationError as exc:
         raise Unreadable(str(exc).replace(" - at `$.", ", at `")) from exc
     for key, kind in (("state", Desired), ("stopPolicy", StopPolicy)):

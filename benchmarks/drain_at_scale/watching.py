@@ -71,6 +71,10 @@ class _Event(msgspec.Struct, frozen=True):
     object: _Pod
 
 
+_list = msgspec.json.Decoder(_List)
+_event = msgspec.json.Decoder(_Event)
+
+
 class PodWatch:
     """Sees every state that the API server stores of every pod of the load, in their order, in a thread.
 
@@ -91,7 +95,7 @@ class PodWatch:
         self.failed: set[str] = set()
         self.trouble: Exception | None = None
         with cluster.api() as api:
-            found = msgspec.json.decode(api.request("GET", f"{PODS}?{SELECTOR}").body, type=_List)
+            found = _list.decode(api.request("GET", f"{PODS}?{SELECTOR}").body)
         for pod in found.items:
             self._note(pod, gone=False)
         self._thread = threading.Thread(
@@ -148,7 +152,7 @@ class PodWatch:
         try:
             while True:  # the API server ends a watch that it finds too slow
                 for line in self._lines(version):
-                    event = msgspec.json.decode(line, type=_Event)
+                    event = _event.decode(line)
                     version = event.object.metadata.resource_version
                     with self._lock:
                         self._note(event.object, gone=event.type == "DELETED")

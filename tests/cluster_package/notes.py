@@ -149,6 +149,7 @@ def reflected(
     sink: Strict,
     *,
     advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
+    answered: Callable[[], object] = lambda: None,
 ) -> Iterator[Reflector[Note]]:
     """A reflector that runs and is stopped; whatever happens, its thread has ended at the end."""
     reflector: Reflector[Note] = Reflector(
@@ -159,6 +160,7 @@ def reflected(
         client=client,
         counters=Counting(),
         advanced=advanced,
+        answered=answered,
     )
     reflector.start()
     try:

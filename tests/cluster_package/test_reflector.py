@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.client import Client
+from cluster.reflector import Reflector
 from localcluster.cluster import LocalCluster
 from tests.cluster_package.faulty_proxy import (
     Answer,
@@ -21,7 +22,7 @@ from tests.cluster_package.faulty_proxy import (
     expired_event,
     status,
 )
-from tests.cluster_package.notes import Notes, Strict, create_many, eventually, path, reflected
+from tests.cluster_package.notes import Note, Notes, Strict, create_many, eventually, path, reflected
 
 #: Long enough for an honest reflector to do nothing wrong in, and for a mad one to do it many times.
 WHILE = 0.7
@@ -281,6 +282,7 @@ def test_a_connection_that_has_gone_silent_is_given_up(
     sink: Strict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("cluster.reflector.WATCH_SECONDS", (1, 1))
     monkeypatch.setattr("cluster.reflector.SILENCE_SECONDS", 0.3)
     proxy.order(Silence(after=100), when=on_watch)
     with reflected(client, path(namespace), sink):
@@ -291,13 +293,12 @@ def test_a_connection_that_has_gone_silent_is_given_up(
     sink.agreed()
 
 
-@pytest.mark.parametrize("code", [403, 404])
-def test_a_kind_that_may_not_or_cannot_be_read_is_out_of_sync_until_it_can(
-    client: Client, proxy: FaultyProxy, namespace: str, notes: Notes, sink: Strict, code: int
+def test_a_kind_that_is_not_there_any_more_is_out_of_sync_until_it_is(
+    client: Client, proxy: FaultyProxy, namespace: str, notes: Notes, sink: Strict
 ) -> None:
     with reflected(client, path(namespace), sink) as reflector:
         eventually(lambda: watches(proxy))
-        proxy.order(status(code), times=1_000_000)
+        proxy.order(status(404), times=1_000_000)
         proxy.cut()
         eventually(lambda: not reflector.synced.is_set())
         notes.create("later")
@@ -305,6 +306,164 @@ def test_a_kind_that_may_not_or_cannot_be_read_is_out_of_sync_until_it_can(
         eventually(reflector.synced.is_set)
         assert sink.now() == notes.now()
     assert sink.lists == 2
+
+
+# An API server that starts again
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_right_that_is_missing_for_a_while_takes_nothing_back(
+    client: Client, proxy: FaultyProxy, namespace: str, notes: Notes, sink: Strict, code: int
+) -> None:
+    """An API server that starts says so until it has read its roles."""
+    with reflected(client, path(namespace), sink) as reflector:
+        eventually(lambda: watches(proxy))
+        before = len(watches(proxy))
+        proxy.order(status(code), times=1_000_000)
+        proxy.cut()
+        notes.create("later")
+        eventually(lambda: len(watches(proxy)) >= before + 3)
+        assert reflector.synced.is_set()
+        proxy.relent()
+        eventually(lambda: sink.now() == notes.now())
+        assert reflector.synced.is_set()
+    assert sink.lists == 1
+    sink.agreed()
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_right_that_is_gone_ends_in_being_out_of_sync(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the back-off is by then."""
+    monkeypatch.setattr("cluster.reflector.FORBIDDEN_SECONDS", 1.0)
+    with reflected(client, path(namespace), sink) as reflector:
+        eventually(lambda: watches(proxy))
+        before = len(watches(proxy))
+        proxy.order(status(code), times=1_000_000)
+        proxy.cut()
+        eventually(lambda: len(watches(proxy)) > before)
+        monkeypatch.setattr("cluster.reflector.BACKOFF_LEAST", 1_000.0)
+        monkeypatch.setattr("cluster.reflector.BACKOFF_MOST", 1_000.0)
+        eventually(lambda: not reflector.synced.is_set())
+        proxy.relent()
+        notes.create("later")
+        reflector.hurry()
+        eventually(reflector.synced.is_set)
+        assert sink.now() == notes.now()
+    assert sink.lists == 2
+
+
+def test_a_refusal_between_two_answers_does_not_count_against_the_right(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time in which it is forbidden is one without an answer that is not."""
+    monkeypatch.setattr("cluster.reflector.FORBIDDEN_SECONDS", 0.3)
+    fell: list[int] = []
+    with reflected(client, path(namespace), sink) as reflector:
+        monkeypatch.setattr(reflector.synced, "clear", lambda: fell.append(1))
+        for number in range(5):
+            eventually(lambda: watches(proxy))
+            proxy.order(status(403), when=on_watch)
+            proxy.cut()
+            version = notes.create(f"later-{number}")
+            eventually(lambda version=version: reflector.applied >= version)  # type: ignore[misc]
+            time.sleep(0.15)  # so that all of it takes longer than what is allowed on end
+    assert fell == []
+
+
+@pytest.mark.parametrize(
+    "first", [status(403), status(429, Retry_After="0"), status(503, Retry_After="0")], ids=called
+)
+def test_the_back_off_begins_anew_with_the_first_answer_after_none(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    first: Fault,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who has failed many times asks a server that starts as if for the first time."""
+    monkeypatch.setattr("cluster.reflector.BACKOFF_MOST", 1_000.0)
+    monkeypatch.setattr("cluster.reflector.UNANSWERED_MOST", 0.01)
+    monkeypatch.setattr("cluster.reflector.BACKOFF_LEAST", 0.001)
+    with reflected(client, path(namespace), sink) as reflector:
+        eventually(lambda: watches(proxy))
+        proxy.go_away()
+        eventually(lambda: reflector.failures >= 20)
+        proxy.order(first, times=3)
+        proxy.come_back()
+        notes.create("later")
+        eventually(lambda: sink.now() == notes.now())
+        assert reflector.synced.is_set()
+    assert sink.lists == 1
+
+
+def test_the_first_that_is_answered_wakes_the_others(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever rests for a thousand seconds is woken by whoever does not."""
+    others: list[Reflector[Note]] = []
+
+    def wake() -> None:
+        for other in others:
+            other.hurry()
+
+    with (
+        reflected(client, path(namespace), sink) as late,
+        reflected(client, path(namespace), Strict(), answered=wake) as early,
+    ):
+        others += [late, early]
+        eventually(lambda: len(watches(proxy)) >= 2)
+        proxy.go_away()
+        monkeypatch.setattr("cluster.reflector.UNANSWERED_MOST", 1_000.0)
+        monkeypatch.setattr("cluster.reflector.BACKOFF_LEAST", 1_000.0)
+        eventually(lambda: late.failures > 0 and early.failures > 0)
+        early.hurry()
+        early.hurry()
+        proxy.come_back()
+        version = notes.create("later")
+        eventually(lambda: early.hurry() or late.applied >= version)
+
+
+@pytest.mark.parametrize("ask", ["relist", "rewatch"])
+def test_what_is_asked_for_ends_a_rest(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    ask: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A replica that has its Lease again has the queues listed, and must not wait for a back-off."""
+    with reflected(client, path(namespace), sink) as reflector:
+        eventually(lambda: watches(proxy))
+        proxy.go_away()
+        monkeypatch.setattr("cluster.reflector.UNANSWERED_MOST", 1_000.0)
+        monkeypatch.setattr("cluster.reflector.BACKOFF_LEAST", 1_000.0)
+        eventually(lambda: reflector.failures > 1)
+        proxy.come_back()
+        version = notes.create("later")
+        getattr(reflector, ask)()
+        eventually(lambda: reflector.applied >= version)
 
 
 # Objects that cannot be read
@@ -582,6 +741,7 @@ def test_after_any_trouble_what_is_held_is_what_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("cluster.reflector.PAGE", 2)
+    monkeypatch.setattr("cluster.reflector.WATCH_SECONDS", (1, 1))
     monkeypatch.setattr("cluster.reflector.SILENCE_SECONDS", 0.2)
     monkeypatch.setattr("cluster.client.READ_SECONDS", 0.5)
     rnd = random.Random(seed)
