@@ -21,6 +21,7 @@ import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
+from cluster.subjects import Subject
 from cluster.writing import Writers
 
 SAME_SECONDS = 300.0
@@ -29,16 +30,6 @@ BURST = 50.0
 PER_SECOND = 5.0
 #: Bytes; the API server takes 1,024.
 MESSAGE_LIMIT = 1000
-
-
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object an event is about. Cluster-scoped ones have no namespace."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    namespace: str = ""
 
 
 class Bucket(msgspec.Struct):

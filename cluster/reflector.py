@@ -39,8 +39,10 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from cluster.client import Client, decode
+from cluster.event_handlers import IsolatedSink, Sink, Stored
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject
+from cluster.isolation import Isolation
+from cluster.objects import Bookmark, RawEvent, RawList, StatusObject
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -64,27 +66,7 @@ _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
 
 
-class Stored(Protocol):
-    """Whatever the API server holds."""
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-
 T = TypeVar("T", bound=Stored)
-
-
-class Sink(Protocol[T]):
-    """Where a reflector's findings go; called from its thread alone."""
-
-    def replace(self, objects: list[T]) -> None:
-        """These are all there are."""
-
-    def upsert(self, obj: T) -> None:
-        """This one came or changed."""
-
-    def remove(self, obj: T) -> None:
-        """This one, in its last state, is gone."""
 
 
 class Counters(Protocol):
@@ -109,14 +91,18 @@ class Reflector(Generic[T]):
         selector: str = "",
         random_source: random.Random | None = None,
         optional: bool = False,
+        isolation: Isolation | None = None,
     ) -> None:
-        """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed."""
+        """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
+
+        `isolation`: where it is remembered what the sink failed at.
+        """
         self.kind = kind
         self._optional = optional
         self._path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
-        self._sink = sink
+        self._sink = IsolatedSink(sink, kind=kind, isolation=isolation or Isolation())
         self._client = client.line()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
@@ -271,6 +257,7 @@ class Reflector(Generic[T]):
         return events > 0 or time.monotonic() - began > AT_ONCE_SECONDS
 
     def _apply(self, line: bytes) -> None:
+        self._sink.retry()
         event = _EVENT.decode(line)
         if event.type == "ERROR":
             status = msgspec.json.decode(event.object, type=StatusObject)

@@ -38,6 +38,7 @@ class Watching:
     def __init__(self, *, client: Client, store: Store, counting: Counting) -> None:
         self._client = client
         self._counting = counting
+        self._isolation = store.isolation
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
                 "namespaces", "/api/v1/namespaces", Namespace, NamespaceSink(store)
@@ -84,6 +85,7 @@ class Watching:
             counters=self._counting,
             selector=selector,
             optional=optional,
+            isolation=self._isolation,
         )
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:

@@ -25,10 +25,10 @@ import logging
 from typing import Any
 
 from cluster.client import decode
-from cluster.events import Subject
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused
 from cluster.objects import Command, QueueObject
 from cluster.store import queue_value
+from cluster.subjects import Subject
 from controller.parts import QUEUES, Parts, queue_subject
 from queues import names
 from queues.board import Ruling

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -257,8 +258,13 @@ class Reconciling:
             if answer.before is not None and answer.after is not None:
                 self._written[answer.queue] = answer.after.metadata.version
                 self._states[answer.after.metadata.uid] = answer.after.status.state
-                self._rivals.wrote(answer.after)
-                self._announcing.changed(answer.before, answer.after)
+                announce = partial(self._announce, answer.before, answer.after)
+                version = answer.after.metadata.version
+                self._parts.store.isolation.attempt("announce", answer.queue, announce, version=version)
+
+    def _announce(self, before: QueueObject, after: QueueObject) -> None:
+        self._rivals.wrote(after)
+        self._announcing.changed(before, after)
 
     def _counted(self, queue: str) -> Counted:
         store = self._parts.store
