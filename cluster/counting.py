@@ -57,6 +57,12 @@ class Counting:
             "Member pods whose queue or PodGroup is not there",
             registry=self.registry,
         )
+        self.unreadable = Gauge(
+            "sluice_unreadable",
+            "Objects that cannot be read in full, by kind",
+            ["kind"],
+            registry=self.registry,
+        )
         self.undone = Counter(
             "sluice_statuses_put_back",
             "Statuses of queues that somebody else had written and that were put back",

@@ -23,6 +23,7 @@ from cluster.client import Client
 from cluster.counting import Counting
 from cluster.subjects import Subject
 from cluster.writing import Writers
+from queues.times import rfc3339
 
 SAME_SECONDS = 300.0
 REMEMBERED = 10_000
@@ -111,7 +112,7 @@ class Recorder:
 
 
 def _body(subject: Subject, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = rfc3339(datetime.now(UTC))
     involved = {
         "apiVersion": subject.api_version,
         "kind": subject.kind,

@@ -6,7 +6,8 @@ Invariants
 - It never stops by itself: whatever the API server does, it goes on after a jittered
   back-off of at most `BACKOFF_MOST` seconds, and begins anew with a list where its place is lost
   (410, as a status or as an event).
-- An object that cannot be read is logged and left out, also of what was known of it; the others go on. That
+- An object that cannot be read as a whole is logged, and taken with what can be read of it (`lenient`,
+  `unreadable`). One of which nothing can be is left out, also of what was known of it. The others go on. That
   holds for whatever the API server takes, nested `DEEPEST` times.
 - `stop()` returns within the time a read takes to be cut, from any thread.
 
@@ -42,7 +43,9 @@ from cluster.client import Client, decode
 from cluster.event_handlers import IsolatedSink, Sink, Stored
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.isolation import Isolation
+from cluster.lenient import fault_text
 from cluster.objects import Bookmark, RawEvent, RawList, StatusObject
+from cluster.unreadable import Unreadable
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -92,10 +95,13 @@ class Reflector(Generic[T]):
         random_source: random.Random | None = None,
         optional: bool = False,
         isolation: Isolation | None = None,
+        lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
+        unreadable: Unreadable | None = None,
     ) -> None:
         """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
 
-        `isolation`: where it is remembered what the sink failed at.
+        `isolation`: where it is remembered what the sink failed at. `lenient`: reads what `decode` does not;
+        `unreadable`: where it is remembered which objects those are.
         """
         self.kind = kind
         self._optional = optional
@@ -103,6 +109,8 @@ class Reflector(Generic[T]):
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._sink = IsolatedSink(sink, kind=kind, isolation=isolation or Isolation())
+        self._lenient = lenient
+        self._unreadable = unreadable or Unreadable()
         self._client = client.line()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
@@ -214,6 +222,7 @@ class Reflector(Generic[T]):
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             token = page.metadata.continue_
             if not token:
+                self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in found})
                 self._sink.replace(found)
                 self.version = page.metadata.resource_version
                 self._counters.reflected(self.kind, "list")
@@ -275,6 +284,8 @@ class Reflector(Generic[T]):
         if obj is not None and event.type != "DELETED":
             self._sink.upsert(obj)
         elif event.type != "ADDED":
+            if obj is not None:
+                self._unreadable.forget(self.kind, obj.metadata.uid)
             gone = obj if obj is not None else self._bare(event.object)
             if gone is not None:
                 self._sink.remove(gone)
@@ -283,16 +294,33 @@ class Reflector(Generic[T]):
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode(raw)
+            obj = self._decode(raw)
         except msgspec.DecodeError as exc:
             self._counters.reflected(self.kind, "unreadable")
-            log.warning("%s: an object cannot be read and is left out: %s", self.kind, exc)
+            return self._read_leniently(raw, exc)
+        self._unreadable.forget(self.kind, obj.metadata.uid)
+        return obj
+
+    def _read_leniently(self, raw: msgspec.Raw, why: Exception) -> T | None:
+        """With what can be read of it."""
+        try:
+            obj, faults = self._lenient(raw) if self._lenient is not None else (None, [])
+        except msgspec.DecodeError:
+            obj, faults = None, []
+        if obj is None:
+            log.warning("%s: an object cannot be read and is left out: %s", self.kind, why)
             return None
+        meta, text = obj.metadata, fault_text(faults)
+        log.warning(
+            "%s %s/%s cannot be read in full: %s (%s)", self.kind, meta.namespace, meta.name, text, why
+        )
+        self._unreadable.record(self.kind, meta, text)
+        return obj
 
     def _bare(self, raw: msgspec.Raw) -> T | None:
         """The object with nothing but its metadata: what was known of it is true no more."""
         try:
             meta = msgspec.json.decode(raw, type=Bookmark)
             return self._decode(msgspec.json.encode(meta))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ClusterError):
             return None

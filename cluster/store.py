@@ -33,6 +33,7 @@ from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, Wor
 from cluster.passes import REQUEST_SECONDS, Passes
 from cluster.podgroups import GroupKey, PodGroups
 from cluster.podgroups import queue_of as queue_of_podgroup
+from cluster.unreadable import Fault, Unreadable
 from cluster.workloads import AllWorkloads, facts, written_in
 from queues.board import Board
 from queues.kinds import Kind
@@ -117,6 +118,7 @@ class Store:
         self.coming = ComingNamespaces(clock=clock.monotonic)
         self.commands = Commands(tell=self.tell)
         self.board = Board(Tree({}), now=clock.now())
+        self.unreadable = Unreadable()
         self._values: dict[str, Queue] = {}
         #: Up to which resource version the changes of queues are in the board; set after it is published.
         self.seen = 0
@@ -214,6 +216,19 @@ class Store:
         """The queue of a pod by name: what the store holds, else what was let through lately."""
         member = self.members.get(namespace, name)
         return member.queue if member else self.passes.queue_of(namespace, name)
+
+    def queue_of_unreadable(self, fault: Fault) -> str:
+        """The queue of an object that cannot be read in full; empty where it has none."""
+        match fault.kind:
+            case "queues":
+                return fault.name
+            case "pods":
+                member = self.members.by_uid(fault.uid)
+                return member.queue if member is not None else ""
+            case "podgroups":
+                return self.podgroups.queue_of(fault.namespace, fault.name) or ""
+        work = self.workloads.by_uid(fault.uid)
+        return work.queue if work is not None else ""
 
     def live_members(self, queue: str, *, tree: Tree | None = None) -> int:
         """Live members of a queue and of those below it."""

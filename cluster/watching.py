@@ -14,8 +14,16 @@ import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
-from cluster.definitions import NEEDED, Definition, Definitions, DefinitionSink, read_queue
+from cluster.definitions import (
+    NEEDED,
+    Definition,
+    Definitions,
+    DefinitionSink,
+    read_queue,
+    read_queue_leniently,
+)
 from cluster.definitions import PATH as DEFINITIONS
+from cluster.lenient import Reader
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.reflector import Reflector
 from cluster.sinks import NamespaceSink, QueueSink
@@ -39,13 +47,19 @@ class Watching:
         self._client = client
         self._counting = counting
         self._isolation = store.isolation
+        self._unreadable = store.unreadable
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
                 "namespaces", "/api/v1/namespaces", Namespace, NamespaceSink(store)
             ),
             "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", PodGroup, store.podgroups),
             "queues": self._reflector(
-                "queues", f"{SCHEDULING}/queues", QueueObject, QueueSink(store), decode=read_queue
+                "queues",
+                f"{SCHEDULING}/queues",
+                QueueObject,
+                QueueSink(store),
+                decode=read_queue,
+                lenient=read_queue_leniently,
             ),
             "commands": self._reflector("commands", f"{BUS}/commands", Command, store.commands),
             **{
@@ -73,6 +87,7 @@ class Watching:
         sink: Any,
         *,
         decode: Any = None,
+        lenient: Any = None,
         selector: str = "",
         optional: bool = False,
     ) -> Reflector[Any]:
@@ -86,6 +101,8 @@ class Watching:
             selector=selector,
             optional=optional,
             isolation=self._isolation,
+            lenient=lenient or Reader(shape),
+            unreadable=self._unreadable,
         )
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:

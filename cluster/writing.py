@@ -143,13 +143,16 @@ class Writers:
 
     def _run(self) -> None:
         while (entry := self._next()) is not None:
-            ok = self._attempt(entry)
-            with self._changed:
-                if ok is not None:
-                    self._keys.discard(entry.key)
-                self._leave(entry.lane)
-            if ok is not None and entry.done is not None:
-                self._tell(entry.key, entry.done, ok=ok)
+            self._carry_out(entry)
+
+    def _carry_out(self, entry: _Entry) -> None:
+        ok = self._attempt(entry)
+        with self._changed:
+            if ok is not None:
+                self._keys.discard(entry.key)
+            self._leave(entry.lane)
+        if ok is not None and entry.done is not None:
+            self._tell(entry.key, entry.done, ok=ok)
 
     def _next(self) -> _Entry | None:
         """The first whose lane is free, waited for; None at the end."""

@@ -29,10 +29,10 @@ from cluster.podgroups import GroupKey, phase_of, queue_of
 from cluster.store import STATUS
 from cluster.subjects import Subject
 from controller.parts import Parts
-from controller.status import time_text
 from controller.telling import EVENT_REASONS
 from queues.board import Ruling
 from queues.phases import POPULATED, SCHEDULED, Phase, Pods, phase
+from queues.times import rfc3339
 
 COUNT_SECONDS = 1.0
 PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
@@ -214,7 +214,7 @@ def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> 
         "status": status,
         "reason": told.reason,
         "message": told.message,
-        "lastTransitionTime": time_text(kept or now),
+        "lastTransitionTime": kept or rfc3339(now),
     }
 
 
@@ -226,7 +226,7 @@ def _told(held: Condition) -> dict[str, Any]:
         "reason": held.reason,
         "message": held.message,
         **({"transitionID": held.transition_id} if held.transition_id else {}),
-        **({"lastTransitionTime": time_text(at)} if at else {}),
+        **({"lastTransitionTime": at} if at else {}),
     }
 
 

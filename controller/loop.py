@@ -51,6 +51,7 @@ from controller.reconciling import ACKNOWLEDGE_SECONDS, Reconciling
 from controller.releasing import Releasing
 from controller.reserving import Reserving
 from controller.telling import Telling
+from controller.unreadable_events import UnreadableEvents
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
@@ -93,6 +94,7 @@ class QueueController:
         self._cycling = Cycling(parts)
         self._reserving = Reserving(parts)
         self._nudging = Nudging(parts, namespace=parts.namespace)
+        self._unreadable = UnreadableEvents(parts)
         self._thread: threading.Thread | None = None
         parts.store.listen(self._notes.told)
 
@@ -174,6 +176,7 @@ class QueueController:
         for queue in self._to_reconcile({*draining, *told}):
             self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
         self._step("closing", self._reconciling.ask)
+        self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
 
     def _look_about(self, noted: Noted) -> None:

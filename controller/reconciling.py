@@ -34,11 +34,12 @@ from controller.draining import Draining
 from controller.keeping import kept_by
 from controller.parts import QUEUES, Parts
 from controller.rivals import Rivals
-from controller.status import Counted, Drain, Known, differing, present, time_text, urgent, wanted
+from controller.status import Counted, Drain, Known, differing, present, urgent, wanted
 from controller.timing import undo_if_past
 from queues.drained import drained
 from queues.drained import status as drained_status
 from queues.states import State
+from queues.times import rfc3339
 from queues.verdict import Verdict
 
 COUNT_SECONDS = 1.0
@@ -158,7 +159,7 @@ class Reconciling:
         if len(known) < len(found):
             return None
         tally, report = own
-        told = drained_status(tally, report, since=time_text(tally.since))
+        told = drained_status(tally, report, since=rfc3339(tally.since))
         return Drain(finding=drained(queue, known), told=told)
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
@@ -177,7 +178,8 @@ class Reconciling:
                 self._closing.want(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
-        return store.board.verdict(queue, live=True), EMPTY_SECONDS
+        again = max(EMPTY_SECONDS, self._closing.wait(close))
+        return store.board.verdict(queue, live=True), again
 
     def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
         """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""

@@ -11,7 +11,7 @@ Invariants
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from queues.changes import history
 from queues.conditions import Finding, accepting, active
 from queues.drained import Standing
 from queues.quantities import canonical
+from queues.times import rfc3339
 from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
@@ -163,14 +164,14 @@ def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _condition(finding: Finding, held: Condition | None, *, generation: int, now: datetime) -> dict[str, Any]:
     status = "True" if finding.status else "False"
     kept = held is not None and held.status == status and held.last_transition_time is not None
-    since = held.last_transition_time if kept and held else now
+    since = held.last_transition_time if kept and held else None
     return {
         "type": finding.type,
         "status": status,
         "reason": finding.reason,
         "message": finding.message,
         "observedGeneration": generation,
-        "lastTransitionTime": time_text(since or now),
+        "lastTransitionTime": since or rfc3339(now),
     }
 
 
@@ -181,14 +182,5 @@ def _told(held: Condition) -> dict[str, Any]:
         "reason": held.reason,
         "message": held.message,
         "observedGeneration": held.observed_generation,
-        "lastTransitionTime": time_text(held.last_transition_time) if held.last_transition_time else None,
+        "lastTransitionTime": held.last_transition_time,
     }
-
-
-def time_text(moment: datetime) -> str:
-    """In UTC and whole seconds; a moment that has none in UTC, at either end of all times, as it stands."""
-    try:
-        moment = moment.astimezone(UTC)
-    except OverflowError:
-        return moment.isoformat()
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

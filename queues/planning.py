@@ -41,6 +41,7 @@ import msgspec
 
 from queues.budgets import Budget, Index, Key
 from queues.draining import Block, Hindrance, How, Plan, Runner, Unit, Wishes, rule_for
+from queues.times import rfc3339
 
 
 def plan(
@@ -276,7 +277,7 @@ class _Planning:
     @property
     def _deadline(self) -> str:
         deadline = self._wishes.deadline
-        return f"{deadline:%Y-%m-%dT%H:%M:%SZ}" if deadline is not None else ""
+        return rfc3339(deadline) if deadline is not None else ""
 
     @property
     def _deleted(self) -> str:
