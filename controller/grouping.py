@@ -219,15 +219,16 @@ def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> 
 
 
 def _told(held: Condition) -> dict[str, Any]:
-    at = held.last_transition_time
-    return {
+    """As it came: what it does not say is not written."""
+    told = {
         "type": held.type,
         "status": held.status,
         "reason": held.reason,
         "message": held.message,
-        **({"transitionID": held.transition_id} if held.transition_id else {}),
-        **({"lastTransitionTime": at} if at else {}),
+        "transitionID": held.transition_id,
+        "lastTransitionTime": held.last_transition_time,
     }
+    return {key: value for key, value in told.items() if value}
 
 
 def _differing(wanted: dict[str, Any], group: PodGroup) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Invariants
 - Conditions, state and history are written as soon as they are looked at (see `noting`), or with the
   acknowledgement of a stop where that comes within `YOUNG_SECONDS`; counts alone at most once in
   `COUNT_SECONDS` a queue; what does not differ is not written.
+- Nothing that users size delays an acknowledgement: what is counted is written apart where it is large, or
+  was refused.
 - The past is refused: while the store holds an older object than the one last written, the
   queue waits for its event.
 - `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
@@ -32,9 +34,19 @@ from controller.announcing import Announcing
 from controller.closing import Close, Closing
 from controller.draining import Draining
 from controller.keeping import kept_by
-from controller.parts import QUEUES, Parts
+from controller.parts import QUEUES, Parts, queue_subject
 from controller.rivals import Rivals
-from controller.status import Counted, Drain, Known, differing, present, urgent, wanted
+from controller.status import (
+    Counted,
+    Drain,
+    Known,
+    differing,
+    may_share,
+    parts,
+    present,
+    urgent,
+    wanted,
+)
 from controller.timing import undo_if_past
 from queues.drained import drained
 from queues.drained import status as drained_status
@@ -43,6 +55,9 @@ from queues.times import rfc3339
 from queues.verdict import Verdict
 
 COUNT_SECONDS = 1.0
+#: Two kinds of writes of one status: what is essential, alone; and what is counted, which may bring it along.
+#: Each backs off by itself where the API server refuses it.
+STATUS, COUNTS = "status", "counts"
 #: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
 ACKNOWLEDGE_SECONDS = 0.02
 #: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
@@ -225,15 +240,22 @@ class Reconciling:
         queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
         due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
         if not at_once and now < due:
-            return min(due - now, again) if again else due - now
-        if not self._submit(obj, difference):
-            return ACKNOWLEDGE_SECONDS
+            return _sooner(due - now, again)
+        essential, counted = parts(difference)
+        resting = self._parts.writers.wait((COUNTS, queue)) if counted else 0.0
+        if not essential and resting:
+            return _sooner(resting, again)
+        if essential and counted and (resting or not may_share(counted)):
+            difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
+        what = STATUS if difference is essential or not counted else COUNTS
+        if not self._submit(obj, difference, what=what):
+            return max(ACKNOWLEDGE_SECONDS, self._parts.writers.wait((what, queue)))
         self._counted_at[queue] = now
         self._under_way.add(queue)
         return again
 
-    def _submit(self, obj: QueueObject, difference: dict[str, Any]) -> bool:
-        """Have it written; False if a former write of this queue is still under way."""
+    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str) -> bool:
+        """Have it written; False if a former write of this queue is still under way, or was just refused."""
         queue = obj.metadata.name
         body = {"metadata": {"uid": obj.metadata.uid}, "status": difference}
         written: list[QueueObject] = []
@@ -245,7 +267,8 @@ class Reconciling:
             self._answers.put(Answer(queue, obj, written[-1]) if ok else Answer(queue))
             self._tell_written(queue)
 
-        return self._parts.writers.submit(("status", queue), write, rank=(0,), done=done)
+        subject = queue_subject(obj)
+        return self._parts.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
 
     def ask(self) -> None:
         """Send the questions that the looks of this round came to."""
@@ -287,3 +310,7 @@ class Reconciling:
     def _forget_stop(self, queue: str) -> None:
         self.pending.pop(queue, None)
         self._acknowledged.pop(queue, None)
+
+
+def _sooner(seconds: float, again: float | None) -> float:
+    return seconds if again is None else min(seconds, again)
