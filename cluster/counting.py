@@ -35,6 +35,12 @@ class Counting:
         self.writes = Counter(
             "sluice_writes", "Writes to the API server", ["what", "outcome"], registry=self.registry
         )
+        self.failures = Counter(
+            "sluice_failures",
+            "What failed for one key (an object, a queue, a step, a write) and is tried again later, by step",
+            ["step"],
+            registry=self.registry,
+        )
         self.commands = Counter(
             "sluice_commands", "Commands handled", ["action", "outcome"], registry=self.registry
         )
@@ -49,6 +55,12 @@ class Counting:
         self.orphans = Gauge(
             "sluice_members_without_queue",
             "Member pods whose queue or PodGroup is not there",
+            registry=self.registry,
+        )
+        self.unreadable = Gauge(
+            "sluice_unreadable",
+            "Objects that cannot be read in full, by kind",
+            ["kind"],
             registry=self.registry,
         )
         self.undone = Counter(
@@ -71,6 +83,9 @@ class Counting:
             registry=self.registry,
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
         )
+
+    def failed(self, step: str) -> None:
+        self.failures.labels(step).inc()
 
     def reflected(self, kind: str, what: str) -> None:
         self.reflections.labels(kind, what).inc()

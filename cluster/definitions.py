@@ -22,6 +22,7 @@ import msgspec
 from msgspec import inspect
 
 from cluster.exceptions import NotFound
+from cluster.lenient import Reader
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -187,6 +188,10 @@ def _paths(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...
 
 
 _read_queue = msgspec.json.Decoder(QueueObject).decode
+_read_leniently = Reader(QueueObject)
+#: In the place of a word that cannot be read; an unknown word stops (`store.queue_value`).
+UNREADABLE = "Unreadable"
+_DECIDING = frozenset({"spec", "spec.state", "spec.stopPolicy", "spec.parent"})
 
 
 def read_queue(raw: msgspec.Raw | bytes) -> QueueObject:
@@ -195,7 +200,19 @@ def read_queue(raw: msgspec.Raw | bytes) -> QueueObject:
     Ours gives `spec.stopPolicy` a default, which is filled in on every read; so a queue without it
     has been stripped of whatever else is ours.
     """
-    queue = _read_queue(raw)
+    return _required(_read_queue(raw))
+
+
+def read_queue_leniently(raw: msgspec.Raw | bytes) -> tuple[QueueObject, list[str]]:
+    """The same of one that cannot be read in full. What decides whether it is stopped counts as a stop."""
+    queue, faults = _read_leniently(raw)
+    if not _DECIDING.isdisjoint(faults):
+        spec = msgspec.structs.replace(queue.spec, state=UNREADABLE, stop_policy=UNREADABLE)
+        queue = msgspec.structs.replace(queue, spec=spec)
+    return _required(queue), faults
+
+
+def _required(queue: QueueObject) -> QueueObject:
     if queue.spec.stop_policy is None:
         raise NotFound(404, "NotServed", f"queue {queue.metadata.name} came without spec.stopPolicy; {MEND}")
     return queue

@@ -21,7 +21,9 @@ import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
+from cluster.subjects import Subject
 from cluster.writing import Writers
+from queues.times import rfc3339
 
 SAME_SECONDS = 300.0
 REMEMBERED = 10_000
@@ -29,16 +31,6 @@ BURST = 50.0
 PER_SECOND = 5.0
 #: Bytes; the API server takes 1,024.
 MESSAGE_LIMIT = 1000
-
-
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object an event is about. Cluster-scoped ones have no namespace."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    namespace: str = ""
 
 
 class Bucket(msgspec.Struct):
@@ -120,7 +112,7 @@ class Recorder:
 
 
 def _body(subject: Subject, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = rfc3339(datetime.now(UTC))
     involved = {
         "apiVersion": subject.api_version,
         "kind": subject.kind,

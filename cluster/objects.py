@@ -70,12 +70,14 @@ class Metadata(_Wire, frozen=True):
 
 
 class Condition(_Wire, frozen=True):
+    """`last_transition_time`: as it is written, so that it goes back as it came (`queues.times`)."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
     observed_generation: int = 0
-    last_transition_time: datetime | None = None
+    last_transition_time: str | None = None
     transition_id: str = msgspec.field(default="", name="transitionID")
 
 

@@ -11,6 +11,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,14 @@ from cluster.objects import Metadata, PodGroup
 from queues import names
 from queues.phases import POPULATED, Phase
 from queues.queue import DEFAULT
+
+
+class GroupKey(NamedTuple):
+    """A PodGroup by namespace and name, as pods name it: with whatever their users wrote for a name."""
+
+    namespace: str
+    name: str
+
 
 Key = tuple[str, str]
 

@@ -13,7 +13,8 @@ Invariants
   connection that is half open is noticed then.
 - What was read stays known through refusals. `synced` says whether it may be relied upon: it falls when the
   kind is not there any more (404), and when reading it has been forbidden for `FORBIDDEN_SECONDS` on end.
-- An object that cannot be read is logged and left out, also of what was known of it; the others go on. That
+- An object that cannot be read as a whole is logged, and taken with what can be read of it (`lenient`,
+  `unreadable`). One of which nothing can be is left out, also of what was known of it. The others go on. That
   holds for whatever the API server takes, nested `DEEPEST` times.
 - A list under way is finished, whatever is asked for meanwhile: another comes after it.
 - `stop()` returns within the time a read takes to be cut, from any thread.
@@ -50,8 +51,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from cluster.client import Client, decode
+from cluster.event_handlers import IsolatedSink, Sink, Stored
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject, version_number
+from cluster.isolation import Isolation
+from cluster.lenient import fault_text
+from cluster.objects import Bookmark, RawEvent, RawList, StatusObject, version_number
+from cluster.unreadable import Unreadable
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -83,27 +88,7 @@ _LIST = msgspec.json.Decoder(RawList)
 _STATUS = msgspec.json.Decoder(StatusObject)
 
 
-class Stored(Protocol):
-    """Whatever the API server holds."""
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-
 T = TypeVar("T", bound=Stored)
-
-
-class Sink(Protocol[T]):
-    """Where a reflector's findings go; called from its thread alone."""
-
-    def replace(self, objects: list[T]) -> None:
-        """These are all there are."""
-
-    def upsert(self, obj: T) -> None:
-        """This one came or changed."""
-
-    def remove(self, obj: T) -> None:
-        """This one, in its last state, is gone."""
 
 
 class Trouble(Enum):
@@ -139,20 +124,26 @@ class Reflector(Generic[T]):
         watch_seconds: tuple[int, int] | None = None,
         advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
         answered: Callable[[], object] = lambda: None,
+        isolation: Isolation | None = None,
+        lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
+        unreadable: Unreadable | None = None,
     ) -> None:
         """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
 
         `watch_seconds`: how long a watch lasts, least and most (`WATCH_SECONDS`). `advanced` is called with
         the kind and `applied` whenever that has grown, `answered` after the first answer after none, and
-        after the first good one after others.
+        after the first good one after others. `isolation`: where it is remembered what the sink failed at.
+        `lenient`: reads what `decode` does not; `unreadable`: where it is remembered which objects those are.
         """
         self.kind = kind
         self._optional = optional
         self._path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
-        self._sink = sink
         self._asking = client
+        self._sink = IsolatedSink(sink, kind=kind, isolation=isolation or Isolation())
+        self._lenient = lenient
+        self._unreadable = unreadable or Unreadable()
         self._client = client.line()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
@@ -376,6 +367,7 @@ class Reflector(Generic[T]):
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             token = page.metadata.continue_
             if not token:
+                self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in found})
                 self._sink.replace(found)
                 self._advance(page.metadata.resource_version)
                 self._counters.reflected(self.kind, "list")
@@ -422,6 +414,7 @@ class Reflector(Generic[T]):
         return events > 0 or time.monotonic() - began > AT_ONCE_SECONDS
 
     def _apply(self, line: bytes) -> None:
+        self._sink.retry()
         event = _EVENT.decode(line)
         if event.type == "ERROR":
             status = _STATUS.decode(event.object)
@@ -439,6 +432,8 @@ class Reflector(Generic[T]):
         if obj is not None and event.type != "DELETED":
             self._sink.upsert(obj)
         elif event.type != "ADDED":
+            if obj is not None:
+                self._unreadable.forget(self.kind, obj.metadata.uid)
             gone = obj if obj is not None else self._bare(event.object)
             if gone is not None:
                 self._sink.remove(gone)
@@ -455,16 +450,33 @@ class Reflector(Generic[T]):
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode(raw)
+            obj = self._decode(raw)
         except msgspec.DecodeError as exc:
             self._counters.reflected(self.kind, "unreadable")
-            log.warning("%s: an object cannot be read and is left out: %s", self.kind, exc)
+            return self._read_leniently(raw, exc)
+        self._unreadable.forget(self.kind, obj.metadata.uid)
+        return obj
+
+    def _read_leniently(self, raw: msgspec.Raw, why: Exception) -> T | None:
+        """With what can be read of it."""
+        try:
+            obj, faults = self._lenient(raw) if self._lenient is not None else (None, [])
+        except msgspec.DecodeError:
+            obj, faults = None, []
+        if obj is None:
+            log.warning("%s: an object cannot be read and is left out: %s", self.kind, why)
             return None
+        meta, text = obj.metadata, fault_text(faults)
+        log.warning(
+            "%s %s/%s cannot be read in full: %s (%s)", self.kind, meta.namespace, meta.name, text, why
+        )
+        self._unreadable.record(self.kind, meta, text)
+        return obj
 
     def _bare(self, raw: msgspec.Raw) -> T | None:
         """The object with nothing but its metadata: what was known of it is true no more."""
         try:
             meta = _BOOKMARK.decode(raw)
             return self._decode(msgspec.json.encode(meta))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ClusterError):
             return None

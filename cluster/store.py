@@ -10,8 +10,8 @@ Invariants
 - The past is refused: an object older than the one held is dropped.
 
 Who hears: `listen(callback)`; a callback gets the name of a queue concerned ("" for pods without
-one) and the UID of the member concerned (or `WHOLE`, or `STATUS`, or
-`GROUP` and a PodGroup), and must only take note and return, for it runs in a reflector's thread.
+one) and what changed of it (`What`), and must only take note and return, for it runs in a reflector's
+thread. What it raises concerns neither the other callbacks nor the object that changed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from cluster.admissions import Admissions
 from cluster.coming import ComingNamespaces
 from cluster.commands import Commands
 from cluster.edits import Edits
+from cluster.isolation import Isolation
 from cluster.members import Member, Members
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.passes import REQUEST_SECONDS, Passes
-from cluster.podgroups import PodGroups
+from cluster.podgroups import GroupKey, PodGroups
 from cluster.podgroups import queue_of as queue_of_podgroup
 from cluster.progress import Progress
+from cluster.unreadable import Fault, Unreadable
 from cluster.workloads import AllWorkloads, facts, written_in
 from queues.board import Board
 from queues.kinds import Kind
@@ -53,10 +55,10 @@ from queues.tree import Tree
 #: What may have changed of a queue: everything, or nothing but the status of its object.
 WHOLE = ""
 STATUS = "status"
-#: Before the namespace and name of a PodGroup that changed.
-GROUP = "podgroup/"
+#: What changed of a queue: the UID of a member, a PodGroup, `WHOLE` or `STATUS`.
+What = str | GroupKey
 
-Listener = Callable[[str, str], None]
+Listener = Callable[[str, What], None]
 
 
 class Clock:
@@ -81,10 +83,18 @@ class _Held(msgspec.Struct, frozen=True):
 class Store:
     """All that is known. See the invariants above."""
 
-    def __init__(self, *, rules: Rules, clock: Clock, request_seconds: float = REQUEST_SECONDS) -> None:
-        """`request_seconds`: how long the API server lets a request take."""
+    def __init__(
+        self,
+        *,
+        rules: Rules,
+        clock: Clock,
+        request_seconds: float = REQUEST_SECONDS,
+        failed: Callable[[str], None] = lambda _step: None,
+    ) -> None:
+        """`request_seconds`: how long the API server lets a request take. `failed`: counts what failed."""
         self.rules = rules
         self.clock = clock
+        self.isolation = Isolation(clock=clock.monotonic, counted=failed)
         self.passes = Passes(clock=clock.monotonic, request_seconds=request_seconds)
         self.progress = Progress(clock=clock.monotonic)
         self.edits = Edits(clock=clock.monotonic)
@@ -110,6 +120,7 @@ class Store:
         self.coming = ComingNamespaces(clock=clock.monotonic)
         self.commands = Commands(tell=self.tell)
         self.board = Board(Tree({}), now=clock.now())
+        self.unreadable = Unreadable()
         self._values: dict[str, Queue] = {}
         #: Up to which resource version the changes of queues are in the board; set after it is published.
         self.seen = 0
@@ -164,9 +175,12 @@ class Store:
         board = self.board
         return tuple(sorted(q for q in self.admissions.queues() if not board.ruling(q).accepts))
 
-    def tell(self, queue: str, what: str = WHOLE) -> None:
+    def tell(self, queue: str, what: What = WHOLE) -> None:
         for listener in self._listeners:
-            listener(queue, what)
+            try:
+                listener(queue, what)
+            except Exception as exc:  # the object is taken all the same, and every other listener is told
+                self.isolation.failed("listener", (queue, what), exc, queue=queue)
 
     # Questions
 
@@ -204,6 +218,19 @@ class Store:
         """The queue of a pod by name: what the store holds, else what was let through lately."""
         member = self.members.get(namespace, name)
         return member.queue if member else self.passes.queue_of(namespace, name)
+
+    def queue_of_unreadable(self, fault: Fault) -> str:
+        """The queue of an object that cannot be read in full; empty where it has none."""
+        match fault.kind:
+            case "queues":
+                return fault.name
+            case "pods":
+                member = self.members.by_uid(fault.uid)
+                return member.queue if member is not None else ""
+            case "podgroups":
+                return self.podgroups.queue_of(fault.namespace, fault.name) or ""
+        work = self.workloads.by_uid(fault.uid)
+        return work.queue if work is not None else ""
 
     def live_members(self, queue: str, *, tree: Tree | None = None) -> int:
         """Live members of a queue and of those below it."""
@@ -293,7 +320,8 @@ class Store:
     # What reflectors hear
 
     def _podgroup_changed(self, group: PodGroup) -> None:
-        self.tell(queue_of_podgroup(group), GROUP + group.metadata.namespace + "/" + group.metadata.name)
+        key = GroupKey(group.metadata.namespace, group.metadata.name)
+        self.tell(queue_of_podgroup(group), key)
 
     def _uid_of_group(self, namespace: str, name: str) -> str:
         found = self.podgroups.get(namespace, name)
@@ -310,7 +338,7 @@ class Store:
         if before is not None and before.queue != latest.queue:
             self.tell(before.queue, before.uid)
         if latest.group:
-            self.tell(latest.queue, f"{GROUP}{latest.namespace}/{latest.group}")
+            self.tell(latest.queue, GroupKey(latest.namespace, latest.group))
         self.tell(latest.queue, latest.uid)
 
 

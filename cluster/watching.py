@@ -8,14 +8,23 @@ kinds are watched like everything else; nothing counts as in sync while one of t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
-from cluster.definitions import NEEDED, Definition, Definitions, DefinitionSink, read_queue
+from cluster.definitions import (
+    NEEDED,
+    Definition,
+    Definitions,
+    DefinitionSink,
+    read_queue,
+    read_queue_leniently,
+)
 from cluster.definitions import PATH as DEFINITIONS
+from cluster.lenient import Reader
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.progress import Marker
 from cluster.reflector import Reflector
@@ -38,12 +47,23 @@ DEMANDED = ("queues", "pods", "namespaces", "podgroups")
 BRISK = (*DEMANDED, "commands")
 BRISK_WATCH_SECONDS = (3, 4)
 
-_NAMESPACE = msgspec.json.Decoder(Namespace).decode
-_PODGROUP = msgspec.json.Decoder(PodGroup).decode
-_COMMAND = msgspec.json.Decoder(Command).decode
-_WORKLOAD = msgspec.json.Decoder(WorkloadObject).decode
-_POD = msgspec.json.Decoder(Pod).decode
-_DEFINITION = msgspec.json.Decoder(Definition).decode
+
+class Reading(msgspec.Struct, frozen=True):
+    """How objects of a kind are read: whole, or with what can be read of them."""
+
+    decode: Callable[[msgspec.Raw | bytes], Any]
+    lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
+
+
+def _reading(shape: type[Any]) -> Reading:
+    return Reading(msgspec.json.Decoder(shape).decode, Reader(shape))
+
+
+# All decoders are made here, at import: several threads that make one at once can crash the process.
+_NAMESPACE, _PODGROUP, _COMMAND = _reading(Namespace), _reading(PodGroup), _reading(Command)
+_WORKLOAD, _POD = _reading(WorkloadObject), _reading(Pod)
+_QUEUE = Reading(read_queue, read_queue_leniently)
+_DEFINITION = _reading(Definition)
 
 
 class Watching:
@@ -56,12 +76,14 @@ class Watching:
         self._progress = store.progress
         self._client = client
         self._counting = counting
+        self._isolation = store.isolation
+        self._unreadable = store.unreadable
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
                 "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceSink(store)
             ),
             "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", _PODGROUP, store.podgroups),
-            "queues": self._reflector("queues", f"{SCHEDULING}/queues", read_queue, QueueSink(store)),
+            "queues": self._reflector("queues", f"{SCHEDULING}/queues", _QUEUE, QueueSink(store)),
             "commands": self._reflector("commands", f"{BUS}/commands", _COMMAND, store.commands),
             **{
                 key: self._reflector(
@@ -86,7 +108,7 @@ class Watching:
         self,
         kind: str,
         path: str,
-        decode: Any,
+        reading: Reading,
         sink: Any,
         *,
         selector: str = "",
@@ -95,7 +117,7 @@ class Watching:
         return Reflector(
             kind=kind,
             path=path,
-            decode=decode,
+            decode=reading.decode,
             sink=sink,
             client=self._client,
             counters=self._counting,
@@ -104,6 +126,9 @@ class Watching:
             watch_seconds=BRISK_WATCH_SECONDS if kind in BRISK else None,
             advanced=self._progress.advanced,
             answered=self._hurry,
+            isolation=self._isolation,
+            lenient=reading.lenient,
+            unreadable=self._unreadable,
         )
 
     def _hurry(self) -> None:

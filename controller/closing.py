@@ -11,8 +11,10 @@ Invariants
 - It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
   queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
   thread like everything else here.
-- A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest.
-- An object that cannot be read counts as live: it keeps its own queue from Closed, and no other.
+- A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest, and twice as long
+  each time while it is the same close, at most `AGAIN_MOST`.
+- What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
+  live, and no other queue.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from typing import Any
 
 import msgspec
 
+from cluster.lenient import Reader, fault_text
 from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
-from cluster.objects import Bookmark, Pod, PodGroup, WorkloadObject
+from cluster.objects import Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live as is_live_group
 from cluster.workloads import is_live
 from controller.parts import Parts
@@ -36,12 +39,11 @@ from queues.membership import label_value
 
 #: Queues named in one label selector.
 AT_ONCE = 50
-AGAIN_SECONDS = 0.5
+AGAIN_SECONDS, AGAIN_MOST = 0.5, 30.0
 
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
-_metadata = msgspec.json.Decoder(Bookmark).decode
-_workload = msgspec.json.Decoder(WorkloadObject).decode
+_workload = Reader(WorkloadObject)
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,8 @@ class Closing:
         #: By UID: what the last answer was about, and whether the queue was empty.
         self._found: dict[str, tuple[Close, bool]] = {}
         self._asked_at: dict[str, float] = {}
+        #: How often in a row the same close was found not to be empty.
+        self._occupied: dict[str, int] = {}
         self._wanted: dict[str, Close] = {}
         self._answers: SimpleQueue[tuple[list[Close], frozenset[str]]] = SimpleQueue()
 
@@ -74,13 +78,20 @@ class Closing:
 
     def want(self, close: Close) -> None:
         """Have it asked about, soon."""
-        now = self._parts.store.clock.monotonic()
-        if now >= self._asked_at.get(close.uid, 0.0) + AGAIN_SECONDS:
+        if self.wait(close) <= 0:
             self._wanted[close.uid] = close
+
+    def wait(self, close: Close) -> float:
+        """For how many seconds it is not asked about again."""
+        found = self._found.get(close.uid)
+        times = self._occupied.get(close.uid, 0) if found is not None and found[0] == close else 0
+        seconds = min(AGAIN_SECONDS * 2.0 ** min(max(0, times - 1), 10), AGAIN_MOST)
+        asked = self._asked_at.get(close.uid, float("-inf"))
+        return max(0.0, asked + seconds - self._parts.store.clock.monotonic())
 
     def forget(self, uid: str) -> None:
         """It accepts again, or is gone."""
-        for memory in (self._found, self._asked_at, self._wanted):
+        for memory in (self._found, self._asked_at, self._occupied, self._wanted):
             memory.pop(uid, None)
 
     def collect(self) -> None:
@@ -89,7 +100,11 @@ class Closing:
             closes, occupied = self._answers.get()
             for close in closes:
                 if close.uid in self._asked_at:
-                    self._found[close.uid] = (close, occupied.isdisjoint(map(label_value, close.below)))
+                    before, empty = self._found.get(close.uid), occupied.isdisjoint(_labels(close))
+                    same = before is not None and before == (close, False)
+                    times = self._occupied.get(close.uid, 0) + 1 if same else 1
+                    self._occupied[close.uid] = 0 if empty else times
+                    self._found[close.uid] = (close, empty)
 
     def ask(self) -> None:
         """Ask about all that is wanted, unless a question is under way."""
@@ -112,11 +127,15 @@ class Closing:
         return ask
 
 
+def _labels(close: Close) -> set[str]:
+    return {label_value(queue) for queue in close.below}
+
+
 class _Asked(msgspec.Struct, frozen=True):
     """One kind: where it is listed, how it is read, and who of it is live."""
 
     path: str
-    decode: Callable[[msgspec.Raw], Any]
+    read: Callable[[msgspec.Raw], tuple[Any, list[str]]]
     is_live: Callable[[Any], bool]
 
 
@@ -127,12 +146,8 @@ def _of_kind(kind: Kind) -> _Asked:
 #: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.
 _ASKED = (
     *(_of_kind(kind) for kind in KINDS.values()),
-    _Asked(PODGROUPS, msgspec.json.Decoder(PodGroup).decode, is_live_group),
-    _Asked(
-        "/api/v1/pods",
-        msgspec.json.Decoder(Pod).decode,
-        lambda pod: pod.status.phase not in FINISHED_PHASES,
-    ),
+    _Asked(PODGROUPS, Reader(PodGroup), is_live_group),
+    _Asked("/api/v1/pods", Reader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
 )
 
 
@@ -141,12 +156,9 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
         for raw in listed(parts.client, asked.path, selector=selector):
-            try:
-                obj = asked.decode(raw)
-            except msgspec.DecodeError as exc:  # who knows: it keeps its own queue, and no other
-                meta = _metadata(raw).metadata
-                log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, exc)
-                yield meta.label(names.QUEUE)
-                continue
+            obj, faults = asked.read(raw)
+            if faults:
+                meta, text = obj.metadata, fault_text(faults)
+                log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, text)
             if asked.is_live(obj):
                 yield obj.metadata.label(names.QUEUE)

@@ -7,11 +7,18 @@ Invariants
   and a crash after it leaves nothing to be done but the deletion.
 - A Command that comes to "nothing" is recorded too: were it decided again after a crash, an edit
   in between would give it an effect that its author never saw.
-- Per queue, in the order of creation (the resource version each had then).
+- The list holds the last `RECORDED`, and whoever of the former is still known to be there. Before a Command
+  is acted on it is read anew, after the queue: one that was carried out long ago and fell off the list is
+  gone, however late the watch tells. Between these two reads and the write nobody else can have acted: that
+  would have changed the queue's resource version.
+- Per queue, in the order of creation (the resource version each had then); those that are recorded first, so
+  that none falls off the list before it is deleted.
+- What a Command raises concerns it alone; what the API server does not answer, all of its queue.
 
 | the Command                                   | what happens                    |
 |-----------------------------------------------|---------------------------------|
 | is recorded                                   | said if we have not, deleted    |
+| is gone, or is being deleted                  | nothing                         |
 | bears no author                               | dropped with a warning          |
 | its queue is not there, or was made again     | dropped with a warning          |
 | the table of actions says nothing             | recorded, said, deleted         |
@@ -22,15 +29,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from cluster.client import decode
-from cluster.events import Subject
-from cluster.exceptions import Conflict, NotFound, Overloaded, Refused
-from cluster.objects import Command, QueueObject
+from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
+from cluster.objects import Command, Metadata, QueueObject
 from cluster.store import queue_value
+from cluster.subjects import Subject
 from controller.parts import QUEUES, Parts, queue_subject
 from queues import names
 from queues.board import Ruling
@@ -48,6 +56,7 @@ RECORDED = 30
 log = logging.getLogger(__name__)
 
 _queue = msgspec.json.Decoder(QueueObject)
+_command = msgspec.json.Decoder(Command)
 
 
 class Commanding:
@@ -62,7 +71,16 @@ class Commanding:
         """What is commanded of one queue, `AT_ONCE` at most; whether there is more."""
         waiting = self._waiting(queue)
         for command in waiting[:AT_ONCE]:
-            self._handle(queue, command)
+            meta = command.metadata
+            self._parts.store.isolation.attempt(
+                "command",
+                meta.uid,
+                partial(self._handle, queue, command),
+                version=meta.version,
+                queue=queue,
+                subject=_subject(command),
+                through=(Overloaded, Unreachable),
+            )
         return len(waiting) > AT_ONCE
 
     def _waiting(self, queue: str) -> list[Command]:
@@ -71,18 +89,25 @@ class Commanding:
             for command in self._parts.store.commands.of(queue)
             if command.metadata.deletion_timestamp is None  # done with, though a finalizer keeps it
         ]
-        return sorted(found, key=lambda command: command.metadata.version)
+        wait = self._parts.store.isolation.wait
+        found = [one for one in found if not wait("command", one.metadata.uid, version=one.metadata.version)]
+        held = self._parts.store.queues.get(queue)
+        done = frozenset(recorded(held)) if held is not None else frozenset()
+        return sorted(found, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
 
     def _handle(self, queue: str, command: Command) -> None:
         for _ in range(TRIES):
             obj = self._fetch(queue)
+            if obj is not None and command.metadata.uid in recorded(obj):
+                self._said_anew(command, obj)
+                self._delete(command)
+                return
+            if not self._is_there(command):
+                self._forget(command)
+                return
             drop = _why_dropped(command, obj)
             if drop or obj is None:
                 self._dropped(command, drop)
-                return
-            if command.metadata.uid in recorded(obj):
-                self._said_anew(command, obj)
-                self._delete(command)
                 return
             try:
                 outcome = self._act(command, obj)
@@ -105,11 +130,20 @@ class Commanding:
             return None
         return found
 
+    def _is_there(self, command: Command) -> bool:
+        """Whether the API server has it now, still to be carried out."""
+        meta = command.metadata
+        try:
+            found = decode(self._parts.client.get(_path(meta)), _command)
+        except NotFound:
+            return False
+        return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
+
     def _act(self, command: Command, obj: QueueObject) -> tuple[State, Desired | None]:
         """The one write. Returns the state it was decided in and what it asked for."""
         own = self._own_state(obj)
         asked = ACTIONS[Action(command.action)][own]
-        kept = [*recorded(obj), command.metadata.uid][-RECORDED:]
+        kept = self._to_record(obj, command)
         body: dict[str, Any] = {
             "metadata": {
                 "resourceVersion": obj.metadata.resource_version,
@@ -123,6 +157,14 @@ class Commanding:
             body["spec"] = {"state": asked.value, "reason": _reason(command) or None, "resumeAt": None}
         self._parts.client.patch(f"{QUEUES}/{obj.metadata.name}", body)
         return own, asked
+
+    def _to_record(self, obj: QueueObject, command: Command) -> list[str]:
+        """The last ones with this one, and those before whose Commands are there."""
+        before = recorded(obj)
+        there = {one.metadata.uid for one in self._parts.store.commands.of(obj.metadata.name)}
+        last = before[-(RECORDED - 1) :]
+        older = [uid for uid in before[: -(RECORDED - 1)] if uid in there][-RECORDED:]
+        return [*older, *last, command.metadata.uid]
 
     def _own_state(self, obj: QueueObject) -> State:
         store = self._parts.store
@@ -155,25 +197,31 @@ class Commanding:
 
     def _dropped(self, command: Command, why: str) -> None:
         meta = command.metadata
-        subject = Subject(
-            api_version=BUS_VERSION,
-            kind="Command",
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-        )
-        self._parts.recorder.record(subject, reason="CommandDropped", message=why, warning=True)
+        self._parts.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
         self._parts.counting.commands.labels(command.action, "dropped").inc()
         log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
         self._delete(command)
 
     def _delete(self, command: Command) -> None:
         meta = command.metadata
-        path = f"/apis/{BUS_VERSION}/namespaces/{meta.namespace}/commands/{meta.name}"
         with contextlib.suppress(NotFound, Conflict):
-            self._parts.client.delete(path, {"preconditions": {"uid": meta.uid}})
-        self._parts.store.commands.drop(meta.uid)
-        self._told.discard(meta.uid)
+            self._parts.client.delete(_path(meta), {"preconditions": {"uid": meta.uid}})
+        self._forget(command)
+
+    def _forget(self, command: Command) -> None:
+        self._parts.store.commands.drop(command.metadata.uid)
+        self._told.discard(command.metadata.uid)
+
+
+def _path(meta: Metadata) -> str:
+    return f"/apis/{BUS_VERSION}/namespaces/{meta.namespace}/commands/{meta.name}"
+
+
+def _subject(command: Command) -> Subject:
+    meta = command.metadata
+    return Subject(
+        api_version=BUS_VERSION, kind="Command", name=meta.name, namespace=meta.namespace, uid=meta.uid
+    )
 
 
 def recorded(obj: QueueObject) -> list[str]:

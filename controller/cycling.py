@@ -33,8 +33,9 @@ class Cycling:
             return
         found = cycles(board.tree, board.stopped())
         ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
-        for cycle in ready.keys() - self._told:
-            self._record(cycle, ready[cycle])
+        self._parts.store.isolation.each(
+            "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
+        )
         self._told = frozenset(ready)
         self._looked_at = board.tree if len(ready) == len(found) else None
 

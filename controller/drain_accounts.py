@@ -10,8 +10,8 @@ from datetime import datetime
 
 import msgspec
 
-from cluster.events import Subject
 from cluster.members import Member
+from cluster.subjects import Subject
 from controller.drain import ANSWER_SECONDS, Drain
 from controller.evicting import Answer
 from controller.parts import Parts, workload_subject

@@ -23,24 +23,22 @@ from typing import Any
 import msgspec
 
 from cluster.client import decode
-from cluster.events import Subject
-from cluster.members import Member, pods_of
+from cluster.members import pods_of
 from cluster.objects import Condition, PodGroup
-from cluster.podgroups import phase_of, queue_of
+from cluster.podgroups import GroupKey, phase_of, queue_of
 from cluster.store import STATUS
+from cluster.subjects import Subject
 from controller.parts import Parts
-from controller.status import time_text
 from controller.telling import EVENT_REASONS
 from queues.board import Ruling
 from queues.phases import POPULATED, SCHEDULED, Phase, Pods, phase
+from queues.times import rfc3339
 
 COUNT_SECONDS = 1.0
 PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 COUNTS = ("running", "succeeded", "failed")
 
 _podgroup = msgspec.json.Decoder(PodGroup)
-
-Key = tuple[str, str]
 
 
 class Grouping:
@@ -52,21 +50,26 @@ class Grouping:
         self._written: dict[str, int] = {}
         self._counted_at: dict[str, float] = {}
         #: When a group is to be looked at again, in monotonic seconds.
-        self.due: dict[Key, float] = {}
+        self.due: dict[GroupKey, float] = {}
         #: Groups whose write failed; filled by the writers' threads.
-        self._failed: SimpleQueue[Key] = SimpleQueue()
+        self._failed: SimpleQueue[GroupKey] = SimpleQueue()
 
-    def keep(self, keys: Iterable[Key]) -> None:
+    def keep(self, keys: Iterable[GroupKey]) -> None:
         """Look at these groups and write what is not true of them any more."""
-        for key in keys:
-            group = self._parts.store.podgroups.get(*key)
-            if group is not None and group.metadata.deletion_timestamp is None:
-                self._keep(key, group)
+        present = [group for key in keys if (group := self._parts.store.podgroups.get(*key)) is not None]
+        for queue, groups in _by_queue(present).items():
+            self._parts.store.isolation.each(
+                "podgroup",
+                groups,
+                self._keep,
+                key=key_of,
+                version=lambda group: group.metadata.version,
+                queue=queue,
+                subject=_subject,
+            )
 
     def keep_queue(self, queue: str) -> None:
-        self.keep(
-            [(one.metadata.namespace, one.metadata.name) for one in self._parts.store.podgroups.of(queue)]
-        )
+        self.keep(map(key_of, self._parts.store.podgroups.of(queue)))
 
     def keep_due(self) -> None:
         """Those whose counts had to wait."""
@@ -78,9 +81,9 @@ class Grouping:
             del self.due[key]
         self.keep(ripe)
 
-    def _keep(self, key: Key, group: PodGroup) -> None:
-        meta = group.metadata
-        if meta.version < self._written.get(meta.uid, 0):
+    def _keep(self, group: PodGroup) -> None:
+        key, meta = key_of(group), group.metadata
+        if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
         pods = pods_of(self._parts.store.members.of_group(*key))
         ruling = self._parts.store.board.ruling(queue_of(group))
@@ -99,7 +102,7 @@ class Grouping:
         if "conditions" in difference:
             self._say(group, ruling)
 
-    def _submit(self, key: Key, group: PodGroup, difference: dict[str, Any]) -> None:
+    def _submit(self, key: GroupKey, group: PodGroup, difference: dict[str, Any]) -> None:
         meta = group.metadata
         path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
         # Under the version it was derived from: a list of conditions is replaced as a whole.
@@ -117,8 +120,10 @@ class Grouping:
                 self._failed.put(key)
                 self._parts.store.tell(queue_of(group), STATUS)
 
-        if not self._parts.writers.submit(("podgroup", meta.uid), write, rank=(2,), done=done):
-            self.due[key] = self._parts.store.clock.monotonic() + COUNT_SECONDS / 10
+        what, writers = ("podgroup", meta.uid), self._parts.writers
+        if not writers.submit(what, write, rank=(2,), done=done, subject=_subject(group)):
+            wait = max(COUNT_SECONDS / 10, writers.wait(what))
+            self.due[key] = self._parts.store.clock.monotonic() + wait
 
     def forget(self) -> None:
         """What is remembered of groups that are gone."""
@@ -130,24 +135,34 @@ class Grouping:
     def _say(self, group: PodGroup, ruling: Ruling) -> None:
         if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
             return
-        meta = group.metadata
-        subject = Subject(
-            api_version=PODGROUP_VERSION,
-            kind="PodGroup",
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-        )
         self._parts.recorder.record(
-            subject,
+            _subject(group),
             reason=EVENT_REASONS[ruling.stop.why],
             message=ruling.text,
             budget=f"workloads/{ruling.queue}",
         )
 
 
-def key_of(member: Member) -> Key:
-    return member.namespace, member.group
+def key_of(group: PodGroup) -> GroupKey:
+    return GroupKey(group.metadata.namespace, group.metadata.name)
+
+
+def _by_queue(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
+    by_queue: dict[str, list[PodGroup]] = {}
+    for group in groups:
+        by_queue.setdefault(queue_of(group), []).append(group)
+    return by_queue
+
+
+def _subject(group: PodGroup) -> Subject:
+    meta = group.metadata
+    return Subject(
+        api_version=PODGROUP_VERSION,
+        kind="PodGroup",
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+    )
 
 
 def _wanted(group: PodGroup, pods: Pods, ruling: Ruling, *, had_pods: bool, now: datetime) -> dict[str, Any]:
@@ -201,20 +216,21 @@ def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> 
         "status": status,
         "reason": told.reason,
         "message": told.message,
-        "lastTransitionTime": time_text(kept or now),
+        "lastTransitionTime": kept or rfc3339(now),
     }
 
 
 def _told(held: Condition) -> dict[str, Any]:
-    at = held.last_transition_time
-    return {
+    """As it came: what it does not say is not written."""
+    told = {
         "type": held.type,
         "status": held.status,
         "reason": held.reason,
         "message": held.message,
-        **({"transitionID": held.transition_id} if held.transition_id else {}),
-        **({"lastTransitionTime": time_text(at)} if at else {}),
+        "transitionID": held.transition_id,
+        "lastTransitionTime": held.last_transition_time,
     }
+    return {key: value for key, value in told.items() if value}
 
 
 def _differing(wanted: dict[str, Any], group: PodGroup) -> dict[str, Any]:

@@ -25,12 +25,19 @@ def _keeper(store: Store, queue: str) -> str:
     """A live member, the first that is found: rather what its user made than what that made."""
     work = next((one for one in store.workloads.live_in(queue) if not _is_part(store, one)), None)
     if work is not None:
-        return str(work)
+        return _readable(store, work.uid, str(work))
     group = next((one for one in store.podgroups.of(queue) if is_live(one)), None)
     if group is not None:
-        return f"podgroup {group.metadata.namespace}/{group.metadata.name}"
+        name = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
+        return _readable(store, group.metadata.uid, name)
     pod = next((one for one in store.members.of(queue) if one.live), None)
-    return f"pod {pod.namespace}/{pod.name}" if pod else ""
+    return _readable(store, pod.uid, f"pod {pod.namespace}/{pod.name}") if pod else ""
+
+
+def _readable(store: Store, uid: str, name: str) -> str:
+    """The name, and what of the object cannot be read: that may be why it keeps the queue."""
+    fault = store.unreadable.of(uid)
+    return f"{name} (it cannot be read in full: {fault})" if fault else name
 
 
 def _is_part(store: Store, work: Workload) -> bool:

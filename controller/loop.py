@@ -4,7 +4,8 @@ Invariants
 - Reflectors' threads only take note (`noting`); everything is decided and written here or, from here,
   in the writers' threads.
 - Nothing is done before the store is in sync: half a cluster would look empty.
-- What fails is looked at again after a back-off; and everything is, every `RESYNC_SECONDS`.
+- What a step, a queue or an object raises concerns it alone (`cluster.isolation`): it is looked at again
+  after a back-off, and all others are looked at. Everything is, every `RESYNC_SECONDS`.
 - `stop()` returns once the queue under way is done.
 
 What a change of one thing makes it look at:
@@ -24,17 +25,19 @@ no queue, or a group   the pods whose PodGroup was not there
 
 from __future__ import annotations
 
-import logging
+import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from cluster.exceptions import ClusterError
 from cluster.members import Member
-from cluster.store import GROUP, STATUS, WHOLE
+from cluster.podgroups import GroupKey
+from cluster.store import STATUS, WHOLE, What
 from controller.acknowledging import Acknowledging
 from controller.commanding import Commanding
 from controller.cycling import Cycling
 from controller.draining import Draining
+from controller.failure_events import report
 from controller.founding import founded
 from controller.grouping import Grouping
 from controller.guarding import Guards
@@ -42,12 +45,13 @@ from controller.measuring import measure
 from controller.mirroring import mirror
 from controller.noting import Noted, Notes
 from controller.nudging import Nudging
-from controller.parts import Parts
+from controller.parts import Parts, queue_subject
 from controller.recalling import Recalling
 from controller.reconciling import ACKNOWLEDGE_SECONDS, Reconciling
 from controller.releasing import Releasing
 from controller.reserving import Reserving
 from controller.telling import Telling
+from controller.unreadable_events import UnreadableEvents
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
@@ -57,8 +61,6 @@ IDLE_SECONDS = 5.0
 #: How often the other replicas are looked at while one of them leads.
 OBSERVE_SECONDS = 1.0
 
-log = logging.getLogger(__name__)
-
 
 class QueueController:
     """Owner: the server, which starts and stops it."""
@@ -66,6 +68,7 @@ class QueueController:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._store = parts.store
+        self._isolation = parts.store.isolation
         self._notes = Notes(parts.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
@@ -91,6 +94,7 @@ class QueueController:
         self._cycling = Cycling(parts)
         self._reserving = Reserving(parts)
         self._nudging = Nudging(parts, namespace=parts.namespace)
+        self._unreadable = UnreadableEvents(parts)
         self._thread: threading.Thread | None = None
         parts.store.listen(self._notes.told)
 
@@ -116,41 +120,44 @@ class QueueController:
             noted = self._notes.take(self._times(), at_once=self._led and self._reconciling.awaited)
             try:
                 self._look(noted)
-            except Exception as exc:
-                (log.warning if isinstance(exc, ClusterError) else log.exception)("controller: %s", exc)
+            except Exception as exc:  # a fault of this module: every step of a look is isolated
+                seconds = self._isolation.failed("look", "", exc)
                 self._notes.again(noted)
-                self._notes.rest(RETRY_SECONDS)
+                self._notes.rest(min(seconds, RETRY_SECONDS))
 
     def _times(self) -> list[float]:
         """When to look about though nothing was heard, in monotonic seconds."""
         now = self._store.clock.monotonic()
-        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS)]
+        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._isolation.due]
         if self._led:
-            times += [self._draining.due, *self._grouping.due.values()]
+            times.append(self._not_before("drains", self._draining.due))
+            times.append(self._not_before("podgroups", min(self._grouping.due.values(), default=math.inf)))
         valid_until = self._store.board.valid_until
         if valid_until is not None:
-            times.append(now + max(0.0, (valid_until - self._store.clock.now()).total_seconds()))
+            left = (valid_until - self._store.clock.now()).total_seconds()
+            times.append(self._not_before("board", now + max(0.0, left)))
         return times
+
+    def _not_before(self, step: str, at: float) -> float:
+        """When a step is due that backs off, perhaps."""
+        return max(at, self._store.clock.monotonic() + self._isolation.wait(step, ""))
 
     def _look(self, noted: Noted) -> None:
         if not self._store.synced:
             self._notes.again(noted)
             self._notes.rest(UNSYNCED_SECONDS)
             return
+        for queue in self._isolation.take_due():
+            noted.setdefault(queue, set()).add(WHOLE)
         self._refresh(noted)
-        self._recalling.doubt()
+        self._step("doubt", self._recalling.doubt)
         if not self._lead(noted):
             return
-        founded(self._parts)
-        if "" in noted:
-            mirror(self._parts)
-        self._cycling.tell()
-        self._acknowledging.begin()
-        self._reconciling.collect()
+        self._look_about(noted)
         for queue in noted:
             if queue not in self._store.board.tree:
                 self._reconciling.forget(queue)
-        self._guards.follow(self._store.board)
+        self._step("guard", lambda: self._guards.follow(self._store.board))
         self._let_go(noted)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
         wanted = self._to_reconcile(noted)
@@ -159,16 +166,48 @@ class QueueController:
             if queue not in draining:
                 self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
         for queue, whats in noted.items():
-            if queue:
-                self._carry_out(queue)
-            self._look_at_members(queue, whats)
-        self._grouping.keep_due()
+            self._look_at(queue, whats)
+        self._step("podgroups", self._grouping.keep_due)
         for queue in self._releasing.take_failed() | self._nudging.take_failed():
             self._notes.soon(queue, RETRY_SECONDS, members=True)
-        told = self._draining.work(seen_by_all=self._acknowledging.seen_by_all)
+        told: set[str] = set()
+        seen_by_all = self._acknowledging.seen_by_all
+        self._step("drains", lambda: told.update(self._draining.work(seen_by_all=seen_by_all)))
         for queue in self._to_reconcile({*draining, *told}):
             self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
-        self._reconciling.ask()
+        self._step("closing", self._reconciling.ask)
+        self._step("unreadable", self._unreadable.report)
+        self._step("failures", self._report_failures)
+
+    def _look_about(self, noted: Noted) -> None:
+        """What is of no queue alone."""
+        self._step("default queues", lambda: founded(self._parts))
+        if "" in noted:
+            self._step("namespaces", lambda: mirror(self._parts))
+        self._step("cycles", self._cycling.tell)
+        self._acknowledging.begin()
+        self._step("answers", self._reconciling.collect)
+
+    def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
+        """A step that concerns the queue, or none alone; it is looked at again if it fails."""
+        return self._isolation.attempt(name, queue, work, version=self._state(queue), queue=queue)
+
+    def _state(self, queue: str) -> str:
+        """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
+        board = self._store.board
+        return board.ruling(queue).revision if queue in board.tree else ""
+
+    def _look_at(self, queue: str, whats: set[What]) -> None:
+        """The Commands and the members of one queue."""
+        if queue:
+            self._step("commands", lambda: self._carry_out(queue), queue=queue)
+        self._step("members", lambda: self._look_at_members(queue, whats), queue=queue)
+
+    def _report_failures(self) -> None:
+        """An event on each object that something failed at."""
+        for failure in self._isolation.take_failures():
+            if failure.subject is not None:
+                report(self._parts.recorder, failure, failure.subject)
 
     def _lead(self, noted: Noted) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""
@@ -200,17 +239,20 @@ class QueueController:
         """Everything anew when its time has come, or when the board has outlived its own."""
         board, now = self._store.board, self._store.clock.monotonic()
         expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
-        if expired:
-            self._store.refresh()
-        if expired or now >= self._resync_at:
+        renewed = expired and self._step("board", self._store.refresh)
+        if renewed or now >= self._resync_at:
             self._resync_at = now + RESYNC_SECONDS
             self._everything(noted)
-            self._store.passes.forget(self._store.members.get)
-            self._grouping.forget()
-            self._releasing.forget_queues()
-            measure(self._parts)
+            self._step("forget", self._forget)
+            self._step("metrics", lambda: measure(self._parts))
 
-    def _look_at_members(self, queue: str, whats: set[str]) -> None:
+    def _forget(self) -> None:
+        """What is remembered of what is gone."""
+        self._store.passes.forget(self._store.members.get)
+        self._grouping.forget()
+        self._releasing.forget_queues()
+
+    def _look_at_members(self, queue: str, whats: set[What]) -> None:
         members = self._members(queue, whats)
         if queue:
             self._release(queue, members)
@@ -230,7 +272,10 @@ class QueueController:
         """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
         for queue, whats in noted.items():
             if queue and WHOLE in whats and self._releasing.begins(queue):
-                self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
+                self._step("release", partial(self._let_go_of, queue, whats), queue=queue)
+
+    def _let_go_of(self, queue: str, whats: set[What]) -> None:
+        self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
@@ -244,17 +289,11 @@ class QueueController:
             self._notes.soon(queue, RETRY_SECONDS, members=True)
 
     def _carry_out(self, queue: str) -> None:
-        """One queue's Commands; what fails there keeps nobody else waiting."""
-        try:
-            more = self._commanding.carry_out(queue)
-        except ClusterError as exc:
-            log.warning("the Commands of queue %s: %s", queue, exc)
-            self._notes.soon(queue, RETRY_SECONDS, members=True)
-        else:
-            if more:
-                self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
+        """One queue's Commands."""
+        if self._commanding.carry_out(queue):
+            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
 
-    def _members(self, queue: str, whats: set[str]) -> list[Member]:
+    def _members(self, queue: str, whats: set[What]) -> list[Member]:
         found = []
         for uid in _uids(whats):
             member = self._store.members.by_uid(uid)
@@ -283,25 +322,32 @@ class QueueController:
         return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
 
     def _reconcile(self, queue: str, *, wish: bool) -> None:
-        try:
+        obj = self._store.queues.get(queue)
+
+        def reconcile() -> None:
             again = self._reconciling.reconcile(queue, wish=wish)
-        except Exception as exc:  # one queue's object, whatever is in it, keeps no other waiting
-            (log.warning if isinstance(exc, ClusterError) else log.exception)("queue %s: %s", queue, exc)
-            again = RETRY_SECONDS
-        if again is not None:
-            self._notes.soon(queue, again, members=False)
+            if again is not None:
+                self._notes.soon(queue, again, members=False)
+
+        self._isolation.attempt(
+            "status",
+            queue,
+            reconcile,
+            version=self._state(queue),
+            queue=queue,
+            subject=queue_subject(obj) if obj is not None else None,
+        )
 
 
 def _not_yet() -> bool:
     return False
 
 
-def _uids(whats: set[str]) -> list[str]:
+def _uids(whats: Iterable[What]) -> list[str]:
     """The members that changed."""
-    return [what for what in whats if what not in {STATUS, WHOLE} and not what.startswith(GROUP)]
+    return [what for what in whats if isinstance(what, str) and what not in {STATUS, WHOLE}]
 
 
-def _groups(whats: set[str]) -> list[tuple[str, str]]:
-    """The PodGroups that changed, by namespace and name."""
-    found = (what.removeprefix(GROUP).split("/") for what in whats if what.startswith(GROUP))
-    return [(namespace, name) for namespace, name in found]
+def _groups(whats: Iterable[What]) -> list[GroupKey]:
+    """The PodGroups that changed."""
+    return [what for what in whats if isinstance(what, GroupKey)]

@@ -14,6 +14,8 @@ def measure(parts: Parts) -> None:
     counting.unguarded.set(sum(1 for member in waiting if not member.marked))
     absent = [queue for queue in store.members.queues() if _is_absent(store, queue)]
     counting.orphans.set(sum(len(store.members.of(queue)) for queue in absent))
+    for kind, number in store.unreadable.counts().items():
+        counting.unreadable.labels(kind).set(number)
     states: dict[str, int] = {}
     for obj in list(store.queues.values()):
         states[obj.status.state] = states.get(obj.status.state, 0) + 1

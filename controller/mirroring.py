@@ -6,6 +6,7 @@ Later ones get it from the webhook on namespaces in the same request.
 from __future__ import annotations
 
 from cluster.objects import Namespace
+from cluster.subjects import Subject
 from controller.parts import Parts
 from queues import names
 from queues.membership import VOLCANO_ANNOTATION
@@ -13,10 +14,21 @@ from queues.membership import VOLCANO_ANNOTATION
 
 def mirror(parts: Parts) -> None:
     """Have the label on just those namespaces whose annotation names a queue."""
-    for namespace in list(parts.store.namespaces.values()):
+
+    def mirror_one(namespace: Namespace) -> None:
         wanted = _names_a_queue(namespace, parts)
         if wanted != bool(namespace.metadata.label(names.MEMBER_NAMESPACE)):
-            _write(namespace.metadata.name, wanted, parts)
+            _write(namespace, wanted, parts)
+
+    parts.store.isolation.each(
+        "namespace",
+        list(parts.store.namespaces.values()),
+        mirror_one,
+        key=lambda namespace: namespace.metadata.name,
+        version=lambda namespace: namespace.metadata.version,
+        queue="",
+        subject=_subject,
+    )
 
 
 def _names_a_queue(namespace: Namespace, parts: Parts) -> bool:
@@ -24,8 +36,17 @@ def _names_a_queue(namespace: Namespace, parts: Parts) -> bool:
     return bool(namespace.metadata.annotation(VOLCANO_ANNOTATION)) and not exempt
 
 
-def _write(name: str, wanted: bool, parts: Parts) -> None:
+def _subject(namespace: Namespace) -> Subject:
+    meta = namespace.metadata
+    return Subject(api_version="v1", kind="Namespace", name=meta.name, namespace=meta.name, uid=meta.uid)
+
+
+def _write(namespace: Namespace, wanted: bool, parts: Parts) -> None:
+    name = namespace.metadata.name
     body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
     parts.writers.submit(
-        ("mirror", name), lambda: parts.client.patch(f"/api/v1/namespaces/{name}", body), rank=(2,)
+        ("mirror", name),
+        lambda: parts.client.patch(f"/api/v1/namespaces/{name}", body),
+        rank=(2,),
+        subject=_subject(namespace),
     )

@@ -16,12 +16,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from cluster.store import STATUS, WHOLE
+from cluster.store import STATUS, WHOLE, What
 
 PACE_SECONDS = 0.02
 
-#: By queue, what changed: a member's UID, or WHOLE, STATUS, or GROUP and a PodGroup.
-Noted = dict[str, set[str]]
+#: By queue, what changed.
+Noted = dict[str, set[What]]
 
 
 class Notes:
@@ -44,13 +44,13 @@ class Notes:
     def stopped(self) -> bool:
         return self._stopped.is_set()
 
-    def heard(self, queue: str, what: str) -> None:
+    def heard(self, queue: str, what: What) -> None:
         """Take note of a change that somebody waits for."""
         with self._changed:
             self._noted.setdefault(queue, set()).add(what)
             self._hurry()
 
-    def noticed(self, queue: str, what: str) -> None:
+    def noticed(self, queue: str, what: What) -> None:
         """Take note of a change that can wait for others like it."""
         with self._changed:
             is_first = not self._noted
@@ -58,7 +58,7 @@ class Notes:
             if is_first:  # else whoever waits in `take` knows already until when
                 self._changed.notify()
 
-    def told(self, queue: str, what: str) -> None:
+    def told(self, queue: str, what: What) -> None:
         """By the store: what a queue is to be is waited for; what becomes of its pods and status is not."""
         (self.heard if what == WHOLE else self.noticed)(queue, what)
 
@@ -82,7 +82,7 @@ class Notes:
         """Wait that long, unless it is stopped."""
         self._stopped.wait(seconds)
 
-    def again(self, noted: Mapping[str, Iterable[str]]) -> None:
+    def again(self, noted: Mapping[str, Iterable[What]]) -> None:
         """Put back what was taken."""
         for queue, whats in noted.items():
             for what in whats:

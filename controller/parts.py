@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
-from cluster.events import Recorder, Subject
+from cluster.events import Recorder
 from cluster.members import Member
 from cluster.objects import QueueObject
 from cluster.presence import Others
 from cluster.store import Store
+from cluster.subjects import Subject
 from cluster.workloads import Workload
 from cluster.writing import Writers
 
@@ -55,6 +56,21 @@ def workload_subject(work: Workload) -> Subject:
         name=work.name,
         namespace=work.namespace,
         uid=work.uid,
+    )
+
+
+def each_member(
+    parts: Parts, step: str, members: Iterable[Member], work: Callable[[Member], object], *, queue: str
+) -> None:
+    """Do it for each, one failing or not; the queue is looked at again for those that do."""
+    parts.store.isolation.each(
+        step,
+        members,
+        work,
+        key=lambda member: member.key,
+        version=lambda member: member.version,
+        queue=queue,
+        subject=pod_subject,
     )
 
 

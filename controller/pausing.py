@@ -76,11 +76,25 @@ class Pausing:
 
     def give_back(self, queue: str) -> None:
         """Resume what we suspended and what is of this queue, if that schedules."""
-        for work in sorted(self._parts.store.workloads.paused_by_us(queue), key=lambda one: one.created):
+
+        def give_back(work: Workload) -> None:
             if work.live and self._may_go_on(work):
                 self._parts.writers.submit(
-                    ("give-back", work.uid), self._giving_back(work), rank=(1, 0, work.created)
+                    ("give-back", work.uid),
+                    self._giving_back(work),
+                    rank=(1, 0, work.created),
+                    subject=workload_subject(work),
                 )
+
+        self._parts.store.isolation.each(
+            "give back",
+            sorted(self._parts.store.workloads.paused_by_us(queue), key=lambda one: one.created),
+            give_back,
+            key=str,
+            version=lambda work: work.version,
+            queue=queue,
+            subject=workload_subject,
+        )
 
     def _may_go_on(self, work: Workload) -> bool:
         return not work.queue or self._parts.store.board.ruling(work.queue).schedules

@@ -6,6 +6,8 @@ Invariants
 - Conditions, state and history are written as soon as they are looked at (see `noting`), or with the
   acknowledgement of a stop where that comes within `YOUNG_SECONDS`; counts alone at most once in
   `COUNT_SECONDS` a queue; what does not differ is not written.
+- Nothing that users size delays an acknowledgement: what is counted is written apart where it is large, or
+  was refused.
 - The past is refused: while the store holds an older object than the one last written, the
   queue waits for its event.
 - `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -31,16 +34,30 @@ from controller.announcing import Announcing
 from controller.closing import Close, Closing
 from controller.draining import Draining
 from controller.keeping import kept_by
-from controller.parts import QUEUES, Parts
+from controller.parts import QUEUES, Parts, queue_subject
 from controller.rivals import Rivals
-from controller.status import Counted, Drain, Known, differing, present, time_text, urgent, wanted
+from controller.status import (
+    Counted,
+    Drain,
+    Known,
+    differing,
+    may_share,
+    parts,
+    present,
+    urgent,
+    wanted,
+)
 from controller.timing import undo_if_past
 from queues.drained import drained
 from queues.drained import status as drained_status
 from queues.states import State
+from queues.times import rfc3339
 from queues.verdict import Verdict
 
 COUNT_SECONDS = 1.0
+#: Two kinds of writes of one status: what is essential, alone; and what is counted, which may bring it along.
+#: Each backs off by itself where the API server refuses it.
+STATUS, COUNTS = "status", "counts"
 #: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
 ACKNOWLEDGE_SECONDS = 0.02
 #: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
@@ -159,7 +176,7 @@ class Reconciling:
         if len(known) < len(found):
             return None
         tally, report = own
-        told = drained_status(tally, report, since=time_text(tally.since))
+        told = drained_status(tally, report, since=rfc3339(tally.since))
         return Drain(finding=drained(queue, known), told=told)
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
@@ -178,7 +195,8 @@ class Reconciling:
                 self._closing.want(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
-        return store.board.verdict(queue, live=True), EMPTY_SECONDS
+        again = max(EMPTY_SECONDS, self._closing.wait(close))
+        return store.board.verdict(queue, live=True), again
 
     def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
         """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""
@@ -224,15 +242,22 @@ class Reconciling:
         queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
         due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
         if not at_once and now < due:
-            return min(due - now, again) if again else due - now
-        if not self._submit(obj, difference):
-            return ACKNOWLEDGE_SECONDS
+            return _sooner(due - now, again)
+        essential, counted = parts(difference)
+        resting = self._parts.writers.wait((COUNTS, queue)) if counted else 0.0
+        if not essential and resting:
+            return _sooner(resting, again)
+        if essential and counted and (resting or not may_share(counted)):
+            difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
+        what = STATUS if difference is essential or not counted else COUNTS
+        if not self._submit(obj, difference, what=what):
+            return max(ACKNOWLEDGE_SECONDS, self._parts.writers.wait((what, queue)))
         self._counted_at[queue] = now
         self._under_way.add(queue)
         return again
 
-    def _submit(self, obj: QueueObject, difference: dict[str, Any]) -> bool:
-        """Have it written; False if a former write of this queue is still under way."""
+    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str) -> bool:
+        """Have it written; False if a former write of this queue is still under way, or was just refused."""
         queue = obj.metadata.name
         body = {"metadata": {"uid": obj.metadata.uid}, "status": difference}
         written: list[QueueObject] = []
@@ -244,7 +269,8 @@ class Reconciling:
             self._answers.put(Answer(queue, obj, written[-1]) if ok else Answer(queue))
             self._tell_written(queue)
 
-        return self._parts.writers.submit(("status", queue), write, rank=(0,), done=done)
+        subject = queue_subject(obj)
+        return self._parts.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
 
     def ask(self) -> None:
         """Send the questions that the looks of this round came to."""
@@ -259,8 +285,13 @@ class Reconciling:
             if answer.before is not None and answer.after is not None:
                 self._written[answer.queue] = answer.after.metadata.version
                 self._states[answer.after.metadata.uid] = answer.after.status.state
-                self._rivals.wrote(answer.after)
-                self._announcing.changed(answer.before, answer.after)
+                announce = partial(self._announce, answer.before, answer.after)
+                version = answer.after.metadata.version
+                self._parts.store.isolation.attempt("announce", answer.queue, announce, version=version)
+
+    def _announce(self, before: QueueObject, after: QueueObject) -> None:
+        self._rivals.wrote(after)
+        self._announcing.changed(before, after)
 
     def _counted(self, queue: str) -> Counted:
         store = self._parts.store
@@ -281,3 +312,7 @@ class Reconciling:
     def _forget_stop(self, queue: str) -> None:
         self.pending.pop(queue, None)
         self._acknowledged.pop(queue, None)
+
+
+def _sooner(seconds: float, again: float | None) -> float:
+    return seconds if again is None else min(seconds, again)

@@ -23,7 +23,7 @@ from typing import Any
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
-from controller.parts import Parts, pod_path
+from controller.parts import Parts, each_member, pod_path, pod_subject
 from queues import names
 from queues.board import Ruling
 from queues.membership import label_value
@@ -54,8 +54,15 @@ class Releasing:
             # Whoever is heard of first after a resume is not let go first: all are, in their order.
             self._begun[queue] = ruling.revision
             members = self._parts.store.members.waiting(queue)
+        left = 0
+
+        def release(member: Member) -> None:
+            nonlocal left
+            left += self._release(member, ruling, waking=waking)
+
         # In order from the first on: the writers begin while the rest is still being asked for.
-        return sum(self._release(member, ruling, waking=waking) for member in sorted(members, key=_rank))
+        each_member(self._parts, "ungate", sorted(members, key=_rank), release, queue=queue)
+        return left
 
     def begins(self, queue: str) -> bool:
         """Whether it was resumed, and nobody of it has been let go since."""
@@ -64,10 +71,12 @@ class Releasing:
 
     def answer(self, members: Iterable[Member]) -> None:
         """Write down the queue of pods whose PodGroup was not there when they came."""
-        for member in members:
-            queue = self._parts.store.queue_of_group(member.namespace, member.group)
-            if queue is not None:
-                self._send(member, "answer", self._answering(member, queue))
+        each_member(self._parts, "answer", members, self._answer, queue="")
+
+    def _answer(self, member: Member) -> None:
+        queue = self._parts.store.queue_of_group(member.namespace, member.group)
+        if queue is not None:
+            self._send(member, "answer", self._answering(member, queue))
 
     def take_failed(self) -> set[str]:
         """The queues with a write that failed or was not taken; asking empties it."""
@@ -106,9 +115,12 @@ class Releasing:
                 self._sent.pop(member.uid, None)
                 self._failed.put(member.queue)
 
-        if not self._parts.writers.submit((what, member.uid), write, rank=(1, *_rank(member)), done=done):
-            self._sent.pop(member.uid, None)  # a former write of it is still under way
-            self._failed.put(member.queue)
+        writers, key, subject = self._parts.writers, (what, member.uid), pod_subject(member)
+        rank = (1, *_rank(member))
+        if not writers.submit(key, write, rank=rank, done=done, queue=member.queue, subject=subject):
+            self._sent.pop(member.uid, None)  # a former write of it is still under way, or it backs off
+            if not writers.wait(key):
+                self._failed.put(member.queue)
 
     def _ungating(self, member: Member) -> Callable[[], object]:
         body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}

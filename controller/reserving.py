@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cluster.members import Member
-from controller.parts import Parts, pod_path
+from controller.parts import Parts, each_member, pod_path, pod_subject
 
 
 class Reserving:
@@ -25,9 +25,8 @@ class Reserving:
         """Take off the nominations of these members if their queue does not schedule."""
         if self._parts.store.board.ruling(queue).schedules:
             return
-        for member in members:
-            if member.nominated and member.waiting and not member.leaving:
-                self._cancel(member)
+        nominated = [one for one in members if one.nominated and one.waiting and not one.leaving]
+        each_member(self._parts, "nomination", nominated, self._cancel, queue=queue)
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
@@ -37,4 +36,6 @@ class Reserving:
                 return None
             return self._parts.client.patch(f"{pod_path(member)}/status", body)
 
-        self._parts.writers.submit(("nomination", member.uid), write, rank=(1, -member.priority))
+        self._parts.writers.submit(
+            ("nomination", member.uid), write, rank=(1, -member.priority), subject=pod_subject(member)
+        )

@@ -5,13 +5,17 @@ Invariants
 - `Active=False` is written for a generation only once the stop is acknowledged, and `Accepting` only once
   every replica accepts, or refuses; until then the condition stays as it was, its `observedGeneration`
   telling that this generation is not there yet.
+- What users size is cut: resources, names, texts. What is essential is written apart from the rest where that
+  is large (`may_share`), so that no size and no refusal of the rest delays an acknowledgement.
 - `status.observedGeneration` is the generation whose effects are all written: so it, too, waits
   for the acknowledgement.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
@@ -22,7 +26,8 @@ from queues import names
 from queues.changes import history
 from queues.conditions import Finding, accepting, active
 from queues.drained import Standing
-from queues.quantities import canonical
+from queues.quantities import Amount, canonical
+from queues.times import rfc3339
 from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
@@ -32,6 +37,14 @@ PHASES = ("pending", "running", "inqueue", "unknown", "completed")
 #: What is told of a drain; its message follows the pods, as counts do.
 DRAINS = "Drained"
 BOTH = 2
+#: Resources that `status.allocated` shows; and, beside them, how many more there are.
+RESOURCES = 100
+MORE_RESOURCES = "sluice.dev/more-resources"
+NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+#: What says whether a stop holds and a queue accepts. Its size is ours: names and texts in it are cut.
+ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes"})
+#: Bytes of all else that are written together with it.
+SHARED_BYTES = 4096
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +102,7 @@ def wanted(
         "state": verdict.state.value,
         "observedGeneration": obj.status.observed_generation if waiting else generation,
         "conditions": [conditions[kind] for kind in sorted(conditions)],
-        **counts(counted, schedules=verdict.schedules),
+        **counts(counted, schedules=verdict.schedules, quota=in_quota(obj)),
         "changes": changes(obj),
         "drain": (drain.told if drain is not None else obj.status.drain) if verdict.drains else None,
     }
@@ -100,8 +113,11 @@ def _unacknowledged(finding: Finding) -> Finding:
     return Finding(finding.type, False, Standing.DRAINING.value, "the stop is not acknowledged yet")
 
 
-def counts(counted: Counted, *, schedules: bool) -> dict[str, Any]:
-    """The part of the status that may be a second late. Parked: waiting because of the queue."""
+def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:
+    """The part of the status that may be a second late. Parked: waiting because of the queue.
+
+    `quota`: the resources that the queue's quota names.
+    """
     pods = counted.pods
     return {
         **{phase: counted.groups.get(phase, 0) for phase in PHASES},
@@ -115,9 +131,38 @@ def counts(counted: Counted, *, schedules: bool) -> dict[str, Any]:
         },
         "allocated": {
             "pods": str(pods.running),
-            **{resource: canonical(amount, resource) for resource, amount in sorted(pods.allocated.items())},
+            **allocated(pods.allocated, quota=quota),
         },
     }
+
+
+def allocated(amounts: Mapping[str, Amount], *, quota: Collection[str] = frozenset()) -> dict[str, str]:
+    """What is asked for, as far as it is shown: what each cluster has, what the quota names, then by name."""
+    names: Iterable[str] = amounts
+    if len(amounts) > RESOURCES:
+        names = nsmallest(RESOURCES, amounts, key=lambda one: (one not in NATIVE, one not in quota, one))
+    told = {resource: canonical(amounts[resource], resource) for resource in sorted(names)}
+    more = len(amounts) - len(told)
+    return {**told, **({MORE_RESOURCES: str(more)} if more else {})}
+
+
+def in_quota(obj: QueueObject) -> frozenset[str]:
+    """The resources that a queue's quota names, whatever is in it."""
+    spec = obj.spec
+    guarantee = spec.guarantee.get("resource") if isinstance(spec.guarantee, dict) else None
+    held = (spec.capability, spec.deserved, guarantee)
+    return frozenset(name for quota in held if isinstance(quota, dict) for name in quota)
+
+
+def parts(difference: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is essential of it, and all else."""
+    essential = {key: value for key, value in difference.items() if key in ESSENTIAL}
+    return essential, {key: value for key, value in difference.items() if key not in ESSENTIAL}
+
+
+def may_share(counted: dict[str, Any]) -> bool:
+    """Whether what is counted is small enough to be written with what is essential."""
+    return len(msgspec.json.encode(counted)) <= SHARED_BYTES
 
 
 def present(status: QueueStatus) -> dict[str, Any]:
@@ -163,14 +208,14 @@ def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _condition(finding: Finding, held: Condition | None, *, generation: int, now: datetime) -> dict[str, Any]:
     status = "True" if finding.status else "False"
     kept = held is not None and held.status == status and held.last_transition_time is not None
-    since = held.last_transition_time if kept and held else now
+    since = held.last_transition_time if kept and held else None
     return {
         "type": finding.type,
         "status": status,
         "reason": finding.reason,
         "message": finding.message,
         "observedGeneration": generation,
-        "lastTransitionTime": time_text(since or now),
+        "lastTransitionTime": since or rfc3339(now),
     }
 
 
@@ -181,14 +226,5 @@ def _told(held: Condition) -> dict[str, Any]:
         "reason": held.reason,
         "message": held.message,
         "observedGeneration": held.observed_generation,
-        "lastTransitionTime": time_text(held.last_transition_time) if held.last_transition_time else None,
+        "lastTransitionTime": held.last_transition_time,
     }
-
-
-def time_text(moment: datetime) -> str:
-    """In UTC and whole seconds; a moment that has none in UTC, at either end of all times, as it stands."""
-    try:
-        moment = moment.astimezone(UTC)
-    except OverflowError:
-        return moment.isoformat()
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -20,7 +20,7 @@ from itertools import takewhile
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
-from controller.parts import Parts, pod_path, pod_subject, workload_subject
+from controller.parts import Parts, each_member, pod_path, pod_subject, workload_subject
 from queues.board import Ruling
 from queues.texts import stop_text
 from queues.verdict import Cause, Why
@@ -62,19 +62,22 @@ class Telling:
         since = self._parts.store.clock.now() - LATER
         left = self._left.get(queue, {})
         members = [*self._due(left, since=since if evictions_wait else None), *members]
-        for member in members:
+
+        def tell(member: Member) -> None:
             if member.leaving or not member.waiting:
-                continue
+                return
             if ruling is not None and ruling.stop is not None:
                 self._tell_owner(member, ruling, ruling.stop)
             if not member.gated:
-                continue
+                return
             if evictions_wait and member.created > since:
                 left[member.uid] = member.created
             elif ruling is None:
                 self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
             elif ruling.stop is not None:
                 self._say(member, ruling.stop, text=ruling.text)
+
+        each_member(self._parts, "explain", members, tell, queue=queue)
         if left:
             self._left[queue] = left
         else:
@@ -133,6 +136,7 @@ class Telling:
             write,
             rank=(7, member.created),
             done=lambda ok: None if ok else self.forget(member.uid),
+            subject=pod_subject(member),
         )
         if not submitted:
             self.forget(member.uid)

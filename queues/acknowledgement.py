@@ -142,7 +142,9 @@ def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
         if view.queues < evidence.since:
             yield Obstacle(Reason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
     if evidence.pods_since is None:
-        yield Obstacle(Reason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop")
+        yield Obstacle(
+            Reason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"
+        )
         return
     yield from _pods_behind(evidence, evidence.views, since=evidence.pods_since)
     if evidence.unaccounted:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from queues.queue import Queue
+from queues.times import rfc3339
 
 #: Lines kept on a queue; the oldest go first.
 KEPT = 20
@@ -64,9 +65,4 @@ def told(line: Change) -> str:
 
 
 def _time(moment: datetime | None) -> str:
-    if moment is None:
-        return ""
-    try:
-        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except OverflowError:  # at either end of the calendar
-        return moment.isoformat()
+    return rfc3339(moment) if moment is not None else ""

@@ -11,6 +11,9 @@ False      DeadlinePassed      somebody is left, and `drain.deadline` has passed
 
 A queue that does not drain has no such condition. The condition is of the queue and all below it; the
 counts in `status.drain` are of the queue's own pods.
+
+Whatever names users give, the condition's message has at most `CONDITION_LIMIT` characters, and what
+`status.drain` tells of a blocker `NAME_LIMIT` and `MESSAGE_LIMIT`: it is written with the acknowledgement.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ import msgspec
 
 from queues.conditions import Finding
 from queues.draining import Hindrance, Plan
+from queues.showing import cut, some
 
 DRAINED = "Drained"
 #: Of those that block.
 TOLD = 20
 #: Of those, in the condition's message.
 NAMED = 5
+#: Characters.
+CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT = 1024, 360, 120, 500
 
 
 class Standing(StrEnum):
@@ -112,7 +118,8 @@ def drained(queue: str, found: Iterable[Report]) -> Finding:
         Standing.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
         Standing.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
-    return Finding(DRAINED, False, standing.value, words[standing] + _by(told))
+    message = cut(words[standing] + _by(told), limit=CONDITION_LIMIT)
+    return Finding(DRAINED, False, standing.value, message)
 
 
 def status(tally: Tally, report: Report, *, since: str) -> dict[str, Any]:
@@ -144,7 +151,12 @@ class _Counts:
 
     def report(self) -> Report:
         blockers = [
-            Blocker(name=name, pods=pods, never=never, message=message)
+            Blocker(
+                name=cut(name, limit=NAME_LIMIT),
+                pods=pods,
+                never=never,
+                message=cut(message, limit=MESSAGE_LIMIT),
+            )
             for name, (pods, never, message) in self._by.items()
         ]
         blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
@@ -173,6 +185,8 @@ def _by(told: list[Report]) -> str:
     blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
     if not blockers:
         return ""
-    names = [f"{one.name} ({one.pods}{', for good' if one.never else ''})" for one in blockers[:NAMED]]
-    more = f" and {len(blockers) - NAMED} more" if len(blockers) > NAMED else ""
-    return f"; blocked by {', '.join(names)}{more}: {blockers[0].message}"
+    names = [
+        f"{cut(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
+        for one in blockers
+    ]
+    return f"; blocked by {some(names, limit=NAMED)}: {blockers[0].message}"

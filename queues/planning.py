@@ -41,6 +41,11 @@ import msgspec
 
 from queues.budgets import Budget, Index, Key
 from queues.draining import Block, Hindrance, How, Plan, Runner, Unit, Wishes, rule_for
+from queues.showing import some
+from queues.times import rfc3339
+
+#: Budgets that are named where a pod is under several.
+NAMED = 3
 
 
 def plan(
@@ -233,7 +238,7 @@ class _Planning:
         return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)
 
     def _under_several(self, unit: Unit, pod: Runner, budgets: tuple[Budget, ...]) -> Block:
-        by = " and ".join(str(budget) for budget in budgets)
+        by = some([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
         message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
         return _block(unit, Hindrance.TWO_BUDGETS, by, message, never=not self._deleted)
 
@@ -276,7 +281,7 @@ class _Planning:
     @property
     def _deadline(self) -> str:
         deadline = self._wishes.deadline
-        return f"{deadline:%Y-%m-%dT%H:%M:%SZ}" if deadline is not None else ""
+        return rfc3339(deadline) if deadline is not None else ""
 
     @property
     def _deleted(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: Characters of a user's reason that are shown.
 REASON_LIMIT = 160
 #: Characters of a name: as many as an object of the API server may have.
@@ -17,3 +19,14 @@ def shown(text: str, *, limit: int = REASON_LIMIT) -> str:
 def quoted(name: str) -> str:
     """A name as it stands in a sentence."""
     return f'"{shown(name, limit=NAME_LIMIT)}"'
+
+
+def some(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
+    """The first so many of them, and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return joined.join(names[:limit]) + more
+
+
+def cut(text: str, *, limit: int) -> str:
+    """A text of ours, at most `limit` characters, whatever names are in it."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

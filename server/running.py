@@ -83,6 +83,7 @@ class Running:
             rules=_rules(settings),
             clock=Clock(lambda: lease_client.ahead),
             request_seconds=settings.request_timeout,
+            failed=self.counting.failed,
         )
         self._watching = Watching(
             client=self.client,
@@ -90,9 +91,9 @@ class Running:
             counting=self.counting,
             marker=PodMarker(lease_client, namespace=settings.namespace),
         )
-        self._writers = Writers(counting=self.counting, threads=settings.writers)
-        self._guard_writers = Writers(counting=self.counting, threads=GUARD_THREADS, name="guard-writer")
-        self._drain_writers = Writers(counting=self.counting, threads=DRAIN_THREADS, name="drain-writer")
+        self._writers = self._new_writers("writer", settings.writers)
+        self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
+        self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         identity = _identity()
         leases = Leases(lease_client, namespace=settings.namespace)
         clock = self.store.clock.monotonic
@@ -135,6 +136,9 @@ class Running:
         self._ready: Callable[[], object] = lambda: None
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
+
+    def _new_writers(self, name: str, threads: int) -> Writers:
+        return Writers(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
 
     @property
     def terms(self) -> Terms:

@@ -14,7 +14,7 @@ import msgspec
 
 from cluster.bodies import read
 from cluster.exceptions import Faulty, Unreadable
-from queues.showing import shown
+from queues.showing import cut, shown
 
 T = TypeVar("T")
 
@@ -66,6 +66,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = Answer()
+#: Characters of a denial, whatever names are in it.
+MESSAGE_LIMIT = 4096
 
 _reviews = msgspec.json.Decoder(Review)
 _encoder = msgspec.json.Encoder()
@@ -110,7 +112,7 @@ def encode(uid: str, answer: Answer) -> bytes:
             "status": "Failure",
             "code": answer.code,
             "reason": _REASONS.get(answer.code, ""),
-            "message": answer.message,
+            "message": cut(answer.message, limit=MESSAGE_LIMIT),
         }
     if answer.patch:
         response["patchType"] = "JSONPatch"

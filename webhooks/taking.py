@@ -23,6 +23,7 @@ from queues.conditions import ACCEPTING
 from queues.showing import shown
 from queues.states import State
 from queues.texts import NAMES, refusal_text
+from queues.times import moment_of
 from webhooks.review import Answer, Request, refused
 from webhooks.terms import Terms
 
@@ -82,7 +83,8 @@ def refusal(ruling: Ruling, *, kind: str, store: Store) -> str:
 def _accepted_work(submission: Submission, request: Request, *, store: Store, terms: Terms) -> bool:
     held = store.queues.get(submission.queue)
     condition = held.status.condition(ACCEPTING) if held else None
-    since = condition.last_transition_time if condition and condition.status == "False" else None
+    written = condition.last_transition_time if condition and condition.status == "False" else None
+    since = moment_of(written) if written else None
     closed = held is not None and since is not None and held.status.state == State.CLOSED
     return any(
         still_taken(owner, queue=submission.queue, refusing_since=since, closed=closed)

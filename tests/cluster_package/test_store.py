@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
+from cluster.podgroups import GroupKey
 from cluster.sinks import NamespaceSink, QueueSink
 from cluster.store import STATUS, WHOLE, Store, queue_value
 from queues.board import Board
@@ -287,7 +288,7 @@ def test_a_podgroup_that_changes_is_told_to_its_queue() -> None:
     server, told = Server(), []
     server.store.listen(lambda name, what: told.append((name, what)))
     server.has(podgroup("g", queue="a"), podgroup("g", queue="a", version=2))
-    assert [each for each in told if each[0]] == [("a", "podgroup/team/g")] * 3
+    assert [each for each in told if each[0]] == [("a", GroupKey("team", "g"))] * 3
 
 
 # Membership that depends on other kinds

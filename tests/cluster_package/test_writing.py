@@ -69,7 +69,7 @@ def overloaded(seconds: float = 0.0, code: int = 429) -> Overloaded:
     return Overloaded(code, "TooManyRequests", "busy", retry_after=seconds)
 
 
-def done_of(writers: Writers, write: Callable[[], object]) -> bool:
+def done_of(writers: Writers, write: Callable[[], object], *, key: str = "key") -> bool:
     """Submit it and wait for what is said of it."""
     told: list[bool] = []
     ended = threading.Event()
@@ -78,7 +78,7 @@ def done_of(writers: Writers, write: Callable[[], object]) -> bool:
         told.append(ok)
         ended.set()
 
-    assert writers.submit(("what", "key"), write, done=done)
+    assert writers.submit(("what", key), write, done=done)
     assert ended.wait(WAIT)
     return told[0]
 
@@ -229,7 +229,7 @@ def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
     assert done_of(writers, write) is False
     assert len(tries) == 1
     assert outcomes(counting) == {("what", outcome): 1}
-    assert done_of(writers, lambda: None) is True
+    assert done_of(writers, lambda: None, key="another") is True
 
 
 def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writers]) -> None:

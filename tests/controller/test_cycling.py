@@ -7,9 +7,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from cluster.events import Subject
 from cluster.objects import QueueObject
 from cluster.store import Clock, Store
+from cluster.subjects import Subject
 from controller.cycling import Cycling
 from controller.parts import Parts
 from queues import names

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from cluster.store import GROUP, STATUS, WHOLE
+from cluster.podgroups import GroupKey
+from cluster.store import STATUS, WHOLE, What
 from controller.noting import PACE_SECONDS, Noted, Notes
 
 #: As good as never, for what must not be waited for.
@@ -144,8 +145,8 @@ def test_what_is_waited_for_ends_a_wait_for_the_pace(hurry: str) -> None:
     assert taken == [{"a": {"1"}, "b": {WHOLE if hurry == "told" else STATUS}}]
 
 
-@pytest.mark.parametrize("what", [STATUS, GROUP + "team/pair", "uid-of-a-pod"])
-def test_of_what_the_store_tells_only_wishes_are_waited_for(what: str) -> None:
+@pytest.mark.parametrize("what", [STATUS, GroupKey("team", "pair"), "uid-of-a-pod"])
+def test_of_what_the_store_tells_only_wishes_are_waited_for(what: What) -> None:
     notes = Notes(Hands())
     notes.told("a", what)
     assert notes.take([100.0]) == {"a": {what}}, "at the latest when its time has come"

@@ -35,8 +35,27 @@ NAMESPACE = "team"
 PARENT, CHILD = "parent", "child"
 #: How often what happens, by the first word of its name; 4 where it is not here.
 WEIGHTS = {
-    **{"time": 3, "stop": 0.7, "move": 0.3, "create": 2, "mark": 10, "lose": 0.3, "look": 6, "publish": 10, "land": 6},
-    **{"queues-reach": 10, "pods-reach": 8, "guard": 8, "probe": 8, "labels-reach": 4, "filter": 3, "send": 1, "store": 2},
+    **{
+        "time": 3,
+        "stop": 0.7,
+        "move": 0.3,
+        "create": 2,
+        "mark": 10,
+        "lose": 0.3,
+        "look": 6,
+        "publish": 10,
+        "land": 6,
+    },
+    **{
+        "queues-reach": 10,
+        "pods-reach": 8,
+        "guard": 8,
+        "probe": 8,
+        "labels-reach": 4,
+        "filter": 3,
+        "send": 1,
+        "store": 2,
+    },
 }
 SCOPE = {PARENT: frozenset({PARENT, CHILD}), CHILD: frozenset({CHILD})}
 
@@ -254,7 +273,11 @@ class Cluster:
     def weight(self, what: str) -> float:
         """Each run has likings of its own (swarm testing): what is rare in most is common in some."""
         words = what.split(" ")
-        kind = " ".join(words[:2]) if words[0] in {"land", "labels-reach", "pods-reach", "queues-reach"} else words[0]
+        kind = (
+            " ".join(words[:2])
+            if words[0] in {"land", "labels-reach", "pods-reach", "queues-reach"}
+            else words[0]
+        )
         if kind not in self.likings:
             self.likings[kind] = WEIGHTS.get(words[0], 4) * self.chance.choice((0.1, 1.0, 1.0, 3.0))
         return self.likings[kind]
@@ -324,9 +347,7 @@ class Cluster:
     def send(self, pod: str, replica: Replica, server: int) -> None:
         guarded = self.labels[self.label_at[server]][1]
         if guarded and self.known(replica).get(pod) == "created":
-            replica.passes.binding(
-                request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
-            )
+            replica.passes.binding(request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True)
             if not self.spec_of(replica).schedules(CHILD):
                 replica.passes.bind_refused(pod, NAMESPACE, pod, by_scheduler=True)
                 self.pods[pod] = "free"
@@ -379,7 +400,9 @@ class Cluster:
         if view.pods is not None and view.pods != self.pods_version(replica):
             return True
         said = view.open or frozenset()
-        return said != frozenset(each.queue for each in replica.passes.open()) and not self.spec_of(replica).schedules(CHILD)
+        return said != frozenset(each.queue for each in replica.passes.open()) and not self.spec_of(
+            replica
+        ).schedules(CHILD)
 
     def publish(self, replica: Replica) -> None:
         """As a Lease is renewed: what is said of passes is read after what is said of queues."""
@@ -499,9 +522,7 @@ class Cluster:
         if self.old_rule_holds(evidence) if self.rules.blind else holds(evidence):
             self.acknowledged[queue] = names
             said = Acknowledged(board.named(queue), board.generations[queue == CHILD])
-            self.paused.append(
-                Write("acknowledge", queue, self.version_known(queue), said)
-            )
+            self.paused.append(Write("acknowledge", queue, self.version_known(queue), said))
 
     def version_known(self, queue: str) -> int:
         """The version of the queue's object that the leader holds."""
@@ -540,7 +561,9 @@ class Cluster:
         views = evidence.views or ()
         if not guarded or any(view.queues < evidence.since for view in views):
             return False
-        if any(each.bind or self.guards.get(each.namespace, longest + 1) > longest for each in evidence.passes):
+        if any(
+            each.bind or self.guards.get(each.namespace, longest + 1) > longest for each in evidence.passes
+        ):
             return False
         return long or not any((view.open or frozenset()) & evidence.queues for view in views)
 

@@ -1,0 +1,15 @@
+"""What an event is about."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """The object an event is about. Cluster-scoped ones have no namespace."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    namespace: str = ""

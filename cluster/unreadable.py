@@ -1,0 +1,60 @@
+"""The objects that cannot be read in full, by name: what is wrong with each.
+
+Invariants
+- An object is here from the event that brought it until it can be read, or is gone.
+- One writer a kind: its reflector's thread. Readers get copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import msgspec
+
+from cluster.objects import Metadata
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What cannot be read of one object. `kind`: its reflector's."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    text: str
+
+
+class Unreadable:
+    """Owner: the store."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, dict[str, Fault]] = {}
+
+    def record(self, kind: str, meta: Metadata, text: str) -> None:
+        fault = Fault(kind, meta.namespace, meta.name, meta.uid, text)
+        self._by_kind.setdefault(kind, {})[meta.uid] = fault
+
+    def forget(self, kind: str, uid: str) -> None:
+        """It can be read, or is gone."""
+        held = self._by_kind.get(kind)
+        if held:
+            held.pop(uid, None)
+
+    def keep_only(self, kind: str, uids: Container[str]) -> None:
+        held = self._by_kind.get(kind, {})
+        for uid in [uid for uid in held if uid not in uids]:
+            del held[uid]
+
+    def of(self, uid: str) -> str:
+        """What is wrong with an object; empty if it can be read."""
+        for held in list(self._by_kind.values()):
+            fault = held.get(uid)
+            if fault is not None:
+                return fault.text
+        return ""
+
+    def counts(self) -> dict[str, int]:
+        return {kind: len(held) for kind, held in list(self._by_kind.items())}
+
+    def all(self) -> list[Fault]:
+        return [fault for held in list(self._by_kind.values()) for fault in list(held.values())]
