@@ -1,14 +1,17 @@
 """Which of `spec.reason` and `spec.resumeAt` an edit of a queue takes away.
 
-Both belong to the stop that they were set with. An edit shows a queue before and after, and a value that reads
-the same may have been left as it was or set once more. So:
+Both belong to the stop that they were set with. An edit shows a queue before and after, and a value that
+reads the same may have been left as it was or set once more. So:
 
-| `state` and `stopPolicy` go from .. to ..  | a value that changed | one that reads the same                      |
-|--------------------------------------------|----------------------|----------------------------------------------|
-| what they are                              | stays                | stays                                        |
-| any, to no stop                            | `reason` goes: it is in the history; `resumeAt` stays | goes          |
-| no stop, to a stop                         | stays                | stays: it was written for this stop, for the end of the last one took its own away; a `resumeAt` that is past goes |
-| a stop, to another stop                    | stays                | stays if the request sets it, else goes      |
+| the stop           | a value that changed  | one that reads the same              |
+|--------------------|-----------------------|--------------------------------------|
+| is what it was     | stays                 | stays                                |
+| ends               | `resumeAt` stays [1]  | goes                                 |
+| begins             | stays                 | stays, a `resumeAt` in the past goes [2] |
+| becomes another    | stays                 | stays if the request sets it, else goes |
+
+[1] `reason` goes: it is in the history, and would become that of the next stop.
+[2] The end of the stop before took its own away: what is there was written for the stop that begins.
 
 A stop: `state` other than Open, or a `stopPolicy`. Closed knows no `resumeAt`: one that reads the same goes.
 What a request sets, as far as that can be seen: `webhooks.fields_set`.

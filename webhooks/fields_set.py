@@ -1,19 +1,19 @@
 """Which fields of a Queue's spec a request sets, as far as its review shows that.
 
-A review holds the object before and after, not what its author sent. A field that reads the same may have been
-left alone or set once more. It counts as set where the review proves it:
+A review holds the object before and after, not what its author sent. A field that reads the same may have
+been left alone or set once more. It counts as set where the review proves it:
 
-| the request                                | what it sets                                                        |
-|--------------------------------------------|---------------------------------------------------------------------|
-| of our own controller                      | all that is there: each of its writes says both fields              |
-| `kubectl replace`                          | all that is there: the whole object is the author's                 |
-| `kubectl queue`                            | all that is there: it writes both fields, or means them to stay     |
-| a server-side apply                        | what its field manager owns: that is what was applied               |
-| `kubectl apply`                            | what the configuration says that it writes down beside              |
-| any other patch or update                  | nothing that reads the same                                         |
+| the request                  | what it sets                                                     |
+|------------------------------|------------------------------------------------------------------|
+| of our own controller        | all that is there: each of its writes says both fields           |
+| `kubectl replace`            | all that is there: the whole object is the author's              |
+| `kubectl queue`              | all that is there: it writes both fields, or means them to stay  |
+| a server-side apply          | what its field manager owns: that is what was applied            |
+| `kubectl apply`              | what the configuration says that it stores as an annotation      |
+| any other patch or update    | nothing that reads the same                                      |
 
-A server-side apply is known by this: of all field managers' entries with operation Apply, one owns a field that
-this request has changed. An update by anybody would have taken that field from it.
+A server-side apply is known by this: an entry of `managedFields` with operation Apply owns a field that this
+request has changed. An update by anybody would have taken that field from it.
 """
 
 from __future__ import annotations

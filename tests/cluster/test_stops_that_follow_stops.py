@@ -1,4 +1,4 @@
-"""A stop that follows another with the same `reason` and `resumeAt`: who sets them keeps them, by each way to write."""
+"""A stop that follows another with the same `reason` and `resumeAt`: who sets them keeps them."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ def test_a_patch_that_may_have_left_them_clears_them_and_says_so(
         "/spec/reason",
     }
     assert answer.warnings == [
-        "spec.resumeAt and spec.reason went with the stop before; if this stop is to have the same, set it again"
+        "spec.resumeAt and spec.reason went with the stop before; "
+        "if this stop is to have the same, set it again"
     ]
     assert len(answer.warnings[0]) < 120
 
