@@ -11,6 +11,7 @@ Invariants
 
 | the Command                                   | what happens                    |
 |-----------------------------------------------|---------------------------------|
+| names no queue that can be acted on           | dropped with a warning          |
 | is recorded                                   | said if we have not, deleted    |
 | bears no author                               | dropped with a warning          |
 | its queue is not there, or was made again     | dropped with a warning          |
@@ -25,6 +26,7 @@ import logging
 from typing import Any
 
 from cluster.client import decode
+from cluster.commands import fault
 from cluster.events import Subject
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused
 from cluster.objects import Command, QueueObject
@@ -70,6 +72,10 @@ class Commanding:
         return sorted(found, key=lambda command: command.metadata.version)
 
     def _handle(self, queue: str, command: Command) -> None:
+        wrong = fault(command)
+        if wrong:
+            self._dropped(command, wrong)
+            return
         for _ in range(TRIES):
             obj = self._fetch(queue)
             drop = _why_dropped(command, obj)
@@ -159,7 +165,8 @@ class Commanding:
             uid=meta.uid,
         )
         self._parts.recorder.record(subject, reason="CommandDropped", message=why, warning=True)
-        self._parts.counting.commands.labels(command.action, "dropped").inc()
+        action = command.action if command.action in set(Action) else "unknown"
+        self._parts.counting.commands.labels(action, "dropped").inc()
         log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
         self._delete(command)
 
