@@ -26,9 +26,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import islice
 
+from cluster.objects import Metadata
 from cluster.passes import REQUEST_SECONDS
+from queues import names
 
 FORGOTTEN_AT_ONCE = 4
+
+
+def request_of(meta: Metadata) -> str:
+    """The request that brought an object, as admission wrote it down; "" for what names none.
+
+    Users can edit what is stored. A UID of another's request cannot be guessed; what the growth of a workload
+    is known by (`cluster.workloads.growth`) can, has slashes as no UID has, and counts for nothing here.
+    """
+    text = meta.annotation(names.ADMISSION)
+    return "" if "/" in text else text
 
 
 class Admissions:

@@ -4,7 +4,8 @@ Invariants
 - Two threads write, the reflector's and the controller's, which takes out what it has deleted; a lock is
   held for each change. No request path comes here.
 - The past is refused.
-- `of(queue)` has just those held whose target is that queue.
+- `of(queue)` has just those held whose target is that queue; `of(NO_QUEUE)` those that are ours to answer
+  and name none that can be acted on (`queues.command_targets`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from cluster.objects import Command
+from cluster.objects import Command, OwnerReference
+from queues.command_targets import is_ours, target_refusal
+
+#: Stands for the queue of Commands that are to be dropped; no queue has this name.
+NO_QUEUE = "?"
 
 
 class Commands:
@@ -64,12 +69,25 @@ class Commands:
         with self._lock:
             return list(self._by_uid.values())
 
+    def queues(self) -> list[str]:
+        """The queues that Commands are for, `NO_QUEUE` and those that do not exist included."""
+        with self._lock:
+            return list(self._by_queue)
+
     def of(self, queue: str) -> list[Command]:
         with self._lock:
             return list(self._by_queue.get(queue, {}).values())
 
 
 def target(command: Command) -> str:
-    """The queue it is for, or nothing: Commands for other kinds are none of our business."""
-    aim = command.target
-    return aim.name if aim is not None and aim.kind == "Queue" else ""
+    """The queue it is for, `NO_QUEUE`, or nothing: Commands for other kinds are none of our business."""
+    aim = command.target or OwnerReference()
+    if not is_ours(aim.kind):
+        return ""
+    return NO_QUEUE if fault(command) else aim.name
+
+
+def fault(command: Command) -> str | None:
+    """Why there is no queue to act on for this Command, which is ours."""
+    aim = command.target or OwnerReference()
+    return target_refusal(api_version=aim.api_version, kind=aim.kind, name=aim.name)

@@ -19,8 +19,10 @@ from typing import TypeVar
 
 import msgspec
 
+from cluster.admissions import request_of
 from cluster.objects import OwnerReference, Pod
 from cluster.requests import Requests, requests
+from cluster.trimming import kept_finalizers, kept_labels
 from queues import names
 from queues.membership import GROUP_ANNOTATION, Membership
 from queues.phases import Pods
@@ -195,7 +197,7 @@ class Members:
         if before is not None or after is not None:
             self._set(before, after)
             if before is None:
-                self._arrived(obj.metadata.annotation(names.ADMISSION))
+                self._arrived(request_of(obj.metadata))
 
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -335,8 +337,8 @@ def _member(pod: Pod, membership: Membership) -> Member:
         woken=meta.annotation(names.WOKEN),
         leaving=meta.deletion_timestamp is not None,
         requests=requests(spec),
-        labels=meta.labels or {},
-        finalizers=tuple(meta.finalizers or ()),
+        labels=kept_labels(meta.labels),
+        finalizers=kept_finalizers(meta.finalizers),
         owner_kind=owner.kind if owner else "",
         ready=_is_ready(pod),
         leaves_at=meta.deletion_timestamp,

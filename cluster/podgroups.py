@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from cluster.admissions import request_of
 from cluster.objects import Metadata, PodGroup
-from queues import names
+from cluster.trimming import kept_group
 from queues.phases import POPULATED, Phase
 from queues.queue import DEFAULT
 
@@ -102,8 +103,8 @@ class PodGroups:
         before = self._by_key.get(_key(obj.metadata))
         if before is not None and obj.metadata.older_than(before.metadata):
             return
-        self._set(before, obj)
-        self._arrived(obj.metadata.annotation(names.ADMISSION))
+        self._set(before, kept_group(obj))
+        self._arrived(request_of(obj.metadata))
         if before is None or queue_of(before) != queue_of(obj):
             self._came()
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from cluster.objects import Container, PodSpec, ResourceNeeds
+from cluster.trimming import kept_resources
 from queues import names
 from queues.quantities import Amount, BadQuantity, parse
 
@@ -83,7 +84,7 @@ def _counted(
     whole = _most(_sum((steady, sidecars)), peak)
     whole.update(_amounts(of_the_pod))
     whole = _sum((whole, _amounts(overhead)))
-    return tuple(sorted((key, value) for key, value in whole.items() if value))
+    return kept_resources((key, value) for key, value in whole.items() if value)
 
 
 def _amounts(written: _Written) -> Amounts:

@@ -16,6 +16,7 @@ from datetime import datetime
 
 import msgspec
 
+from cluster.admissions import request_of
 from cluster.members import controller_of
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import names
@@ -92,7 +93,7 @@ class Workloads:
         before = self._by_uid.get(obj.metadata.uid)
         if before is None or obj.metadata.version >= before.version:
             self._set(before, self._read(obj))
-            self._arrived(obj.metadata.annotation(names.ADMISSION))
+            self._arrived(request_of(obj.metadata))
             if obj.spec.replicas:
                 self._arrived(growth(self._kind, obj.metadata.namespace, obj.metadata.name))
 

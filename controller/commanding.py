@@ -17,6 +17,7 @@ Invariants
 
 | the Command                                   | what happens                    |
 |-----------------------------------------------|---------------------------------|
+| names no queue that can be acted on           | dropped with a warning          |
 | is recorded                                   | said if we have not, deleted    |
 | is gone, or is being deleted                  | nothing                         |
 | bears no author                               | dropped with a warning          |
@@ -35,6 +36,7 @@ from typing import Any
 import msgspec
 
 from cluster.client import decode
+from cluster.commands import fault
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.objects import Command, Metadata, QueueObject
 from cluster.store import queue_value
@@ -96,6 +98,10 @@ class Commanding:
         return sorted(found, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
 
     def _handle(self, queue: str, command: Command) -> None:
+        wrong = fault(command)
+        if wrong:
+            self._dropped(command, wrong)
+            return
         for _ in range(TRIES):
             obj = self._fetch(queue)
             if obj is not None and command.metadata.uid in recorded(obj):
@@ -198,7 +204,8 @@ class Commanding:
     def _dropped(self, command: Command, why: str) -> None:
         meta = command.metadata
         self._parts.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
-        self._parts.counting.commands.labels(command.action, "dropped").inc()
+        action = command.action if command.action in set(Action) else "unknown"
+        self._parts.counting.commands.labels(action, "dropped").inc()
         log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
         self._delete(command)
 

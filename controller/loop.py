@@ -232,7 +232,8 @@ class QueueController:
             self._acknowledging.seen_by_all(0)
 
     def _everything(self, noted: Noted) -> None:
-        for queue in (*self._store.board.tree, *self._store.members.queues(), ""):
+        store = self._store
+        for queue in (*store.board.tree, *store.members.queues(), *store.commands.queues(), ""):
             noted.setdefault(queue, set()).add(WHOLE)
 
     def _refresh(self, noted: Noted) -> None:

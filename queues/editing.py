@@ -63,7 +63,7 @@ def deadline_refusal(
 def placing_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) -> str | None:
     """Whether the queue may stand under its parent: one that exists, above it, and not too deep."""
     if queue.name == ROOT:
-        return None
+        return ROOT_HAS_NO_PARENT if queue.parent else None
     parent = queue.parent or ROOT
     if parent == queue.name:
         return f"spec.parent: queue {queue.name} cannot use itself as parent"
@@ -94,6 +94,8 @@ def crowded_refusal(parent: str, *, pods: int) -> str | None:
         f"see it with: kubectl get pods -A -l {names.QUEUE}={label_value(parent)}"
     )
 
+
+ROOT_HAS_NO_PARENT = 'spec.parent: queue "root" is above all others and has no parent; leave the field out'
 
 #: What those who want to be rid of a built-in queue are after.
 _INSTEAD = {

@@ -28,14 +28,15 @@ from extender.routes import handlers as extender_handlers
 from queues.membership import Rules
 from server.health import Check
 from server.health import blueprint as health_routes
+from server.http_limits import REVIEW_BYTES
 from server.parting import Parting
 from server.refusing import refusal
 from server.shortcut import Handler, Shortcut
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.terms import Terms
 
-#: Bytes. 5,000 node names of 253 characters and two objects of etcd's largest size fit.
-BODY_LIMIT = 8 * 1024 * 1024
+#: Of any path; the worker holds each to its own (`server.http_limits`).
+BODY_LIMIT = REVIEW_BYTES
 
 log = logging.getLogger(__name__)
 

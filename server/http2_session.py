@@ -290,7 +290,7 @@ class Session:
         stream = _Stream(request, self._first_window, self._clock(), size, length)
         self._streams[number] = stream
         self.held += size
-        if length is not None and length > self._limits.body_bytes:
+        if length is not None and length > self._body_limit(stream):
             self._refuse(number, stream)
         elif ends:
             self._complete(number, stream)
@@ -316,7 +316,7 @@ class Session:
             return  # it may not have heard yet that we are done with it
         stream.request.body.write(body)
         self.held += len(body)
-        if stream.request.body.tell() > self._limits.body_bytes:
+        if stream.request.body.tell() > self._body_limit(stream):
             self._refuse(number, stream)
         elif ends:
             self._complete(number, stream)
@@ -346,8 +346,11 @@ class Session:
 
     def _refuse(self, number: int, stream: _Stream) -> None:
         """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
-        stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
+        stream.request.refused = Refused(413, f"the body may have {self._body_limit(stream)} bytes")
         self._make_ready(number, stream)
+
+    def _body_limit(self, stream: _Stream) -> int:
+        return self._limits.body_limit(stream.request.target.decode("latin-1"))
 
     def _make_ready(self, number: int, stream: _Stream) -> None:
         self.held -= stream.held

@@ -1,6 +1,29 @@
-"""How much one caller may ask of the server, and for how long it may take."""
+"""How much one caller may ask of the server, and for how long it may take.
+
+What the sizes of bodies rest on: kube-apiserver takes a request of 3 MiB (`MaxRequestBodyBytes`) and etcd an
+object of 1.5 MiB (`--max-request-bytes`). Both reach us as JSON by Go, which writes each `<`, `>` and `&` as
+six bytes (`\\u003c`): an object of a request is up to 18 MiB, a stored one up to 9 MiB. A review holds one of
+each. A filter call holds a stored pod, and the names of 5,000 nodes of up to 253 characters.
+What is longer is answered 413. For a review that is an object which could not be stored either.
+"""
 
 from dataclasses import dataclass
+
+MEBI = 1024 * 1024
+SUBMITTED = 3 * MEBI  # of any request to kube-apiserver
+STORED = 3 * MEBI // 2  # of any object in etcd
+ESCAPED = 6  # bytes of JSON for one that Go escapes
+#: `/mutate/...` and `/validate/...`: both objects, and who asks with which options.
+REVIEW_BYTES = (SUBMITTED + STORED) * ESCAPED + MEBI
+#: `/extender/...`: the pod, and nodes or victims.
+EXTENDER_BYTES = STORED * ESCAPED + 3 * MEBI
+#: Any other path: nobody has to send anything there.
+OTHER_BYTES = MEBI
+_BY_PREFIX = (
+    ("/mutate/", REVIEW_BYTES),
+    ("/validate/", REVIEW_BYTES),
+    ("/extender/", EXTENDER_BYTES),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -12,7 +35,7 @@ class Limits:
 
     head_bytes: int = 32 * 1024  # request line and headers; Go's callers send under 1 KiB
     head_lines: int = 100
-    body_bytes: int = 8 * 1024 * 1024  # an AdmissionReview carries an object twice, each 1.5 MiB in etcd
+    body_bytes: int = REVIEW_BYTES  # of any path; `body_limit` says what is one's own
     held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
     owed_bytes: int = 128 * 1024 * 1024  # of answers that wait for their callers, of all of them together
     streams: int = 250  # requests at once on one connection of HTTP/2
@@ -25,3 +48,8 @@ class Limits:
     age: float = 600.0  # then it is closed after a reply, so that callers spread over replicas
     parting: float = 2.0  # for a refused caller to read why
     farewell: float = 1.0  # at a stop, for callers to hear of it with a reply, not by a closed connection
+
+    def body_limit(self, target: str) -> int:
+        """The bytes that the body of a request for this target may have."""
+        own = next((size for prefix, size in _BY_PREFIX if target.startswith(prefix)), OTHER_BYTES)
+        return min(own, self.body_bytes)

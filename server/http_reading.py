@@ -61,6 +61,7 @@ class Reader:
         self._request: Request | None = None
         self._in_head = True
         self._unfinished_head = 0
+        self._body_bytes = 0  # that the present request's body may have
 
     @property
     def midway(self) -> bool:
@@ -131,7 +132,8 @@ class Reader:
         request.method = parser.get_method().decode("ascii")
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
-        problem = head_problem(request, body_bytes=self._limits.body_bytes, upgrade=parser.should_upgrade())
+        self._body_bytes = self._limits.body_limit(request.target.decode("latin-1"))
+        problem = head_problem(request, body_bytes=self._body_bytes, upgrade=parser.should_upgrade())
         if problem is not None:
             raise self._refuse(problem)
         self.owes_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
@@ -140,8 +142,8 @@ class Reader:
         assert self._request is not None  # noqa: S101 - the parser's order
         self.owes_continue = False
         body = self._request.body
-        if body.tell() + len(part) > self._limits.body_bytes:
-            raise self._refuse(_body_too_large(self._limits.body_bytes))
+        if body.tell() + len(part) > self._body_bytes:
+            raise self._refuse(_body_too_large(self._body_bytes))
         body.write(part)
 
     def on_message_complete(self) -> None:

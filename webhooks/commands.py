@@ -1,6 +1,7 @@
 """Commands (`bus.volcano.sh`): known actions only, and the author stamped over what was written.
 
-Commands for anything but a Queue are left alone. That the author may update the queue, and that a
+Commands for other kinds are left alone, and those that mean a queue and cannot be acted on are refused
+(`queues.command_targets`). That the author may update the queue, and that a
 Command stays as it was said, is held by the API server itself (manifests/policies), so that it holds
 while we are down.
 """
@@ -9,11 +10,11 @@ from __future__ import annotations
 
 import msgspec
 
-from cluster.objects import Command
+from cluster.objects import Command, OwnerReference
 from cluster.store import Store
 from queues import names
+from queues.command_targets import is_ours, target_refusal
 from queues.editing import action_refusal
-from queues.membership import valid_name
 from queues.showing import shown
 from queues.states import Action
 from webhooks.patching import entries
@@ -25,15 +26,16 @@ _commands = msgspec.json.Decoder(Command)
 def stamped(request: Request, *, store: Store) -> Answer:
     """The answer to the mutating webhook on CREATE."""
     command = subject(request.object, _commands)
-    if command.target is None or command.target.kind != "Queue":
+    target = command.target or OwnerReference()
+    if not is_ours(target.kind):
         return ALLOWED
-    refusal = _refusal(command)
+    refusal = _refusal(command, target)
     if refusal:
         return refused(refusal, code=422)
     stamp: dict[str, str | None] = {names.AUTHOR: request.user_info.username}
     return Answer(
         patch=tuple(entries("/metadata/annotations", command.metadata.annotations, stamp)),
-        warnings=_warnings(command.target.name, store=store),
+        warnings=_warnings(target.name, store=store),
     )
 
 
@@ -43,14 +45,13 @@ def _warnings(queue: str, *, store: Store) -> tuple[str, ...]:
     return (f'queue "{shown(queue, limit=60)}" does not exist; the Command will be dropped',)
 
 
-def _refusal(command: Command) -> str | None:
-    target = command.target
-    assert target is not None  # noqa: S101 - the caller has seen to it
+def _refusal(command: Command, target: OwnerReference) -> str | None:
+    refusal = target_refusal(api_version=target.api_version, kind=target.kind, name=target.name)
+    if refusal:
+        return refusal
     if command.action not in set(Action):
         return (
             f'action: "{shown(command.action, limit=80)}" is not known for queues; '
             f"use one of {', '.join(Action)}"
         )
-    if not valid_name(target.name):
-        return f'target.name: "{shown(target.name, limit=80)}" is not the name of a queue'
     return action_refusal(target.name, Action(command.action))

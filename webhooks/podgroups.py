@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cluster.admissions import request_of
 from cluster.objects import PodGroup
 from cluster.podgroups import queue_of
 from cluster.store import Store
@@ -68,7 +69,7 @@ def _submitted(group: PodGroup, queue: str, request: Request, *, store: Store, t
     ruling = taken(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission(request, group.metadata.annotation(names.ADMISSION), queue=queue, store=store)
+    came = admission(request, request_of(group.metadata), queue=queue, store=store)
     annotations = entries("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
     patch = joined(_labelled(group, queue), _placed(group, queue, request), annotations)
     return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning else ())

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cluster.admissions import request_of
 from cluster.members import is_marked
 from cluster.objects import Pod
 from cluster.store import Store
@@ -76,7 +77,7 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
     if not ruling.schedules and pod.spec.node_name:
         store.admissions.refused(request.uid)
         return refused(f"a pod with spec.nodeName would run at once: {ruling.text}")
-    held = pod.metadata.annotation(names.ADMISSION)
+    held = request_of(pod.metadata)
     came = admission(request, held, queue=ruling.queue, store=store)
     patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:

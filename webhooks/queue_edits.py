@@ -19,6 +19,7 @@ from cluster.objects import Metadata, QueueObject
 from cluster.store import Store, queue_value
 from queues.converting import Converter
 from queues.editing import (
+    ROOT_HAS_NO_PARENT,
     crowded_refusal,
     deadline_refusal,
     deletion_refusal,
@@ -105,7 +106,7 @@ def _judged(
     if wrong:
         return refused(wrong, code=422), before, None
     after = subject(request.object, _queues)
-    refusal = _edit(before, after, store=store, terms=terms)
+    refusal = _root(before, after) or _edit(before, after, store=store, terms=terms)
     return (refused(refusal, code=422) if refusal else ALLOWED), before, after
 
 
@@ -138,6 +139,13 @@ def _edit(before: QueueObject | None, after: QueueObject, *, store: Store, terms
 def _wish(was: Queue | None, wanted: Queue) -> str | None:
     wish = wish_refusal(wanted)
     return None if was is not None and wish == wish_refusal(was) else wish
+
+
+def _root(before: QueueObject | None, after: QueueObject) -> str | None:
+    """`queue_value` knows no parent of `root`; one that is stored already may stay until it is mended."""
+    if after.metadata.name != ROOT or (before is not None and before.spec.parent == after.spec.parent):
+        return None
+    return ROOT_HAS_NO_PARENT if after.spec.parent else None
 
 
 def _place(was: Queue | None, wanted: Queue, *, store: Store, terms: Terms, tree: Tree) -> str | None:

@@ -4,8 +4,8 @@ Mutating (CREATE, UPDATE)
 - `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is
   not said: so `vcctl queue create -S Closed` means what it says.
 - `SchedulerPolicy` becomes `schedulerPolicy`.
-- A change of state or stopPolicy clears the `resumeAt` and the `reason` of the stop before,
-  unless it sets them.
+- A change of state or stopPolicy clears the `resumeAt` and the `reason` of the stop before, unless it sets
+  them (`queues.stop_fields`); where that takes them from a stop that follows another, a warning says so.
 - Who changed what is added to the annotation `sluice.dev/changes`, taken from the request, never
   from what the user wrote; the controller shows it as `status.changes`.
 
@@ -14,7 +14,7 @@ Validating (CREATE, UPDATE, DELETE): see `webhooks.queue_edits`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,12 +22,13 @@ import msgspec
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from cluster.store import Store, queue_value
-from queues import names
+from queues import names, stop_fields
 from queues.changes import KEPT, Change, between, history
 from queues.converting import Converter
 from queues.queue import ROOT, Queue
 from queues.showing import shown
 from queues.states import Desired, StopPolicy
+from webhooks.fields_set import fields_set
 from webhooks.patching import Step, entries
 from webhooks.queue_edits import TOLD, Told, judged, stored
 from webhooks.review import Answer, Request, refused, subject
@@ -58,19 +59,27 @@ def defaulted(request: Request, *, store: Store, terms: Terms) -> Answer:
     before = subject(request.old_object, TOLD, where="oldObject")
     was = queue_value(stored(before))
     steps += _policy_steps(spec, before.spec or {})
-    cleared = _cleared(spec, before.spec or {}) if _stop(was) != _stop(after) else []
-    steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
-    after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
-    lines = between(
-        was, after, by=_author(request, told, terms=terms), reason=after.reason, at=store.clock.now()
+    same = _same(spec, before.spec or {})
+    cleared = stop_fields.cleared(
+        was,
+        after,
+        same=same,
+        set_anew=_set_anew(request, before, told.metadata, spec, terms=terms) if same else (),
+        now=store.clock.now(),
     )
+    warnings = _clearing_warnings(cleared) if stop_fields.follows_another(was, after) else ()
+    steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
+    reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
+    after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
+    lines = between(was, after, by=_author(request, told, terms=terms), reason=reason, at=store.clock.now())
     own = request.user_info.username == terms.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
     return Answer(
         patch=(
             *steps,
             *_history_steps(told, [*history(before.metadata.annotation(names.CHANGES)), *lines], kept),
-        )
+        ),
+        warnings=warnings,
     )
 
 
@@ -101,13 +110,23 @@ def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[Step]:
     return [{"op": "add", "path": f"/spec/{other}", "value": after[changed[0]]}]
 
 
-def _cleared(after: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """What is still there of the stop before: `resumeAt` and `reason` belong to the stop they came with."""
-    return [key for key in ("resumeAt", "reason") if after.get(key) and after.get(key) == before.get(key)]
+def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
+    """The fields of a stop that are there and read as they did."""
+    fields = stop_fields.FIELDS
+    return frozenset(key for key in fields if after.get(key) and after.get(key) == before.get(key))
 
 
-def _stop(queue: Queue) -> tuple[Desired, StopPolicy]:
-    return queue.desired, queue.stop_policy
+def _set_anew(
+    request: Request, before: Told, meta: Metadata, spec: dict[str, Any], *, terms: Terms
+) -> frozenset[str]:
+    return fields_set(request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms)
+
+
+def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
+    if not cleared:
+        return ()
+    fields = " and ".join(f"spec.{key}" for key in cleared)
+    return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
 
 
 def _author(request: Request, told: Told, *, terms: Terms) -> str:

@@ -33,6 +33,12 @@ class UserInfo(msgspec.Struct, frozen=True, gc=False):
     groups: list[str] | None = None
 
 
+class Options(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The options of the request: CreateOptions, or UpdateOptions (which a patch gives too)."""
+
+    field_manager: str | None = None
+
+
 class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """`request` of a review. `object` is empty for DELETE, `old_object` for CREATE."""
 
@@ -47,6 +53,12 @@ class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
     object: msgspec.Raw = msgspec.Raw(b"null")
     old_object: msgspec.Raw = msgspec.Raw(b"null")
     dry_run: bool | None = False
+    options: Options | None = None
+
+    @property
+    def field_manager(self) -> str:
+        """The name by which the author's client owns what it writes, where it gives one."""
+        return (self.options.field_manager if self.options else None) or ""
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel", gc=False):

@@ -34,12 +34,12 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from cluster.admissions import request_of
 from cluster.exceptions import Unreadable
 from cluster.members import controller_of
 from cluster.objects import WorkloadObject
 from cluster.store import Store
 from cluster.workloads import facts, growth, is_live, written_in
-from queues import names
 from queues.kinds import KINDS, Kind, kind_of
 from queues.membership import Disagreement, Membership, of_workload, valid_name
 from queues.showing import shown
@@ -141,7 +141,7 @@ def _created(kind: Kind, obj: WorkloadObject, request: Request, *, store: Store,
     ruling = taken(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission(request, obj.metadata.annotation(names.ADMISSION), queue=found.queue, store=store)
+    came = admission(request, request_of(obj.metadata), queue=found.queue, store=store)
     patch = joined(
         [*on_itself(obj.metadata, found.queue, came=came)],
         [*in_templates(obj, found.queue, named_by=named_by(found))]
@@ -242,8 +242,8 @@ def _queue_of(found: Found) -> str | None:
 
 def _added(before: WorkloadObject, after: WorkloadObject) -> str:
     """The admission that a former call for this very request wrote."""
-    held = after.metadata.annotation(names.ADMISSION)
-    return held if held != before.metadata.annotation(names.ADMISSION) else ""
+    held = request_of(after.metadata)
+    return held if held != request_of(before.metadata) else ""
 
 
 def _spec_queue(kind: Kind, obj: WorkloadObject, queue: str) -> list[Step]:

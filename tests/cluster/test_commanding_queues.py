@@ -97,6 +97,51 @@ def test_the_policy_holds_without_the_servers_webhooks(
     )
 
 
+#: What means a queue and names none, and a word of the refusal.
+NO_QUEUE: list[tuple[dict[str, str], str]] = [
+    ({"kind": "queue"}, "target.kind"),
+    ({"kind": "Queues"}, "target.kind"),
+    ({"kind": ""}, "names no kind"),
+    ({"apiVersion": "v1"}, "target.apiVersion"),
+    ({"name": ""}, "target.name"),
+    ({"name": "x" * 300}, "target.name"),
+    ({"name": "../root"}, "target.name"),
+]
+
+
+def aimed(stage: Stage, queue: str, **target: str) -> Object:
+    body = stage.command_for(queue, "SuspendQueue")
+    return body | {"target": body["target"] | target}
+
+
+@pytest.mark.parametrize(("target", "word"), NO_QUEUE, ids=str)
+def test_a_command_that_names_no_queue_is_refused(
+    stage: Stage, queue: str, target: dict[str, str], word: str
+) -> None:
+    stage.api.create(stage.commands_path, aimed(stage, queue, **target)).must_refuse(word)
+    assert stage.commands() == []
+
+
+def test_commands_that_name_no_queue_and_are_stored_all_the_same_are_dropped(
+    stage: Stage, queue: str, outage: LocalCluster
+) -> None:
+    """As they are while no webhook of ours is registered; one for a Job stays, for Volcano to answer."""
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sluice"
+    outage.stop_components("server")
+    stage.api.delete(path).must(200)
+    made = [
+        stage.api.create(stage.commands_path, aimed(stage, queue, **aim)).must(201) for aim, _ in NO_QUEUE
+    ]
+    other = aimed(stage, queue, apiVersion="batch.volcano.sh/v1alpha1", kind="Job")
+    kept = stage.api.create(stage.commands_path, other).must(201).body["metadata"]["name"]
+    outage.start_components("server")
+    for answer, (_, word) in zip(made, NO_QUEUE, strict=True):
+        stage.event(answer.body["metadata"]["name"], "Warning CommandDropped", word)
+    until(lambda: [one["metadata"]["name"] for one in stage.commands()] == [kept], "the others to be dropped")
+    stage.api.delete(f"{stage.commands_path}/{kept}").must(200)
+    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+
+
 def test_a_user_with_the_right_is_obeyed_and_named(stage: Stage, queue: str, ann: str) -> None:
     """The author is who sent it, whatever the Command says."""
     forged = {"annotations": {"sluice.dev/author": "system:admin"}}

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.commands import Commands
+from cluster.commands import NO_QUEUE, Commands
 from cluster.objects import Command
 from tests.queues.cases import MODEST
 from tests.server.wire_objects import command
@@ -56,6 +57,7 @@ def test_those_of_a_queue_are_those_held_that_aim_at_it(events: list[tuple[str, 
             assert {(c.metadata.name, c.metadata.version) for c in commands.of(queue)} == expected
         assert len(commands.all()) == len(held)
     assert set(told) <= set(QUEUES)
+    assert set(commands.queues()) == {AIMS[name] for name in held}
 
 
 def test_a_list_replaces_all() -> None:
@@ -64,6 +66,30 @@ def test_a_list_replaces_all() -> None:
     commands.replace([read("new", queue="b")])
     assert [one.metadata.name for one in commands.all()] == ["new"]
     assert (commands.of("a"), len(commands.of("b"))) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"kind": "queue"},
+        {"kind": ""},
+        {"apiVersion": "batch/v1"},
+        {"name": ""},
+        {"name": "A b"},
+        {"name": "?"},
+        None,
+    ],
+    ids=str,
+)
+def test_one_that_names_no_queue_is_there_to_be_dropped(target: dict[str, str] | None) -> None:
+    told: list[str] = []
+    commands = Commands(tell=told.append)
+    obj: dict[str, Any] = command("odd", target="a")
+    obj["target"] = {**obj["target"], **target} if target is not None else None
+    commands.upsert(msgspec.json.decode(json.dumps(obj), type=Command))
+    assert (told, len(commands.of(NO_QUEUE)), commands.of("a")) == ([NO_QUEUE], 1, [])
+    commands.drop("uid-odd")
+    assert commands.of(NO_QUEUE) == []
 
 
 def test_one_for_another_kind_is_of_no_queue() -> None:

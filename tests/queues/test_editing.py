@@ -172,9 +172,14 @@ def test_an_edit_that_moves_nothing_passes() -> None:
     assert placing_refusal(queue("q", "p"), tree=wood) is None
 
 
-@pytest.mark.parametrize("parent", [None, "root", "ghost", "a"])
+@pytest.mark.parametrize("parent", ["root", "ghost", "a"])
+def test_root_is_given_no_parent(parent: str) -> None:
+    refusal = placing_refusal(Queue(name="root", parent=parent), tree=tree(queue("a")))
+    says(refusal, "spec.parent", '"root"', "has no parent", "leave the field out")
+
+
+@pytest.mark.parametrize("parent", [None, ""])
 def test_root_stands_where_it_stands(parent: str | None) -> None:
-    """A parent written on `root` is of no consequence, so nothing is refused for it."""
     assert placing_refusal(Queue(name="root", parent=parent), tree=tree(queue("a"))) is None
 
 

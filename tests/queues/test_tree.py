@@ -220,3 +220,15 @@ def test_below_is_the_other_way_round_of_above(queues: dict[str, Queue]) -> None
     wood, above = Tree(queues), truths(queues, now=NOW)
     for name in wood:
         assert wood.below(name) == {other for other in wood if name in above[other].above}
+
+
+@pytest.mark.parametrize("parent", ["a", "root", "ghost", ""])
+def test_a_parent_of_root_is_overlooked(parent: str) -> None:
+    """The definition lets it in where no webhook is asked; then `a` would be above itself."""
+    held = Tree({"root": Queue(name="root", parent=parent), "a": Queue(name="a")})
+    assert [one.name for one in held.chain("a").queues] == ["a", "root"]
+    assert held.chain("a").broken is None
+    assert held.chain("root").broken is None
+    assert held.children("root") == ("a",)
+    assert held.below("a") == {"a"}
+    assert (held.depth("root"), held.depth("a")) == (0, 1)

@@ -271,6 +271,7 @@ def review(
     uid: str = "review-1",
     resource: str = "pods",
     sub_resource: str = "",
+    options: Wire | None = None,
 ) -> Wire:
     """An AdmissionReview. `resource`: with its group, after a dot, where it has one."""
     plural, _, group = resource.partition(".")
@@ -289,5 +290,6 @@ def review(
             "object": obj,
             "oldObject": old,
             "dryRun": dry_run,
+            **({"options": options} if options is not None else {}),
         },
     }

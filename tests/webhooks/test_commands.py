@@ -61,12 +61,57 @@ def test_root_cannot_be_closed_and_the_refusal_says_what_can_be_done(server: Ser
     assert server.ask("/mutate/commands", command(action="SuspendQueue", target="root")).allowed
 
 
+def aimed(**target: object) -> Wire:
+    """A Command whose target differs in these fields; without those that are `...`."""
+    made = command()
+    fields = {**made["target"], **target}
+    return {**made, "target": {key: value for key, value in fields.items() if value is not ...}}
+
+
+BATCH = "batch.volcano.sh/v1alpha1"
+
+
 @pytest.mark.parametrize(
-    "target", [None, {"kind": "Job", "name": "train"}, {"kind": "PodGroup"}], ids=["none", "job", "group"]
+    "target",
+    [
+        {"apiVersion": BATCH, "kind": "Job", "name": "train"},
+        {"kind": "Job", "name": "x"},
+        {"kind": "PodGroup"},
+    ],
+    ids=["job", "bare", "group"],
 )
-def test_commands_for_anything_but_a_queue_are_left_alone(server: Server, target: Wire | None) -> None:
+def test_commands_for_other_kinds_are_left_alone(server: Server, target: Wire) -> None:
     other = {**command(action="AbortJob"), "target": target}
     assert server.ask("/mutate/commands", other).patch == []
+
+
+@pytest.mark.parametrize("kind", ["queue", "QUEUE", "queues", "Queues", "q"])
+def test_a_target_that_means_a_queue_by_another_word_is_refused(server: Server, kind: str) -> None:
+    """Nobody would ever act on it, and it would stay for ever."""
+    answer = server.ask("/mutate/commands", aimed(kind=kind))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("target.kind: ")
+    assert answer.message.endswith("use kind: Queue, apiVersion: scheduling.volcano.sh/v1beta1")
+    assert len(answer.message) < 300
+
+
+@pytest.mark.parametrize("version", ["", "v1", "batch/v1", BATCH, "scheduling.volcano.sh.x/v1", "x" * 5000])
+def test_a_queue_of_another_group_is_refused(server: Server, version: str) -> None:
+    answer = server.ask("/mutate/commands", aimed(apiVersion=version))
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("target.apiVersion: ")
+    assert len(answer.message) < 300
+
+
+def test_a_queue_of_an_older_version_is_a_queue(server: Server) -> None:
+    assert server.ask("/mutate/commands", aimed(apiVersion="scheduling.volcano.sh/v1alpha1")).allowed
+
+
+@pytest.mark.parametrize("target", [None, {}, {"kind": ""}, {"kind": "", "name": "research"}], ids=str)
+def test_a_command_for_nothing_is_refused(server: Server, target: Wire | None) -> None:
+    answer = server.ask("/mutate/commands", {**command(), "target": target})
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message.startswith("target: names no kind; ")
 
 
 @pytest.mark.parametrize("name", ["absent", ".".join(["q" * 60] * 4)], ids=["short", "long"])

@@ -323,6 +323,26 @@ def test_only_a_closed_queue_may_be_deleted() -> None:
             assert "kubectl " in answer.message, "the way out"
 
 
+def root(**spec: object) -> Wire:
+    return {**queue("root"), "spec": spec}
+
+
+@pytest.mark.parametrize("parent", ["root", "a", "ghost"])
+def test_root_is_given_no_parent(parent: str) -> None:
+    server = Server().has(queue("a"), root())
+    for answer in (create(server, root(parent=parent)), edit(server, root(), root(parent=parent))):
+        refused(answer, by="spec.parent: ", way_out="leave the field out")
+
+
+def test_a_parent_that_root_has_already_can_stay_and_be_taken_off() -> None:
+    """The definition lets it in where no webhook is asked."""
+    server = Server().has(queue("a"), root(parent="a"))
+    assert edit(server, root(parent="a"), root(parent="a", weight=2)).allowed
+    assert edit(server, root(parent="a"), root()).allowed
+    assert edit(server, root(parent="a"), root(parent="")).allowed
+    refused(edit(server, root(parent="a"), root(parent="b")), by="spec.parent: ", way_out="out")
+
+
 @pytest.mark.parametrize("name", ["root", "default"])
 def test_root_and_default_are_never_deleted(name: str) -> None:
     answer = delete(Server(), queue(name, state="Closed"))

@@ -1,0 +1,80 @@
+"""Which of `reason` and `resumeAt` an edit takes away: each case of the table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+
+from queues.queue import Queue
+from queues.states import Desired, StopPolicy
+from queues.stop_fields import cleared
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LATER, PAST = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
+BOTH = ("resumeAt", "reason")
+
+
+def queue(
+    state: str = "Open", policy: str = "None", *, at: datetime | None = LATER, why: str = "disks"
+) -> Queue:
+    return Queue(name="q", desired=Desired(state), stop_policy=StopPolicy(policy), resume_at=at, reason=why)
+
+
+def gone(
+    before: Queue, after: Queue, *, same: tuple[str, ...] = BOTH, anew: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    return cleared(before, after, same=same, set_anew=anew, now=NOW)
+
+
+STOPS = [
+    queue(state, policy)
+    for state, policy in product(Desired, StopPolicy)
+    if (state, policy) != (Desired.OPEN, StopPolicy.NONE)
+]
+
+
+@pytest.mark.parametrize("stop", [*STOPS, queue()], ids=repr)
+def test_an_edit_of_anything_else_leaves_both(stop: Queue) -> None:
+    assert gone(stop, stop) == ()
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=repr)
+def test_the_end_of_a_stop_takes_what_was_of_it(stop: Queue) -> None:
+    assert gone(stop, queue()) == BOTH
+
+
+def test_the_reason_of_an_opening_does_not_stay_to_become_that_of_the_next_stop() -> None:
+    assert gone(queue("Suspended"), queue(why="repaired", at=None), same=()) == ("reason",)
+
+
+def test_a_time_that_is_set_with_an_opening_is_for_a_stop_to_come() -> None:
+    assert gone(queue("Suspended", at=None), queue(why=""), same=()) == ()
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=repr)
+def test_what_was_written_on_a_queue_without_a_stop_is_of_the_stop_that_comes(stop: Queue) -> None:
+    """The end of the stop before took its own away."""
+    closed = stop.desired is Desired.CLOSED
+    assert gone(queue(), stop) == (("resumeAt",) if closed else ())
+
+
+def test_a_time_that_is_past_is_not_that_of_a_stop_that_begins() -> None:
+    assert gone(queue(at=PAST), queue("Suspended", at=PAST)) == ("resumeAt",)
+
+
+CHANGES = [(one, other) for one, other in product(STOPS, STOPS) if one != other]
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES, ids=repr)
+@pytest.mark.parametrize("anew", [(), ("reason",), ("resumeAt",), BOTH], ids=str)
+def test_a_stop_after_another_keeps_what_the_request_sets(
+    before: Queue, after: Queue, anew: tuple[str, ...]
+) -> None:
+    assert gone(before, after, anew=anew) == tuple(field for field in BOTH if field not in anew)
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES, ids=repr)
+def test_a_stop_after_another_keeps_what_reads_otherwise(before: Queue, after: Queue) -> None:
+    assert gone(before, after, same=()) == ()

@@ -1,0 +1,50 @@
+"""How long a body may be, by path: what an honest kube-apiserver and kube-scheduler can send, and no more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from server.http_limits import EXTENDER_BYTES, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
+from tests.server.wire_objects import pod, review
+
+
+def escaped(body: object) -> bytes:
+    """As Go writes it."""
+    return json.dumps(body).replace("<", "\\u003c").encode()
+
+
+@pytest.mark.parametrize(
+    ("target", "limit"),
+    [
+        ("/mutate/pods?timeout=5s", REVIEW_BYTES),
+        ("/validate/queues", REVIEW_BYTES),
+        ("/extender/filter", EXTENDER_BYTES),
+        ("/metrics", OTHER_BYTES),
+        ("/", OTHER_BYTES),
+        ("", OTHER_BYTES),
+        ("/mutate", OTHER_BYTES),
+        ("http://x/mutate/pods", OTHER_BYTES),
+    ],
+)
+def test_each_path_has_its_limit(target: str, limit: int) -> None:
+    assert Limits().body_limit(target) == limit
+    assert Limits(body_bytes=1000).body_limit(target) == 1000
+
+
+def test_the_largest_review_of_an_object_that_was_stored_and_a_request_fits() -> None:
+    """Each byte one that Go escapes."""
+    old, new = pod("a", annotations={"a": "<" * STORED}), pod("a", annotations={"a": "<" * SUBMITTED})
+    assert len(escaped(review(new, old=old, operation="UPDATE"))) < REVIEW_BYTES
+
+
+def test_the_largest_filter_call_fits() -> None:
+    names = [str(number).rjust(253, "n") for number in range(5000)]
+    call = {"Pod": pod("a", annotations={"a": "<" * STORED}), "Nodes": None, "NodeNames": names}
+    assert len(escaped(call)) < EXTENDER_BYTES
+
+
+def test_what_all_callers_send_at_once_is_bounded_and_has_room_for_the_largest() -> None:
+    """Half of it is one connection's: kube-apiserver's reviews come on one."""
+    assert REVIEW_BYTES <= Limits().held_bytes // 2 <= 32 * 1024 * 1024
