@@ -12,6 +12,7 @@ Invariants
   queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
   thread like everything else here.
 - A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest.
+- What is in a namespace that its queue does not select keeps the queue from nothing.
 - An object that cannot be read counts as live: it keeps its own queue from Closed, and no other.
 """
 
@@ -103,7 +104,13 @@ class Closing:
         def ask() -> None:
             labels = sorted({label_value(queue) for close in closes for queue in close.below})
             parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
-            found = frozenset(label for some in parts for label in _occupied(self._parts, some))
+            named = {label_value(queue): queue for close in closes for queue in close.below}
+            found = frozenset(
+                label
+                for some in parts
+                for label, namespace in _occupied(self._parts, some)
+                if label not in named or self._parts.store.selects(named[label], namespace)
+            )
             self._answers.put((closes, found))
             for close in closes:
                 self._changed(close.queue)
@@ -135,8 +142,8 @@ _ASKED = (
 )
 
 
-def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
-    """Those of the labels that a live member bears, as the API server says now."""
+def _occupied(parts: Parts, labels: list[str]) -> Iterator[tuple[str, str]]:
+    """Those of the labels that a live member bears, with its namespace, as the API server says now."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
         for raw in listed(parts.client, asked.path, selector=selector):
@@ -145,7 +152,7 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
             except msgspec.DecodeError as exc:  # who knows: it keeps its own queue, and no other
                 meta = _metadata(raw).metadata
                 log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, exc)
-                yield meta.label(names.QUEUE)
+                yield meta.label(names.QUEUE), meta.namespace
                 continue
             if asked.is_live(obj):
-                yield obj.metadata.label(names.QUEUE)
+                yield obj.metadata.label(names.QUEUE), obj.metadata.namespace

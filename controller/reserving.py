@@ -23,17 +23,21 @@ class Reserving:
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        if self._parts.store.board.ruling(queue).schedules:
+        ruling = self._parts.store.board.ruling(queue)
+        if ruling.schedules and not ruling.restricted:
             return
         for member in members:
-            if member.nominated and member.waiting and not member.leaving:
+            if member.nominated and member.waiting and not member.leaving and not self._schedules(member):
                 self._cancel(member)
+
+    def _schedules(self, member: Member) -> bool:
+        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
 
         def write() -> object:
-            if self._parts.store.board.ruling(member.queue).schedules:
+            if self._schedules(member):
                 return None
             return self._parts.client.patch(f"{pod_path(member)}/status", body)
 

@@ -10,6 +10,8 @@ Invariants
 - A board made from a former one (`follow`) is the same as one made anew: only queues below a queue that
   changed, in the one tree or the other, are worked out again.
 - A ruling's `revision` changes whenever any spec on the chain does.
+- A ruling is for the queue; what it is for the members of one namespace `for_namespace` says, which differs
+  only where a selector is on the chain (`queues.namespace_access`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from datetime import datetime
 
 import msgspec
 
+from queues.namespace_access import Restriction, denial, restrictions
 from queues.queue import Queue
 from queues.texts import stop_text, waiting_warning
 from queues.tree import Tree
@@ -27,7 +30,11 @@ from queues.verdict import Cause, Verdict, verdict
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one."""
+    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one.
+
+    `restricted`: the selectors of its chain. `selected`: False in what holds for the members of a namespace
+    that one of them does not select.
+    """
 
     queue: str
     schedules: bool
@@ -39,12 +46,14 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     warning: str
     revision: str
+    restricted: tuple[Restriction, ...] = ()
+    selected: bool = True
 
 
 class Board:
     """The rulings of one tree at one time."""
 
-    __slots__ = ("_rulings", "now", "seen", "tree", "valid_until")
+    __slots__ = ("_rulings", "now", "restricted", "seen", "tree", "valid_until")
 
     def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
         self.tree = tree
@@ -52,6 +61,7 @@ class Board:
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
         self._rulings: Mapping[str, Ruling] = self._ruled(tree)
+        self.restricted = self._restricted()
 
     @classmethod
     def follow(
@@ -66,13 +76,22 @@ class Board:
         concerned = {name for one in changed for name in (*tree.below(one), *before.tree.below(one))}
         kept = {name: ruling for name, ruling in before._rulings.items() if name not in concerned}
         board._rulings = {**kept, **board._ruled(concerned & set(tree))}
+        board.restricted = board._restricted()
         return board
 
     def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
         return {
-            name: _ruling(self.verdict(name, live=True), revision=_revision(name, self.tree))
+            name: _ruling(
+                self.verdict(name, live=True),
+                revision=_revision(name, self.tree),
+                restricted=restrictions(self.tree.chain(name)),
+            )
             for name in queues
         }
+
+    def _restricted(self) -> tuple[str, ...]:
+        """The queues with a selector on their chain."""
+        return tuple(name for name, ruling in self._rulings.items() if ruling.restricted)
 
     def ruling(self, name: str) -> Ruling:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
@@ -95,7 +114,29 @@ class Board:
         return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
 
 
-def _ruling(found: Verdict, *, revision: str) -> Ruling:
+def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] | None) -> Ruling:
+    """What holds for the members of one namespace; `labels` is None where they are not known.
+
+    Not to be selected goes before any stop of the queue: resuming the queue would let nobody go.
+    """
+    cause = denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
+    if cause is None:
+        return ruling
+    text = stop_text(cause)
+    return msgspec.structs.replace(
+        ruling,
+        schedules=False,
+        accepts=False,
+        stop=cause,
+        refusal=cause,
+        text=text,
+        warning=waiting_warning(cause),
+        revision=_digest(ruling.revision + text),
+        selected=False,
+    )
+
+
+def _ruling(found: Verdict, *, revision: str, restricted: tuple[Restriction, ...] = ()) -> Ruling:
     return Ruling(
         queue=found.queue,
         schedules=found.schedules,
@@ -107,12 +148,17 @@ def _ruling(found: Verdict, *, revision: str) -> Ruling:
         text=stop_text(found.stop) if found.stop else "",
         warning=waiting_warning(found.stop) if found.stop else "",
         revision=revision,
+        restricted=restricted,
     )
 
 
 def _revision(name: str, tree: Tree) -> str:
     chain = ",".join(queue.revision for queue in tree.chain(name).queues)
-    return hashlib.blake2s(chain.encode(), digest_size=8).hexdigest()
+    return _digest(chain)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
 
 
 def _next_resume(tree: Tree, *, now: datetime) -> datetime | None:

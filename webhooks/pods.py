@@ -9,6 +9,7 @@ schedules and accepts               annotation, label, marker
 does not schedule                   the same, a gate, and a warning
 does not schedule, pod has nodeName refused: it would run at once (the API forbids a gate)
 is not there                        annotation, label, marker, a gate, and a warning
+does not select its namespace       refused, but for pods of work that it had taken: those get a gate
 does not accept                     refused, but for pods of work that it had accepted
 is a PodGroup's that is not there   a gate and a warning; answered when it comes
 ==================================  ===================================================
@@ -227,7 +228,7 @@ def _ungated(pod: Pod, *, store: Store) -> Answer:
         return ALLOWED
     if membership.queue is None:
         return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)))
-    ruling = store.board.ruling(membership.queue)
+    ruling = store.ruling_for(membership.queue, namespace=pod.metadata.namespace)
     if ruling.schedules:
         return ALLOWED
     return refused(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')

@@ -3,6 +3,8 @@
 Invariants
 - The admission is recorded (`cluster.admissions`) before the board is read, so that a close which finds
   none open knows that nothing more is on its way; a dry run, which stores nothing, is not.
+- A namespace that the queue does not select brings nothing new to it. What it brings of work that the queue
+  had taken is taken, to wait; nobody waits for it to come, so it is not recorded.
 - Only those who run controllers (`Terms.controller_users`) make what is owned: an owner reference that a
   user writes makes nothing accepted work.
 """
@@ -52,7 +54,11 @@ def taken(submission: Submission, request: Request, *, store: Store, terms: Term
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
         store.admissions.admitting(request.uid, submission.queue, placed=submission.placed)
-    ruling = store.board.ruling(submission.queue)
+    ruling = store.ruling_for(submission.queue, namespace=request.namespace)
+    if not ruling.selected:
+        store.admissions.refused(request.uid)
+        if store.labels_of_namespace(request.namespace) is None:
+            return unknown_namespace(request)
     if ruling.accepts or _accepted_work(submission, request, store=store, terms=terms):
         return ruling
     store.admissions.refused(request.uid)
