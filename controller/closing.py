@@ -27,7 +27,7 @@ import msgspec
 
 from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
-from cluster.objects import Bookmark, Pod, PodGroup, WorkloadObject
+from cluster.objects import Bookmark, Metadata, Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live as is_live_group
 from cluster.workloads import is_live
 from controller.parts import Parts
@@ -105,12 +105,14 @@ class Closing:
             labels = sorted({label_value(queue) for close in closes for queue in close.below})
             parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
             named = {label_value(queue): queue for close in closes for queue in close.below}
-            found = frozenset(
-                label
-                for some in parts
-                for label, namespace in _occupied(self._parts, some)
-                if label not in named or self._parts.store.selects(named[label], namespace)
-            )
+            selects = self._parts.store.selects
+
+            def is_counted(meta: Metadata) -> bool:
+                queue = named.get(meta.label(names.QUEUE))
+                return queue is None or selects(queue, meta.namespace)
+
+            occupied = (_occupied(self._parts, some, is_counted=is_counted) for some in parts)
+            found = frozenset(label for labels in occupied for label in labels)
             self._answers.put((closes, found))
             for close in closes:
                 self._changed(close.queue)
@@ -142,8 +144,10 @@ _ASKED = (
 )
 
 
-def _occupied(parts: Parts, labels: list[str]) -> Iterator[tuple[str, str]]:
-    """Those of the labels that a live member bears, with its namespace, as the API server says now."""
+def _occupied(
+    parts: Parts, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
+) -> Iterator[str]:
+    """Those of the labels that a live member bears, as the API server says now, if that counts."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
         for raw in listed(parts.client, asked.path, selector=selector):
@@ -152,7 +156,8 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[tuple[str, str]]:
             except msgspec.DecodeError as exc:  # who knows: it keeps its own queue, and no other
                 meta = _metadata(raw).metadata
                 log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, exc)
-                yield meta.label(names.QUEUE), meta.namespace
+                if is_counted(meta):
+                    yield meta.label(names.QUEUE)
                 continue
-            if asked.is_live(obj):
-                yield obj.metadata.label(names.QUEUE), obj.metadata.namespace
+            if asked.is_live(obj) and is_counted(obj.metadata):
+                yield obj.metadata.label(names.QUEUE)

@@ -23,9 +23,6 @@ label alone); templates are those workloads' pod templates.
 
 from __future__ import annotations
 
-#: What every name of ours begins with.
-PREFIX = "sluice.dev/"
-
 QUEUE = "sluice.dev/queue"
 QUEUE_FROM = "sluice.dev/queue-from"
 ADMISSION = "sluice.dev/admission"

@@ -4,7 +4,7 @@ Invariants
 - A narrower parent narrows its children and no child widens it: all selectors of a chain have to select.
 - A queue without a selector on its chain has no restrictions: nobody's labels are looked at.
 - Of a namespace whose labels are not known its name is: a selector that asks for more does not select it.
-- What is in the queue from a namespace that it does not select is never scheduled, whatever the queue's state.
+- Of a namespace whose labels are not known its name is: a selector that asks for more does not match it.
   It keeps the queue neither from Closed, nor from Drained, nor from having queues below it.
 
 What becomes of what is in, or comes to, a queue whose chain does not select its namespace:

@@ -22,12 +22,13 @@ from typing import Any
 
 import msgspec
 
-from queues.names import PREFIX
 from queues.selectors import BadSelector, Operator, Selector, selector_of
 from queues.showing import shown
 
 #: The label that the API server itself puts on each namespace: its name.
 NAME_LABEL = "kubernetes.io/metadata.name"
+#: What the labels begin with that the server writes.
+OWN_LABELS = "sluice.dev/"
 #: How many of each a selector may have; it is evaluated for each namespace and each queue below.
 LABELS_LIMIT, EXPRESSIONS_LIMIT, VALUES_LIMIT = 16, 16, 256
 #: Characters of a selector or a requirement that are shown.
@@ -97,7 +98,7 @@ def compiled(value: Any) -> NamespaceSelector | None:
 
 def is_reserved(key: str) -> bool:
     """Whether sluice writes labels of this key: who may use a queue would depend on who is stopped."""
-    return key.startswith(PREFIX)
+    return key.startswith(OWN_LABELS)
 
 
 def _unreadable(why: str) -> NamespaceSelector:

@@ -10,7 +10,7 @@ fate              when
 Finished          it has ended
 NotMember         it is of no queue
 Runs              it is on a node
-Stopped           a queue of its chain stops it or does not select its namespace, or its PodGroup is not there
+Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
 Unread            its queue may not be read
 WaitsForOther     a pod whose queue schedules, and that is on no node
 TakesNothingNew   a queue that schedules and takes nothing new
