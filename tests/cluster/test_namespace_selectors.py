@@ -1,4 +1,4 @@
-"""`spec.namespaceSelector` on a real control plane: whose work a queue takes and schedules, and what strangers
+"""`spec.namespaceSelector` on a real control plane: whose work a queue takes and schedules, and what others
 keep it from."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def denial(stage: Stage, queue: str, *, by: str = "") -> str:
     """What everybody says of a namespace without the label."""
     whose = f'its ancestor "{by}"' if by else "the queue"
     return (
-        f'queue "{queue}" is not for namespace "{stage.namespace}": the namespaceSelector of {whose} asks for '
-        f"{LABEL}={stage.namespace}; use another queue, or change that with: "
+        f'queue "{queue}" is not for namespace "{stage.namespace}": '
+        f"the namespaceSelector of {whose} asks for {LABEL}={stage.namespace}; use another queue, or change that with: "
         f"kubectl label namespace {stage.namespace} --overwrite {LABEL}={stage.namespace}"
     )
 
@@ -73,7 +73,7 @@ def test_a_stranger_cannot_run_work_from_a_stopped_namespace_queue_by_naming_ano
     stage.api.patch(path, {"spec": template}, user=USER).must_refuse(denial(stage, theirs))
     stage.podgroup("gang", mine)
     stage.move_podgroup("gang", theirs).must_refuse(denial(stage, theirs))
-    # A PodGroup that is not there yet leads nowhere; nor does a Command, which takes the right to update queues.
+    # A PodGroup that is not there yet leads nowhere; a Command takes the right to update queues.
     stage.pod("early", annotations={GROUPED_BY: "later"}).must(201)
     stage.make_podgroup("later", theirs).must_refuse(denial(stage, theirs))
     assert stage.command(theirs, "OpenQueue", user=USER).status == 403

@@ -160,7 +160,7 @@ def test_a_stopped_namespace_queue_is_not_escaped_by_naming_another(server: Serv
 
 
 def test_a_podgroup_leads_nobody_in(server: Server) -> None:
-    """It is refused itself; and a pod that names it before it is there waits with a gate and is not answered."""
+    """It is refused itself; a pod that names it before it is there waits with a gate, unanswered."""
     assert not ask(server, podgroup("gang", queue="vision")).allowed
     after = applied(ask(server, pod(annotations={GROUP: "gang"})).patch, pod(annotations={GROUP: "gang"}))
     assert after["spec"]["schedulingGates"] == [{"name": QUEUE}]
@@ -233,7 +233,7 @@ def test_a_pods_queue_is_not_changed_under_it(server: Server) -> None:
 
 
 def test_a_command_moves_nobody(server: Server) -> None:
-    """It edits a queue's state, for whoever may update the queue; no selector is asked, for nobody comes in."""
+    """It edits a queue's state, for whoever may update the queue: nobody comes in by it."""
     answer = server.ask("/mutate/commands", command(target="vision"), resource="commands.bus.volcano.sh")
     assert answer.allowed
 
