@@ -32,8 +32,8 @@ def denial(stage: Stage, queue: str, *, by: str = "") -> str:
     whose = f'its ancestor "{by}"' if by else "the queue"
     return (
         f'queue "{queue}" is not for namespace "{stage.namespace}": '
-        f"the namespaceSelector of {whose} asks for {LABEL}={stage.namespace}; use another queue, or change that with: "
-        f"kubectl label namespace {stage.namespace} --overwrite {LABEL}={stage.namespace}"
+        f"the namespaceSelector of {whose} asks for {LABEL}={stage.namespace}; use another queue, "
+        f"or change that with: kubectl label namespace {stage.namespace} --overwrite {LABEL}={stage.namespace}"
     )
 
 
