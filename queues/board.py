@@ -25,7 +25,7 @@ import msgspec
 from queues.namespace_access import Restriction, denial, restrictions
 from queues.queue import Queue
 from queues.texts import stop_text, waiting_warning
-from queues.tree import Tree
+from queues.tree import Chain, Tree
 from queues.verdict import Cause, Verdict, verdict
 
 
@@ -80,14 +80,7 @@ class Board:
         return board
 
     def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
-        return {
-            name: _ruling(
-                self.verdict(name, live=True),
-                revision=_revision(name, self.tree),
-                restricted=restrictions(self.tree.chain(name)),
-            )
-            for name in queues
-        }
+        return {name: _ruling(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues}
 
     def _restricted(self) -> tuple[str, ...]:
         """The queues with a selector on their chain."""
@@ -96,7 +89,7 @@ class Board:
     def ruling(self, name: str) -> Ruling:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
         found = self._rulings.get(name)
-        return found if found is not None else _ruling(self.verdict(name, live=False), revision="")
+        return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
 
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
@@ -136,7 +129,8 @@ def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] |
     )
 
 
-def _ruling(found: Verdict, *, revision: str, restricted: tuple[Restriction, ...] = ()) -> Ruling:
+def _ruling(found: Verdict, *, chain: Chain | None) -> Ruling:
+    """`chain`: None for a queue that is not there."""
     return Ruling(
         queue=found.queue,
         schedules=found.schedules,
@@ -147,14 +141,13 @@ def _ruling(found: Verdict, *, revision: str, restricted: tuple[Restriction, ...
         refusal=found.refusal,
         text=stop_text(found.stop) if found.stop else "",
         warning=waiting_warning(found.stop) if found.stop else "",
-        revision=revision,
-        restricted=restricted,
+        revision=_revision(chain) if chain is not None else "",
+        restricted=restrictions(chain) if chain is not None else (),
     )
 
 
-def _revision(name: str, tree: Tree) -> str:
-    chain = ",".join(queue.revision for queue in tree.chain(name).queues)
-    return _digest(chain)
+def _revision(chain: Chain) -> str:
+    return _digest(",".join(queue.revision for queue in chain.queues))
 
 
 def _digest(text: str) -> str:

@@ -33,7 +33,8 @@ def denial(stage: Stage, queue: str, *, by: str = "") -> str:
     return (
         f'queue "{queue}" is not for namespace "{stage.namespace}": '
         f"the namespaceSelector of {whose} asks for {LABEL}={stage.namespace}; use another queue, "
-        f"or change that with: kubectl label namespace {stage.namespace} --overwrite {LABEL}={stage.namespace}"
+        f"or change that with: kubectl label namespace {stage.namespace} "
+        f"--overwrite {LABEL}={stage.namespace}"
     )
 
 
