@@ -161,13 +161,13 @@ class Workloads:
                 self._tell(queue)
 
     def _count(self, work: Workload, by: int) -> None:
-        held = self._live.setdefault(work.queue, {})
-        number = held.get(work.namespace, 0) + by
+        by_namespace = self._live.setdefault(work.queue, {})
+        number = by_namespace.get(work.namespace, 0) + by
         if number:
-            held[work.namespace] = number
+            by_namespace[work.namespace] = number
             return
-        held.pop(work.namespace, None)
-        if not held:
+        by_namespace.pop(work.namespace, None)
+        if not by_namespace:
             del self._live[work.queue]
 
     def _count_out(self, before: Workload) -> None:
@@ -205,11 +205,11 @@ class AllWorkloads:
 
     def live_by_namespace(self, queue: str) -> dict[str, int]:
         """How many live ones a queue has, by namespace."""
-        found: dict[str, int] = {}
-        for held in self._all:
-            for namespace, number in list(held.live_by_namespace(queue).items()):
-                found[namespace] = found.get(namespace, 0) + number
-        return found
+        counts: dict[str, int] = {}
+        for workloads in self._all:
+            for namespace, number in list(workloads.live_by_namespace(queue).items()):
+                counts[namespace] = counts.get(namespace, 0) + number
+        return counts
 
     def paused_by_us(self, queue: str) -> Iterator[Workload]:
         for held in self._all:

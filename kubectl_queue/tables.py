@@ -107,10 +107,10 @@ def _cell(column: Column, item: Object, *, now: datetime) -> str:
 
 def selected(selector: Any) -> str:
     """Which namespaces a queue's own selector selects; empty where that is all."""
-    found = compiled(selector)
-    if found is None:
+    read = compiled(selector)
+    if read is None:
         return ""
-    return f"none: {found.unreadable}" if found.unreadable else found.text
+    return f"none: {read.unreadable}" if read.unreadable else read.text
 
 
 def _resumes(value: Any, *, now: datetime) -> str:

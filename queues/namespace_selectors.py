@@ -106,7 +106,7 @@ def _unreadable(why: str) -> NamespaceSelector:
 
 
 def _requirements(selector: Selector) -> list[LabelRequirement]:
-    found = [
+    requirements = [
         LabelRequirement(
             key=key,
             operator=Operator.IN,
@@ -118,7 +118,7 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
     ]
     for one in selector.match_expressions or ():
         values = one.values or []
-        found.append(
+        requirements.append(
             LabelRequirement(
                 key=one.key,
                 operator=one.operator,
@@ -127,4 +127,4 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
                 text=shown(str(one), limit=SHOWN),
             )
         )
-    return found
+    return requirements

@@ -227,5 +227,5 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
 def _asks_for_labels(case: _Case) -> bool:
     """Whether a selector is on the chain of its queue."""
     assert case.queues is not None and case.verdict is not None  # noqa: S101 - the caller has seen to it
-    found = case.queues.tree.chain(case.verdict.queue).queues
-    return any(queue.namespaces is not None for queue in found)
+    chain = case.queues.tree.chain(case.verdict.queue).queues
+    return any(queue.namespaces is not None for queue in chain)

@@ -99,8 +99,8 @@ class _Asking:
         """The labels of the object's namespace, read where a queue of its chain asks for any."""
         place = str(at(item, "metadata.namespace") or "")
         asks = queues is not None and any(queue.namespaces for queue in queues.tree.queues.values())
-        found = self._objects.find(NAMESPACE, place, namespace="") if place and asks else None
-        return labels_of(found) if found is not None else None
+        namespace = self._objects.find(NAMESPACE, place, namespace="") if place and asks else None
+        return labels_of(namespace) if namespace is not None else None
 
     def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
         """The queue of the object; where that is what was asked about, with those below it."""

@@ -16,7 +16,7 @@ from cluster.presence import LEASE_SECONDS
 from controller.announcing import DRAIN_EVENTS
 from controller.telling import EVENT_REASONS
 from controller.timing import AUTHOR
-from queues import changes, names
+from queues import changes, names, namespace_access
 from queues.conditions import ACCEPTING, ACTIVE
 from queues.drained import DRAINED
 from queues.namespace_selectors import compiled
@@ -198,3 +198,8 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
     assert re.findall(r"\w+", what.partition(" is ")[0].replace(" or ", " ")) == fields
     assert f"the last {changes.KEPT}, " in where
     assert f"`{AUTHOR}`" in PAGE
+
+
+def test_the_table_of_namespaces_is_the_rules() -> None:
+    """Word for word; `tests/webhooks/test_namespace_access.py` and `tests/cluster` hold each row."""
+    assert tables("Whose namespaces may use a queue") == read(namespace_access.__doc__ or "")
