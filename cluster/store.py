@@ -47,7 +47,7 @@ from queues.membership import (
     of_stored_pod,
     of_workload,
 )
-from queues.namespace_selectors import compiled
+from queues.namespace_selectors import compiled, is_reserved
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
 from queues.texts import is_recalled
@@ -346,7 +346,7 @@ class Store:
         `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
         """
         board, labels = self.board, self.labels_of_namespace(namespace)
-        if not board.restricted or before == labels:
+        if not board.restricted or _asked_for(before) == _asked_for(labels):
             return
         for queue in board.restricted:
             if not self._is_used_by(queue, namespace):
@@ -358,7 +358,10 @@ class Store:
 
     def _is_used_by(self, queue: str, namespace: str) -> bool:
         """Whether something live of the namespace is in the queue."""
-        return any(namespace in live for live in self._live_by_namespace(queue))
+        counts = (self.members.counts(queue), self.podgroups.counts(queue))
+        return any(namespace in count.live_by_namespace for count in counts) or (
+            self.workloads.is_live_in(queue, namespace)
+        )
 
     def _live_by_namespace(self, queue: str) -> tuple[dict[str, int], ...]:
         """Live pods, PodGroups and workloads of a queue alone."""
@@ -388,6 +391,13 @@ class Store:
         if latest.group:
             self.tell(latest.queue, f"{GROUP}{latest.namespace}/{latest.group}")
         self.tell(latest.queue, latest.uid)
+
+
+def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Those that a selector may ask for: the guard comes and goes with each stop."""
+    if labels is None:
+        return None
+    return {key: value for key, value in labels.items() if not is_reserved(key)}
 
 
 def queue_value(obj: QueueObject) -> Queue:

@@ -203,6 +203,10 @@ class AllWorkloads:
     def live(self, queues: Iterable[str]) -> int:
         return sum(held.live(queue) for queue in queues for held in self._all)
 
+    def is_live_in(self, queue: str, namespace: str) -> bool:
+        """Whether a queue has a live one of a namespace."""
+        return any(namespace in workloads.live_by_namespace(queue) for workloads in self._all)
+
     def live_by_namespace(self, queue: str) -> dict[str, int]:
         """How many live ones a queue has, by namespace."""
         counts: dict[str, int] = {}

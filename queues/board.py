@@ -26,14 +26,14 @@ from queues.namespace_access import Restriction, denial, restrictions
 from queues.queue import Queue
 from queues.texts import stop_text, waiting_warning
 from queues.tree import Chain, Tree
-from queues.verdict import Cause, Verdict, verdict
+from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one.
 
     `restricted`: the selectors of its chain. `selected`: False in what holds for the members of a namespace
-    that one of them does not select.
+    that one of them does not select. `undecided`: nor is it known whether they would, for its labels are not.
     """
 
     queue: str
@@ -48,6 +48,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     restricted: tuple[Restriction, ...] = ()
     selected: bool = True
+    undecided: bool = False
 
 
 class Board:
@@ -115,7 +116,7 @@ def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] |
     cause = denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
     if cause is None:
         return ruling
-    text = stop_text(cause)
+    text, undecided = stop_text(cause), cause.way_out == TRY_AGAIN
     return msgspec.structs.replace(
         ruling,
         schedules=False,
@@ -123,9 +124,10 @@ def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] |
         stop=cause,
         refusal=cause,
         text=text,
-        warning=waiting_warning(cause),
+        warning="" if undecided else waiting_warning(cause),
         revision=_digest(ruling.revision + text),
         selected=False,
+        undecided=undecided,
     )
 
 

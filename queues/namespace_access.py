@@ -4,7 +4,8 @@ Invariants
 - A narrower parent narrows its children and no child widens it: all selectors of a chain have to select.
 - A queue without a selector on its chain has no restrictions: nobody's labels are looked at.
 - Of a namespace whose labels are not known its name is: a selector that asks for more does not select it.
-- Of a namespace whose labels are not known its name is: a selector that asks for more does not match it.
+- Of a namespace whose labels are not known its name is: a selector that asks for more does not match it. That
+  is so for the moment after its creation, in which the watch has not told of it.
   It keeps the queue neither from Closed, nor from Drained, nor from having queues below it.
 
 What becomes of what is in, or comes to, a queue whose chain does not select its namespace:
@@ -19,6 +20,8 @@ What becomes of what is in, or comes to, a queue whose chain does not select its
 | a workload or an empty PodGroup moved to the queue   | is refused; it stays where it is                   |
 | a workload scaled from nothing                       | is refused: it is new work                         |
 | a Job that a CronJob makes                           | is refused: it is new work                         |
+| new work of a namespace whose labels are not known   | is taken, its pods with a gate, until they are     |
+| a pod of such a namespace that names its node        | is refused: try again                              |
 | the namespace, when it comes to name the queue       | is refused                                         |
 | the namespace, which named it before                 | keeps its annotation; its work is as above         |
 

@@ -62,7 +62,7 @@ SECONDS: Mapping[str, int] = {
     "queues/test_histories.py": 5,
     "queues/test_board.py": 6,
     "webhooks/test_workload_admission.py": 6,
-    "webhooks/test_namespace_access.py": 5,
+    "webhooks/test_namespaces_not_selected.py": 5,
     "webhooks/test_workload_updates.py": 5,
     "webhooks/test_suspended_work.py": 5,
     "cluster/test_many_parked_pods_say_why.py": 5,

@@ -10,6 +10,7 @@ does not schedule                   the same, a gate, and a warning
 does not schedule, pod has nodeName refused: it would run at once (the API forbids a gate)
 is not there                        annotation, label, marker, a gate, and a warning
 does not select its namespace       refused, but for pods of work that it had taken: those get a gate
+may not select it: it is too new    annotation, label, marker, a gate; with nodeName refused
 does not accept                     refused, but for pods of work that it had accepted
 is a PodGroup's that is not there   a gate and a warning; answered when it comes
 ==================================  ===================================================
@@ -76,13 +77,15 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
         return ruling
     if not ruling.schedules and pod.spec.node_name:
         store.admissions.refused(request.uid)
+        if ruling.undecided:
+            return unknown_namespace(request)
         return refused(f"a pod with spec.nodeName would run at once: {ruling.text}")
     held = pod.metadata.annotation(names.ADMISSION)
     came = admission(request, held, queue=ruling.queue, store=store)
     patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:
         return Answer(patch=patch)
-    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,))
+    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
 
 
 def _stranger(pod: Pod) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from draining import all_run, budget, told
-from shapes import GATE, GROUPED_BY, NAMED_BY, condition, gates, on_a_node, queue_body
+from shapes import GATE, GROUPED_BY, NAMED_BY, condition, gates, on_a_node, pod_body, queue_body, why
 from stage import QUEUES, Stage
 from waiting_for import settled, until
 from work import CRON_JOB, DEPLOYMENT, JOB, KINDS, work_body
@@ -197,6 +197,26 @@ def test_jobs_of_a_cronjob_are_new_work_and_a_sleeping_deployment_stays_asleep(s
     stage.scale("web", 1, refused=f"new work, and {denial(stage, queue)}")
     stage.event("often", "FailedCreate", "is not for namespace")
     assert stage.api.get(JOB.path(stage.namespace)).must().body["items"] == []
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["selected", "not selected"])
+def test_one_file_may_hold_a_namespace_and_its_work(stage: Stage, own: bool) -> None:
+    """The labels of a new namespace are not known for a moment: what comes in that moment waits for them."""
+    queue = stage.queue(namespaceSelector=team(stage))
+    label(stage, on=True)  # so that a stranger's namespace is not the only one
+    name = f"{stage.namespace}-new"
+    labels = {LABEL: stage.namespace} if own else {}
+    stage.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    answer = stage.api.create(f"/api/v1/namespaces/{name}/pods", pod_body("first", queue))
+    if not own and answer.status == 403:
+        return  # its labels were known in time
+    answer.must(201)
+    path = f"/api/v1/namespaces/{name}/pods/first"
+    if own:
+        until(lambda: on_a_node(stage.api.get(path).must().body), "the pod to be bound")
+        return
+    until(lambda: "not for namespace" in why(stage.api.get(path).must().body), "the pod to say why")
+    assert gates(stage.api.get(path).must().body) == [GATE]
 
 
 @pytest.mark.parametrize(

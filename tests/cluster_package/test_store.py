@@ -470,6 +470,19 @@ def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> N
     assert [one for one in told if one[0]] == []
 
 
+def test_the_labels_that_the_server_writes_are_none_that_matter(
+    selective: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stop gives the guard's label to many namespaces and takes it away: no queue is looked at for that."""
+    selective.has(member(queue="vision"))
+    monkeypatch.setattr(Store, "_is_used_by", None)
+    told = heard(selective)
+    selective.has(
+        namespace("team", labels={"sluice.dev/guard": "on"}, version=2), namespace("team", version=3)
+    )
+    assert [one for one in told if one[0]] == []
+
+
 def test_a_change_of_the_selector_is_told_of_all_below(selective: Server) -> None:
     told = heard(selective)
     selective.has(queue("vision", version=2, generation=2))

@@ -201,5 +201,5 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
 
 
 def test_the_table_of_namespaces_is_the_rules() -> None:
-    """Word for word; `tests/webhooks/test_namespace_access.py` and `tests/cluster` hold each row."""
+    """Word for word; `tests/webhooks/test_namespaces_not_selected.py` and `tests/cluster` hold each row."""
     assert tables("Whose namespaces may use a queue") == read(namespace_access.__doc__ or "")

@@ -356,17 +356,45 @@ def test_names_of_namespaces_are_known_before_their_labels(server: Server) -> No
 # Labels that are not known yet
 
 
-def test_of_a_new_namespace_nobody_guesses_the_labels(server: Server) -> None:
-    """The watch has not told of it: try again; also with the pods of work that is known to be there."""
-    work = workload("deployments.apps", "x", template({NAMED: "vision", QUEUE: "vision"}), namespace="new")
-    server.has(work)
-    made = pod(namespace="new", annotations={NAMED: "vision"}, owner=owner(work))
-    for obj in (*(dict(in_queue(kind, "vision", "new")).popitem()[1] for kind in ("pods", *WORKLOADS)), made):
-        answer = ask(server, obj, user=CONTROLLER)
-        assert (answer.allowed, answer.code) == (False, 503)
-        assert answer.message.endswith("try again")
+@pytest.mark.parametrize(("kind", "way"), WAYS)
+def test_of_a_namespace_that_is_too_new_everything_is_taken_and_waits(
+    server: Server, kind: str, way: str
+) -> None:
+    """One file may hold a namespace and its work; pods get a gate until its labels are known."""
+    obj = dict(in_queue(kind, "vision", "new"))[way]
+    answer = ask(server, obj)
+    assert (answer.allowed, answer.warnings) == (True, [])
+    after = applied(answer.patch, obj)
+    if kind == "pods":
+        assert after["spec"]["schedulingGates"] == [{"name": QUEUE}]
+    assert server.store.admissions.queues() == {"vision"}, "it may be selected, and its queue waits for it"
+
+
+def test_of_a_namespace_that_is_too_new_no_pod_is_let_past_its_gate(server: Server) -> None:
+    """It would run at once; nor is one of it bound, nor its gate taken off."""
+    placed = pod(namespace="new", annotations={NAMED: "vision"}, nodeName="node-1")
+    answer = ask(server, placed)
+    assert (answer.allowed, answer.code) == (False, 503)
+    assert answer.message.endswith("try again")
     assert server.store.admissions.queues() == frozenset()
-    assert ask(server, pod(namespace="new", annotations={NAMED: "research"})).allowed
+    server.has(member(queue="vision", namespace="new"))
+    assert not server.ask("/validate/binds", binding(namespace="new"), name="work", namespace="new").allowed
+
+
+def test_a_queue_that_takes_nothing_takes_nothing_of_a_new_namespace(server: Server) -> None:
+    """In the words of its close: what it would say to anybody."""
+    server.has(queue("gone", state="Closed", namespaceSelector=TEAM))
+    answer = ask(server, pod(namespace="new", annotations={NAMED: "gone"}))
+    assert (answer.allowed, answer.message.endswith("kubectl queue open gone")) == (False, True)
+    assert server.store.admissions.queues() == frozenset()
+
+
+def test_a_selector_by_name_decides_of_a_new_namespace_too(server: Server) -> None:
+    """Its name is known: nothing has to wait."""
+    server.has(queue("mine", namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "new"}}))
+    own = ask(server, pod(namespace="new", annotations={NAMED: "mine"}))
+    assert (own.allowed, any("schedulingGates" in step["path"] for step in own.patch)) == (True, False)
+    assert not ask(server, pod(namespace="newer", annotations={NAMED: "mine"})).allowed
 
 
 def test_what_a_new_namespace_came_with_is_known_at_once(server: Server) -> None:
