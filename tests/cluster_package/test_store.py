@@ -473,7 +473,7 @@ def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> N
 def test_the_labels_that_the_server_writes_are_none_that_matter(
     selective: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each stop gives the guard's label to many namespaces and takes it away: no queue is looked at for that."""
+    """Each stop gives many namespaces the guard's label and takes it away: no queue is looked at."""
     selective.has(member(queue="vision"))
     monkeypatch.setattr(Store, "_is_used_by", None)
     told = heard(selective)
