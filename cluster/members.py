@@ -105,10 +105,17 @@ class Counts(msgspec.Struct, gc=False):
     failed: int = 0
     live: int = 0
     allocated: dict[str, Amount] = {}
+    #: The live ones by namespace.
+    live_by_namespace: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
         if member.live:
             self.live += by
+            number = self.live_by_namespace.get(member.namespace, 0) + by
+            if number:
+                self.live_by_namespace[member.namespace] = number
+            else:
+                self.live_by_namespace.pop(member.namespace, None)
         if member.phase == "Succeeded":
             self.succeeded += by
         elif member.phase == "Failed":

@@ -127,6 +127,7 @@ class QueueSpec(_Wire, frozen=True):
     resume_at: datetime | None = None
     reason: str | None = None
     drain: Any = None
+    namespace_selector: Any = None
     # Quota is kept as it came: nothing that is in it may keep a queue from being known.
     guarantee: Any = None
     deserved: Any = None
@@ -140,6 +141,7 @@ class PodCounts(_Wire, frozen=True):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    not_selected: int = 0
 
 
 class QueueStatus(_Wire, frozen=True):

@@ -54,11 +54,19 @@ class Counts(msgspec.Struct, gc=False):
 
     phases: dict[Phase, int] = {}
     live: int = 0
+    #: The live ones by namespace.
+    live_by_namespace: dict[str, int] = {}
 
     def add(self, group: PodGroup, by: int) -> None:
         phase = phase_of(group)
         self.phases[phase] = self.phases.get(phase, 0) + by
-        self.live += by if is_live(group) else 0
+        if is_live(group):
+            self.live += by
+            number = self.live_by_namespace.get(group.metadata.namespace, 0) + by
+            if number:
+                self.live_by_namespace[group.metadata.namespace] = number
+            else:
+                self.live_by_namespace.pop(group.metadata.namespace, None)
 
     def by_phase(self) -> dict[str, int]:
         """By the names of the fields of a Queue's status."""

@@ -6,11 +6,14 @@
 | podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for it |
 | workloads  | by UID (`workloads`)        | their queue, when they come, go, or finish           |
 | pods       | by UID (`members`)          | their queue                                          |
-| namespaces | by name                     | everybody, when the queue it names changed           |
+| namespaces | by name                     | everybody, when the queue it names changed; a queue  |
+|            |                             | used there, when it selects the namespace no more, or again |
 | commands   | by UID, by queue (`commands`) | the target queue                                   |
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from cluster.objects import Metadata, Namespace, QueueObject
 from cluster.store import STATUS, Store
@@ -56,8 +59,10 @@ class NamespaceSink:
         self._store = store
 
     def replace(self, objects: list[Namespace]) -> None:
-        before = self._annotations()
+        before, former = self._annotations(), self._store.namespaces
         self._store.namespaces = {obj.metadata.name: obj for obj in objects}
+        for name in self._store.namespaces if former else ():
+            self._store.labels_changed(name, _labels(former.get(name)))
         if before and before != self._annotations():
             self._store.relist_members()
         self._store.tell("")
@@ -68,6 +73,7 @@ class NamespaceSink:
             return
         before = self._store.queue_of_namespace(obj.metadata.name)
         self._store.namespaces[obj.metadata.name] = obj
+        self._store.labels_changed(obj.metadata.name, _labels(held))
         # Of a new one nothing was admitted yet that would have to be judged again (`Store.knows`).
         if held is not None and before != self._store.queue_of_namespace(obj.metadata.name):
             self._store.relist_members()
@@ -80,6 +86,11 @@ class NamespaceSink:
 
     def _annotations(self) -> dict[str, str]:
         return {name: self._store.queue_of_namespace(name) for name in self._store.namespaces}
+
+
+def _labels(held: Namespace | None) -> Mapping[str, str] | None:
+    """None where the namespace was not known."""
+    return (held.metadata.labels or {}) if held is not None else None
 
 
 def _is_past(gone: Metadata, held: Metadata) -> bool:

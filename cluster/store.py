@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 import msgspec
 
@@ -29,6 +30,7 @@ from cluster.commands import Commands
 from cluster.edits import Edits
 from cluster.isolation import Isolation
 from cluster.members import Member, Members
+from cluster.namespace_access import NamespaceAccess
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.passes import REQUEST_SECONDS, Passes
 from cluster.podgroups import GroupKey, PodGroups
@@ -36,7 +38,7 @@ from cluster.podgroups import queue_of as queue_of_podgroup
 from cluster.progress import Progress
 from cluster.unreadable import Fault, Unreadable
 from cluster.workloads import AllWorkloads, facts, written_in
-from queues.board import Board
+from queues.board import Board, Ruling, for_namespace
 from queues.kinds import Kind
 from queues.membership import (
     VOLCANO_ANNOTATION,
@@ -47,6 +49,7 @@ from queues.membership import (
     of_stored_pod,
     of_workload,
 )
+from queues.namespace_selectors import compiled, is_reserved
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
 from queues.texts import is_recalled
@@ -59,6 +62,9 @@ STATUS = "status"
 What = str | GroupKey
 
 Listener = Callable[[str, What], None]
+
+#: Of a namespace without labels.
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Clock:
@@ -118,6 +124,9 @@ class Store:
         )
         self.namespaces: dict[str, Namespace] = {}
         self.coming = ComingNamespaces(clock=clock.monotonic)
+        self._access = NamespaceAccess()
+        #: How often a namespace came to be selected by each queue, or ceased to be.
+        self.selections: dict[str, int] = {}
         self.commands = Commands(tell=self.tell)
         self.board = Board(Tree({}), now=clock.now())
         self.unreadable = Unreadable()
@@ -203,6 +212,27 @@ class Store:
         namespace = self.namespaces.get(name)
         return namespace.metadata.annotation(VOLCANO_ANNOTATION) if namespace else self.coming.queue_of(name)
 
+    def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
+        """Its labels; None where they are not known."""
+        namespace = self.namespaces.get(name)
+        if namespace is not None:
+            labels = namespace.metadata.labels
+            return NO_LABELS if labels is None else labels
+        return self.coming.labels_of(name)
+
+    def ruling_for(self, queue: str, *, namespace: str) -> Ruling:
+        """What a queue decides for the members of a namespace: one that it does not select it neither takes
+        nor schedules. Where no selector is on its chain that is the queue's own ruling."""
+        ruling = self.board.ruling(queue)
+        if not ruling.restricted:
+            return ruling
+        labels = self.labels_of_namespace(namespace)
+        return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
+
+    def selects(self, queue: str, namespace: str) -> bool:
+        """Whether the namespace may use the queue."""
+        return self.ruling_for(queue, namespace=namespace).selected
+
     def knows(self, namespace: str) -> bool:
         """Whether it is known what queue the namespace names, if any."""
         return (
@@ -233,12 +263,29 @@ class Store:
         return work.queue if work is not None else ""
 
     def live_members(self, queue: str, *, tree: Tree | None = None) -> int:
-        """Live members of a queue and of those below it."""
+        """Live members of a queue and of those below it, as `live_in` counts them."""
         return sum(map(self.live_in, (tree or self.board.tree).below(queue)))
 
     def live_in(self, queue: str) -> int:
-        """Live members of a queue alone."""
-        return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
+        """Live members of a queue alone; those of namespaces that it does not select keep nobody waiting,
+        and do not count."""
+        if not self.board.ruling(queue).restricted:
+            return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
+        return sum(self._selected(queue, live) for live in self._live_by_namespace(queue))
+
+    def live_pods_in(self, queue: str) -> int:
+        """Live pods of a queue alone, of the namespaces that it selects."""
+        return self._selected(queue, self.members.counts(queue).live_by_namespace)
+
+    def not_selected_in(self, queue: str) -> int:
+        """Live pods of a queue alone, of the namespaces that it does not select."""
+        if not self.board.ruling(queue).restricted:
+            return 0
+        return self.members.counts(queue).live - self.live_pods_in(queue)
+
+    def _selected(self, queue: str, by_namespace: dict[str, int]) -> int:
+        """How many of them are in namespaces that the queue selects."""
+        return sum(number for name, number in list(by_namespace.items()) if self.selects(queue, name))
 
     def judge_workload(
         self, kind: Kind, obj: WorkloadObject, *, namespace: str = ""
@@ -313,11 +360,43 @@ class Store:
         """`version`: the resource version of the deletion, where it is known."""
         self._coming = max(self._coming, version)
         self.queues.pop(name, None)
+        self.selections.pop(name, None)
         if self._values.pop(name, None) is not None:
             self.refresh([name])
         self.seen = self._coming
 
     # What reflectors hear
+
+    def labels_changed(self, namespace: str, before: Mapping[str, str] | None) -> None:
+        """Tell of the queues that have something live in a namespace, and that select it no more, or again.
+
+        `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
+        """
+        board, labels = self.board, self.labels_of_namespace(namespace)
+        if not board.restricted or _asked_for(before) == _asked_for(labels):
+            return
+        for queue in board.restricted:
+            if not self._is_used_by(queue, namespace):
+                continue
+            was = for_namespace(board.ruling(queue), namespace=namespace, labels=before).selected
+            if self.selects(queue, namespace) is not was:
+                self.selections[queue] = self.selections.get(queue, 0) + 1
+                self.tell(queue)
+
+    def _is_used_by(self, queue: str, namespace: str) -> bool:
+        """Whether something live of the namespace is in the queue."""
+        counts = (self.members.counts(queue), self.podgroups.counts(queue))
+        return any(namespace in count.live_by_namespace for count in counts) or (
+            self.workloads.is_live_in(queue, namespace)
+        )
+
+    def _live_by_namespace(self, queue: str) -> tuple[dict[str, int], ...]:
+        """Live pods, PodGroups and workloads of a queue alone."""
+        return (
+            self.members.counts(queue).live_by_namespace,
+            self.podgroups.counts(queue).live_by_namespace,
+            self.workloads.live_by_namespace(queue),
+        )
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = GroupKey(group.metadata.namespace, group.metadata.name)
@@ -342,6 +421,13 @@ class Store:
         self.tell(latest.queue, latest.uid)
 
 
+def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Those that a selector may ask for: the guard comes and goes with each stop."""
+    if labels is None:
+        return None
+    return {key: value for key, value in labels.items() if not is_reserved(key)}
+
+
 def queue_value(obj: QueueObject) -> Queue:
     """A stored Queue as the rules see it. An unknown word stops: it cannot be what was meant."""
     meta, spec = obj.metadata, obj.spec
@@ -354,6 +440,7 @@ def queue_value(obj: QueueObject) -> Queue:
         stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
         resume_at=spec.resume_at,
         reason=spec.reason or "",
+        namespaces=None if spec.namespace_selector is None else compiled(spec.namespace_selector),
     )
 
 

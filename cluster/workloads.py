@@ -79,6 +79,8 @@ class Workloads:
         self._arrived = arrived
         self._by_uid: dict[str, Workload] = {}
         self._by_queue: dict[str, dict[str, Workload]] = {}
+        #: How many of those, by queue and namespace.
+        self._live: dict[str, dict[str, int]] = {}
         #: Those that we paused, by queue ("" for none).
         self._paused: dict[str, dict[str, Workload]] = {}
 
@@ -115,6 +117,9 @@ class Workloads:
     def live(self, queue: str) -> int:
         return len(self._by_queue.get(queue, ()))
 
+    def live_by_namespace(self, queue: str) -> dict[str, int]:
+        return self._live.get(queue, {})
+
     def live_in(self, queue: str) -> list[Workload]:
         return list(self._by_queue.get(queue, {}).values())
 
@@ -145,6 +150,7 @@ class Workloads:
             self._by_uid[after.uid] = after
             if after.live and after.queue:
                 self._by_queue.setdefault(after.queue, {})[after.uid] = after
+                self._count(after, 1)
             if after.paused_by_us:
                 self._paused.setdefault(after.queue, {})[after.uid] = after
         elif before is not None:
@@ -155,7 +161,19 @@ class Workloads:
             for queue in {one.queue for one in (before, after) if one is not None and one.queue}:
                 self._tell(queue)
 
+    def _count(self, work: Workload, by: int) -> None:
+        by_namespace = self._live.setdefault(work.queue, {})
+        number = by_namespace.get(work.namespace, 0) + by
+        if number:
+            by_namespace[work.namespace] = number
+            return
+        by_namespace.pop(work.namespace, None)
+        if not by_namespace:
+            del self._live[work.queue]
+
     def _count_out(self, before: Workload) -> None:
+        if before.live and before.queue:
+            self._count(before, -1)
         for kept in (self._by_queue, self._paused):
             held = kept.get(before.queue)
             if held is not None:
@@ -185,6 +203,18 @@ class AllWorkloads:
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(held.live(queue) for queue in queues for held in self._all)
+
+    def is_live_in(self, queue: str, namespace: str) -> bool:
+        """Whether a queue has a live one of a namespace."""
+        return any(namespace in workloads.live_by_namespace(queue) for workloads in self._all)
+
+    def live_by_namespace(self, queue: str) -> dict[str, int]:
+        """How many live ones a queue has, by namespace."""
+        counts: dict[str, int] = {}
+        for workloads in self._all:
+            for namespace, number in list(workloads.live_by_namespace(queue).items()):
+                counts[namespace] = counts.get(namespace, 0) + number
+        return counts
 
     def paused_by_us(self, queue: str) -> Iterator[Workload]:
         for held in self._all:

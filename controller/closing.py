@@ -13,6 +13,7 @@ Invariants
   thread like everything else here.
 - A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest, and twice as long
   each time while it is the same close, at most `AGAIN_MOST`.
+- What is in a namespace that its queue does not select keeps the queue from nothing.
 - What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
   live, and no other queue.
 """
@@ -29,7 +30,7 @@ import msgspec
 from cluster.lenient import Reader, fault_text
 from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
-from cluster.objects import Pod, PodGroup, WorkloadObject
+from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live as is_live_group
 from cluster.workloads import is_live
 from controller.parts import Parts
@@ -119,7 +120,15 @@ class Closing:
         def ask() -> None:
             labels = sorted({label_value(queue) for close in closes for queue in close.below})
             parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
-            found = frozenset(label for some in parts for label in _occupied(self._parts, some))
+            named = {label_value(queue): queue for close in closes for queue in close.below}
+            selects = self._parts.store.selects
+
+            def is_counted(meta: Metadata) -> bool:
+                queue = named.get(meta.label(names.QUEUE))
+                return queue is None or selects(queue, meta.namespace)
+
+            occupied = (_occupied(self._parts, some, is_counted=is_counted) for some in parts)
+            found = frozenset(label for labels in occupied for label in labels)
             self._answers.put((closes, found))
             for close in closes:
                 self._changed(close.queue)
@@ -151,8 +160,10 @@ _ASKED = (
 )
 
 
-def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
-    """Those of the labels that a live member bears, as the API server says now."""
+def _occupied(
+    parts: Parts, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
+) -> Iterator[str]:
+    """Those of the labels that a live member bears, as the API server says now, if that counts."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
         for raw in listed(parts.client, asked.path, selector=selector):
@@ -160,5 +171,5 @@ def _occupied(parts: Parts, labels: list[str]) -> Iterator[str]:
             if faults:
                 meta, text = obj.metadata, fault_text(faults)
                 log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, text)
-            if asked.is_live(obj):
+            if asked.is_live(obj) and is_counted(obj.metadata):
                 yield obj.metadata.label(names.QUEUE)

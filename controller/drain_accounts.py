@@ -85,7 +85,7 @@ class Accounts:
 
     def tell(self, drain: Drain, found: Plan, stuck: Mapping[str, str]) -> set[str]:
         """Take down what each queue has to tell; those for which it is something else than before."""
-        told = reports(found, drain.queues, stuck=stuck)
+        told = reports(found, drain.queues, stuck=stuck, selects=self._store.selects)
         changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
         self._reports |= told
         for queue in told.keys() - self._tallies.keys():

@@ -86,7 +86,7 @@ class Grouping:
         if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
         pods = pods_of(self._parts.store.members.of_group(*key))
-        ruling = self._parts.store.board.ruling(queue_of(group))
+        ruling = self._parts.store.ruling_for(queue_of(group), namespace=meta.namespace)
         had = self._parts.store.members.had_group(*key, meta.uid) or _had_pods(group)
         wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
         difference = _differing(wanted, group)

@@ -1,4 +1,5 @@
-"""The bind guard: on in each namespace that holds bindable members of a queue that does not schedule.
+"""The bind guard: on in each namespace that holds bindable members of a queue that does not schedule, or that
+does not select the namespace.
 
 The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. That the label is
 written does not say that every request meets the webhook, so it is asked: a dry-run bind of a pod
@@ -66,7 +67,18 @@ class Guards:
         stopped = {*board.stopped(), *self._absent(board), ""}
         bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
         under_way = {one.namespace for one in store.passes.open_in(stopped)}
-        return (bindable | under_way) & store.namespaces.keys()
+        return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
+
+    def _not_selected(self, board: Board) -> set[str]:
+        """The same for members of namespaces that their queue does not select."""
+        if not board.restricted:
+            return set()
+        store = self._parts.store
+        members = [
+            (queue, name) for queue in board.restricted for name in store.members.bindable_namespaces(queue)
+        ]
+        passes = [(one.queue, one.namespace) for one in store.passes.open_in(frozenset(board.restricted))]
+        return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 
     def _absent(self, board: Board) -> set[str]:
         return {queue for queue in self._parts.store.members.queues() if queue not in board.tree}

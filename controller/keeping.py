@@ -23,14 +23,17 @@ def kept_by(store: Store, verdict: Verdict) -> str:
 
 def _keeper(store: Store, queue: str) -> str:
     """A live member, the first that is found: rather what its user made than what that made."""
-    work = next((one for one in store.workloads.live_in(queue) if not _is_part(store, one)), None)
+    works = (one for one in store.workloads.live_in(queue) if store.selects(queue, one.namespace))
+    work = next((one for one in works if not _is_part(store, one)), None)
     if work is not None:
         return _readable(store, work.uid, str(work))
-    group = next((one for one in store.podgroups.of(queue) if is_live(one)), None)
+    groups = (one for one in store.podgroups.of(queue) if store.selects(queue, one.metadata.namespace))
+    group = next((one for one in groups if is_live(one)), None)
     if group is not None:
         name = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
         return _readable(store, group.metadata.uid, name)
-    pod = next((one for one in store.members.of(queue) if one.live), None)
+    pods = (one for one in store.members.of(queue) if store.selects(queue, one.namespace))
+    pod = next((one for one in pods if one.live), None)
     return _readable(store, pod.uid, f"pod {pod.namespace}/{pod.name}") if pod else ""
 
 

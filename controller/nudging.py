@@ -5,8 +5,8 @@ then waits for room, and for nothing else: no change of the pod itself brings it
 pod that goes (seen; else it is tried again after five minutes). So after the resume one goes: a pod of our
 own, of no use, on a node that does not exist, made and deleted at once.
 
-It is asked for whenever a queue that has come to schedule holds a pod that is waiting for a reason not
-ours; once a queue and resume.
+It is asked for whenever a queue that has come to schedule, or to select a namespace again, holds a pod that
+is waiting for a reason not ours; once a queue and resume.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Nudging:
     def __init__(self, parts: Parts, *, namespace: str) -> None:
         self._parts = parts
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        #: The revision of a queue for which the scheduler was nudged.
-        self._nudged: dict[str, str] = {}
+        #: For which revision of a queue, and change of what it selects, the scheduler was nudged.
+        self._nudged: dict[str, tuple[str, int]] = {}
         #: Queues whose nudge failed; filled by the writers' threads.
         self._failed: SimpleQueue[str] = SimpleQueue()
 
@@ -44,13 +44,16 @@ class Nudging:
         if not ruling.schedules:
             self._nudged.pop(queue, None)
             return False
-        if self._nudged.get(queue) == ruling.revision or not any(map(_without_room, members)):
+        resume = (ruling.revision, self._parts.store.selections.get(queue, 0))
+        if ruling.restricted:
+            members = [one for one in members if self._parts.store.selects(queue, one.namespace)]
+        if self._nudged.get(queue) == resume or not any(map(_without_room, members)):
             return False
         if not waking():
             return True
         if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,), done=self._done(queue)):
             return True
-        self._nudged[queue] = ruling.revision
+        self._nudged[queue] = resume
         return False
 
     def take_failed(self) -> set[str]:

@@ -296,7 +296,9 @@ class Reconciling:
     def _counted(self, queue: str) -> Counted:
         store = self._parts.store
         groups = store.podgroups.counts(queue).by_phase()
-        return Counted(pods=store.members.counts(queue), groups=groups)
+        return Counted(
+            pods=store.members.counts(queue), groups=groups, not_selected=store.not_selected_in(queue)
+        )
 
     def forget(self, queue: str) -> None:
         """It is gone."""

@@ -4,11 +4,15 @@
 |---------------------------------------------|----------------------------------------------|
 | our gate is on it                           | the gate is taken off                        |
 | filter refused it (its condition says so)   | annotation `sluice.dev/woken`: it is retried |
+| its namespace is not selected by its queue  | nothing: it waits                            |
 | its PodGroup has come                       | its queue, and the gate off if that schedules |
 
 By priority, then age; as fast as the writers' threads are answered. Each write asks the board again
 at the moment it is sent, so that a stop in the middle of a resume stops the resume. Nothing is
 remembered that matters: what is parked is read off the pods, so a crash leaves nobody behind.
+
+A pod whose namespace came to be selected is retried again, less and less often, while its condition still
+says that it is not: another replica may have answered kube-scheduler before it saw the new labels.
 
 Without the annotation kube-scheduler would retry a pod that an extender refused when some other pod
 or node changes, or after five minutes.
@@ -28,6 +32,10 @@ from queues import names
 from queues.board import Ruling
 from queues.membership import label_value
 
+#: How often a pod is retried whose condition still says that its namespace is not selected, and how many
+#: seconds pass between the first two times; they double.
+TIMES, PAUSE_SECONDS = 8, 1.0
+
 
 class Releasing:
     """Owner: the controller's thread; the writes run in the writers' threads."""
@@ -40,6 +48,8 @@ class Releasing:
         self._begun: dict[str, str] = {}
         #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
         self._sent: dict[str, int] = {}
+        #: Pods of queues with a selector, by UID: since which resume, how often and when each was retried.
+        self._retried: dict[str, tuple[tuple[str, int], int, float]] = {}
 
     def release(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> int:
         """Let go whom of these members the queue's stop had parked.
@@ -87,6 +97,7 @@ class Releasing:
 
     def forget(self, uid: str) -> None:
         self._sent.pop(uid, None)
+        self._retried.pop(uid, None)
 
     def forget_queues(self) -> None:
         """What is remembered of queues without members."""
@@ -97,12 +108,37 @@ class Releasing:
     def _release(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
         if not member.waiting or member.leaving:
             return False
+        if ruling.restricted:
+            if not self._parts.store.selects(ruling.queue, member.namespace):
+                return False
+            if not member.gated:
+                return self._retry(member, ruling, waking=waking)
         if member.gated:
             self._send(member, "ungate", self._ungating(member))
         elif refused_by_us(member) and member.woken != ruling.revision:
             if not waking():
                 return True
             self._send(member, "wake", self._waking(member, ruling.revision))
+        return False
+
+    def _retry(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
+        """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
+        if not refused_by_us(member):
+            self._retried.pop(member.uid, None)
+            return False
+        if not waking():
+            return True
+        now = self._parts.store.clock.monotonic()
+        resume = (ruling.revision, self._parts.store.selections.get(ruling.queue, 0))
+        since, times, at = self._retried.get(member.uid, (resume, 0, now))
+        if since != resume:
+            times = 0
+        if times >= TIMES:
+            return False
+        self._failed.put(member.queue)  # so that it is looked at again
+        if times == 0 or now >= at + PAUSE_SECONDS * 2.0 ** (times - 1):
+            self._retried[member.uid] = (resume, times + 1, now)
+            self._send(member, "wake", self._waking(member, f"{ruling.revision}-{now:.3f}"))
         return False
 
     def _send(self, member: Member, what: str, write: Callable[[], object]) -> None:
@@ -141,7 +177,7 @@ class Releasing:
                     "labels": {names.QUEUE: label_value(queue)},
                 }
             }
-            if self._parts.store.board.ruling(queue).schedules:
+            if self._schedules(queue, member):
                 body["spec"] = {"schedulingGates": [_DELETE_GATE]}
             return self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
 
@@ -149,12 +185,15 @@ class Releasing:
 
     def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], object]:
         def guarded() -> object:
-            if not self._parts.store.board.ruling(member.queue).schedules:
+            if not self._schedules(member.queue, member):
                 self._sent.pop(member.uid, None)
                 return None
             return write()
 
         return guarded
+
+    def _schedules(self, queue: str, member: Member) -> bool:
+        return self._parts.store.ruling_for(queue, namespace=member.namespace).schedules
 
 
 def _rank(member: Member) -> tuple[int, datetime]:

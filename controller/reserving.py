@@ -23,16 +23,24 @@ class Reserving:
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        if self._parts.store.board.ruling(queue).schedules:
+        ruling = self._parts.store.board.ruling(queue)
+        if ruling.schedules and not ruling.restricted:
             return
-        nominated = [one for one in members if one.nominated and one.waiting and not one.leaving]
+        nominated = [
+            one
+            for one in members
+            if one.nominated and one.waiting and not one.leaving and not self._schedules(one)
+        ]
         each_member(self._parts, "nomination", nominated, self._cancel, queue=queue)
+
+    def _schedules(self, member: Member) -> bool:
+        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
 
         def write() -> object:
-            if self._parts.store.board.ruling(member.queue).schedules:
+            if self._schedules(member):
                 return None
             return self._parts.client.patch(f"{pod_path(member)}/status", body)
 

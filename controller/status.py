@@ -57,10 +57,14 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted of a queue: its pods, and its PodGroups by phase in lower case."""
+    """What is counted of a queue: its pods, and its PodGroups by phase in lower case.
+
+    `not_selected`: those of its pods whose namespace it does not select.
+    """
 
     pods: Counts
     groups: dict[str, int]
+    not_selected: int = 0
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +132,7 @@ def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozen
             "running": pods.running,
             "succeeded": pods.succeeded,
             "failed": pods.failed,
+            "notSelected": counted.not_selected,
         },
         "allocated": {
             "pods": str(pods.running),

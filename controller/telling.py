@@ -32,6 +32,7 @@ EVENT_REASONS = {
     Why.NOT_FOUND: "QueueNotFound",
     Why.NO_PODGROUP: "PodGroupNotFound",
     Why.CLOSED: "QueueClosed",
+    Why.NOT_SELECTED: "NamespaceNotSelected",
 }
 
 
@@ -66,16 +67,19 @@ class Telling:
         def tell(member: Member) -> None:
             if member.leaving or not member.waiting:
                 return
-            if ruling is not None and ruling.stop is not None:
-                self._tell_owner(member, ruling, ruling.stop)
+            own = ruling
+            if ruling is not None and ruling.restricted:
+                own = self._parts.store.ruling_for(queue, namespace=member.namespace)
+            if own is not None and own.stop is not None:
+                self._tell_owner(member, own, own.stop)
             if not member.gated:
                 return
             if evictions_wait and member.created > since:
                 left[member.uid] = member.created
-            elif ruling is None:
+            elif own is None:
                 self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
-            elif ruling.stop is not None:
-                self._say(member, ruling.stop, text=ruling.text)
+            elif own.stop is not None:
+                self._say(member, own.stop, text=own.text)
 
         each_member(self._parts, "explain", members, tell, queue=queue)
         if left:
@@ -106,8 +110,8 @@ class Telling:
             budget=f"workloads/{ruling.queue}",
         )
 
-    def _schedules(self, queue: str) -> bool:
-        return self._parts.store.board.ruling(queue).schedules
+    def _schedules(self, member: Member) -> bool:
+        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
 
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
@@ -126,7 +130,7 @@ class Telling:
         def write() -> None:
             """Unless its gate has gone, or is about to: then the scheduler says why."""
             now = self._parts.store.members.by_uid(member.uid)
-            if now is None or not now.gated or (now.queue and self._schedules(now.queue)):
+            if now is None or not now.gated or (now.queue and self._schedules(now)):
                 self.forget(member.uid)
                 return
             self._parts.client.patch(path, body, content_type=STRATEGIC)

@@ -14,6 +14,7 @@ the pod                                 the answer
 is none of our business                 every name it came with
 is in a queue that schedules            every name, and a pass is open
 is in a queue that does not             no name; the queue's text for each
+is of a namespace it does not select    no name; one text for each
 waits for a PodGroup that is not there  no name; the PodGroup's text for each
 ======================================  =========================================
 """
@@ -55,7 +56,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
         return stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group))
     meta = pod.metadata
     store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=membership.queue, uid=meta.uid)
-    ruling = store.board.ruling(membership.queue)
+    ruling = store.ruling_for(membership.queue, namespace=meta.namespace)
     if ruling.schedules:
         return None
     store.passes.filter_refused(meta.namespace, meta.name)

@@ -1,7 +1,7 @@
 """Whom a pod may push aside: those that kube-scheduler chose, or nobody.
 
-A pod whose queue does not schedule gets no victims. Without this it would evict others for
-nothing, since nodes without room never reach filter.
+A pod whose queue does not schedule, or does not select its namespace, gets no victims. Without this it would
+evict others for nothing, since nodes without room never reach filter.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ def preempted(args: PreemptArgs, *, store: Store) -> PreemptResult:
     membership = store.judge(args.Pod)
     if membership is None:
         return PreemptResult(args.victims())
-    if membership.queue is None or not store.board.ruling(membership.queue).schedules:
+    if membership.queue is None:
+        return PreemptResult({})
+    namespace = args.Pod.metadata.namespace
+    if not store.ruling_for(membership.queue, namespace=namespace).schedules:
         return PreemptResult({})
     return PreemptResult(args.victims())

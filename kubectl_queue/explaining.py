@@ -68,6 +68,8 @@ def _marks(each: Standing, stopping: Container[str], *, now: datetime) -> Iterat
         yield f"stopPolicy {each.stop_policy}"
     if each.queue in stopping:
         yield "stops it"
+    if each.namespace_selector:
+        yield f"for namespaces with {each.namespace_selector}"
     if each.resume_at:
         yield f"until {moment(each.resume_at, now=now)}"
 

@@ -18,6 +18,7 @@ from kubectl_queue.api import Queues
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from queues.board import Board
 from queues.conditions import ACCEPTING
+from queues.namespace_selectors import compiled
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy, own_state
 from queues.tree import Tree
@@ -56,6 +57,7 @@ def queue(item: Object) -> Queue:
         stop_policy=_word(StopPolicy, wishes.get("stopPolicy"), StopPolicy.NONE),
         resume_at=_moment(wishes.get("resumeAt")),
         reason=str(wishes.get("reason") or ""),
+        namespaces=compiled(wishes.get("namespaceSelector")),
     )
 
 

@@ -34,17 +34,36 @@ def selector(text: str) -> dict[str, Any]:
     """The selector as `spec.drain.keep` holds it. Raises ValueError."""
     if not text.strip():
         raise ValueError("an empty selector selects every pod; name a label, as in app=db")
-    found = _object(_requirement(term.strip()) for term in _BETWEEN.split(text))
-    wrong = field_refusal({}, {"drain": {"keep": found}})
+    found = _read(text)
+    _check({"drain": {"keep": found}})
+    return found
+
+
+def namespaces(text: str) -> dict[str, Any]:
+    """The selector as `spec.namespaceSelector` holds it. Raises ValueError."""
+    if not text.strip():
+        raise ValueError(
+            "an empty selector selects every namespace, as none does; name a label, as in team=a"
+        )
+    found = _read(text)
+    _check({"namespaceSelector": found})
+    return found
+
+
+def _read(text: str) -> dict[str, Any]:
+    return _object(_requirement(term.strip()) for term in _BETWEEN.split(text))
+
+
+def _check(spec: Mapping[str, Any]) -> None:
+    wrong = field_refusal({}, spec)
     if wrong:
         raise ValueError(wrong)
-    return found
 
 
 def _requirement(term: str) -> Requirement | tuple[str, str]:
     """One term; an equality as the pair that it is."""
     if _COMPARES.match(term):
-        raise ValueError(f"{literal(term)} compares, which a selector of pods to keep cannot")
+        raise ValueError(f"{literal(term)} compares, which a selector in an object cannot")
     read = _TERM.fullmatch(term)
     if read is None or (read["absent"] and (read["sign"] or read["set"])):
         raise ValueError(

@@ -41,8 +41,10 @@ def labels_of(item: Object) -> Mapping[str, str]:
     return at(item, "metadata.labels") or {}
 
 
-def subject(kind: Type, item: Object, *, owners: tuple[Thing, ...] = ()) -> Subject:
-    """The object as it is stored."""
+def subject(
+    kind: Type, item: Object, *, owners: tuple[Thing, ...] = (), labels: Mapping[str, str] | None = None
+) -> Subject:
+    """The object as it is stored. `labels`: of its namespace; None where they were not read."""
     ended = _ended(kind, item)
     is_pod = kind is POD_TYPE
     return Subject(
@@ -57,6 +59,7 @@ def subject(kind: Type, item: Object, *, owners: tuple[Thing, ...] = ()) -> Subj
         asked=not is_pod or _asked(item),
         said=_said(kind, item),
         idle="" if is_pod else _idle(item),
+        namespace_labels=labels,
     )
 
 

@@ -1,11 +1,12 @@
 """The table of queues, column for column that of `kubectl get queues`; after those RESUMES, where a stop
-ends by itself, and with -o wide LEFT, where a queue drains.
+ends by itself, and with -o wide NAMESPACES, where a queue selects some, and LEFT, where a queue drains.
 
 Promises: the columns are the printer columns of the Queue's definition (`manifests/crds`), the
 spacing that of kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one);
 rows that come later keep the widths of those before. RESUMES is what a definition cannot tell, when a stop
-ends by itself and how long that is; LEFT is how many pods of the queue itself are still to go. Both are
-there only with queues of which that is true, LEFT with such among the first.
+ends by itself and how long that is; NAMESPACES is the queue's own selector; LEFT is how many pods of the
+queue itself are still to go. They are there only with queues of which that is true, the last two with such
+among the first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kubectl_queue.ages import age, moment
 from kubectl_queue.answers import Object
+from queues.namespace_selectors import compiled
 
 _LEAST, _GAP = 6, 3
 _LINE_END = re.compile(r"[\f\n\r]")
@@ -43,6 +45,7 @@ COLUMNS = (
 )
 RESUMES = Column("RESUMES", "spec.resumeAt")
 LEFT = Column("LEFT", "status.drain.left", wide=True)
+NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
 
 
 class Table:
@@ -55,8 +58,10 @@ class Table:
         self._begun = False
 
     def lines(self, items: Sequence[Object], *, now: datetime, headings: bool) -> list[str]:
-        if self._wide and not self._begun and any(at(item, LEFT.path) is not None for item in items):
-            self._columns.append(LEFT)
+        if self._wide and not self._begun:
+            self._columns += [
+                one for one in (NAMESPACES, LEFT) if any(_cell(one, it, now=now) for it in items)
+            ]
         self._begun = True
         rows = [self._row(item, now=now) for item in items]
         known = [column.heading for column in self._columns]
@@ -93,9 +98,19 @@ def at(item: Object, path: str) -> Any:
 
 def _cell(column: Column, item: Object, *, now: datetime) -> str:
     value = at(item, column.path)
+    if column is NAMESPACES:
+        return selected(value)
     if column.heading == "AGE":
         return age(value, now=now)
     return "" if value is None else one_line(str(value))
+
+
+def selected(selector: Any) -> str:
+    """Which namespaces a queue's own selector selects; empty where that is all."""
+    read = compiled(selector)
+    if read is None:
+        return ""
+    return f"none: {read.unreadable}" if read.unreadable else read.text
 
 
 def _resumes(value: Any, *, now: datetime) -> str:

@@ -90,6 +90,7 @@ def _row(name: str, snapshot: Snapshot) -> tuple[str, ...]:
     notes = [
         *_causes(verdict),
         *_end(queue, now=snapshot.now),
+        *_namespaces(queue),
         *_drain(name, verdict, snapshot),
         *_doubts(verdict, str(status(item).get("state") or "")),
     ]
@@ -112,6 +113,12 @@ def _end(queue: Queue, *, now: datetime) -> Iterator[str]:
     """When the queue's own stop ends by itself."""
     if queue.asks_to_stop and queue.resumes is not None:
         yield f"resumes at {moment(queue.resumes, now=now)}"
+
+
+def _namespaces(queue: Queue) -> Iterator[str]:
+    """Which namespaces its own selector selects, where that is not all."""
+    if queue.namespaces is not None:
+        yield f"for namespaces with {queue.namespaces.text}"
 
 
 def _drain(name: str, verdict: Verdict, snapshot: Snapshot) -> Iterator[str]:

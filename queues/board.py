@@ -10,6 +10,8 @@ Invariants
 - A board made from a former one (`follow`) is the same as one made anew: only queues below a queue that
   changed, in the one tree or the other, are worked out again.
 - A ruling's `revision` changes whenever any spec on the chain does.
+- A ruling is for the queue; what it is for the members of one namespace `for_namespace` says, which differs
+  only where a selector is on the chain (`queues.namespace_access`).
 """
 
 from __future__ import annotations
@@ -20,14 +22,19 @@ from datetime import datetime
 
 import msgspec
 
+from queues.namespace_access import Restriction, denial, restrictions
 from queues.queue import Queue
 from queues.texts import stop_text, waiting_warning
-from queues.tree import Tree
-from queues.verdict import Cause, Verdict, verdict
+from queues.tree import Chain, Tree
+from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one."""
+    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one.
+
+    `restricted`: the selectors of its chain. `selected`: False in what holds for the members of a namespace
+    that one of them does not select. `undecided`: nor is it known whether they would, for its labels are not.
+    """
 
     queue: str
     schedules: bool
@@ -39,12 +46,15 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     warning: str
     revision: str
+    restricted: tuple[Restriction, ...] = ()
+    selected: bool = True
+    undecided: bool = False
 
 
 class Board:
     """The rulings of one tree at one time."""
 
-    __slots__ = ("_rulings", "now", "seen", "tree", "valid_until")
+    __slots__ = ("_rulings", "now", "restricted", "seen", "tree", "valid_until")
 
     def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
         self.tree = tree
@@ -52,6 +62,7 @@ class Board:
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
         self._rulings: Mapping[str, Ruling] = self._ruled(tree)
+        self.restricted = self._restricted()
 
     @classmethod
     def follow(
@@ -66,18 +77,20 @@ class Board:
         concerned = {name for one in changed for name in (*tree.below(one), *before.tree.below(one))}
         kept = {name: ruling for name, ruling in before._rulings.items() if name not in concerned}
         board._rulings = {**kept, **board._ruled(concerned & set(tree))}
+        board.restricted = board._restricted()
         return board
 
     def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
-        return {
-            name: _ruling(self.verdict(name, live=True), revision=_revision(name, self.tree))
-            for name in queues
-        }
+        return {name: _ruling(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues}
+
+    def _restricted(self) -> tuple[str, ...]:
+        """The queues with a selector on their chain."""
+        return tuple(name for name, ruling in self._rulings.items() if ruling.restricted)
 
     def ruling(self, name: str) -> Ruling:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
         found = self._rulings.get(name)
-        return found if found is not None else _ruling(self.verdict(name, live=False), revision="")
+        return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
 
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
@@ -95,7 +108,31 @@ class Board:
         return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
 
 
-def _ruling(found: Verdict, *, revision: str) -> Ruling:
+def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] | None) -> Ruling:
+    """What holds for the members of one namespace; `labels` is None where they are not known.
+
+    Not to be selected goes before any stop of the queue: resuming the queue would let nobody go.
+    """
+    cause = denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
+    if cause is None:
+        return ruling
+    text, undecided = stop_text(cause), cause.way_out == TRY_AGAIN
+    return msgspec.structs.replace(
+        ruling,
+        schedules=False,
+        accepts=False,
+        stop=cause,
+        refusal=cause,
+        text=text,
+        warning="" if undecided else waiting_warning(cause),
+        revision=_digest(ruling.revision + text),
+        selected=False,
+        undecided=undecided,
+    )
+
+
+def _ruling(found: Verdict, *, chain: Chain | None) -> Ruling:
+    """`chain`: None for a queue that is not there."""
     return Ruling(
         queue=found.queue,
         schedules=found.schedules,
@@ -106,13 +143,17 @@ def _ruling(found: Verdict, *, revision: str) -> Ruling:
         refusal=found.refusal,
         text=stop_text(found.stop) if found.stop else "",
         warning=waiting_warning(found.stop) if found.stop else "",
-        revision=revision,
+        revision=_revision(chain) if chain is not None else "",
+        restricted=restrictions(chain) if chain is not None else (),
     )
 
 
-def _revision(name: str, tree: Tree) -> str:
-    chain = ",".join(queue.revision for queue in tree.chain(name).queues)
-    return hashlib.blake2s(chain.encode(), digest_size=8).hexdigest()
+def _revision(chain: Chain) -> str:
+    return _digest(",".join(queue.revision for queue in chain.queues))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
 
 
 def _next_resume(tree: Tree, *, now: datetime) -> datetime | None:

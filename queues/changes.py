@@ -26,19 +26,25 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
-    """One line for each of state, stopPolicy, resumeAt and parent that differs."""
+    """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs."""
     told = _time(at)
     pairs = (
         ("state", before.desired.value, after.desired.value),
         ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
         ("resumeAt", _time(before.resumes), _time(after.resumes)),
         ("parent", before.parent or "", after.parent or ""),
+        ("namespaceSelector", _selector(before), _selector(after)),
     )
     return [
         Change(by=by, field=field, from_=old, to=new, reason=reason, at=told)
         for field, old, new in pairs
         if old != new
     ]
+
+
+def _selector(queue: Queue) -> str:
+    """As it is shown, cut; "" selects every namespace."""
+    return queue.namespaces.text if queue.namespaces else ""
 
 
 _history = msgspec.json.Decoder(list[Change])

@@ -18,7 +18,7 @@ Whatever names users give, the condition's message has at most `CONDITION_LIMIT`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from queues.conditions import Finding
-from queues.draining import Hindrance, Plan
+from queues.draining import Hindrance, Plan, Runner
 from queues.showing import cut, some
 
 DRAINED = "Drained"
@@ -59,7 +59,8 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule.
 
-    `stuck`: those of the leaving that do not get on.
+    `stuck`: those of the leaving that do not get on. `not_selected`: of namespaces that the queue does not
+    select; they go too, and are none of the others, so that what keeps them keeps nobody waiting.
     """
 
     left: int = 0
@@ -67,6 +68,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     blocked: int = 0
     stuck: int = 0
+    not_selected: int = 0
     overdue: bool = False
     blockers: tuple[Blocker, ...] = ()
 
@@ -80,13 +82,26 @@ class Tally(msgspec.Struct, kw_only=True):
     deleted: int = 0
 
 
-def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> dict[str, Report]:
-    """Each queue's part of a plan. `stuck`: what keeps pods that are on their way, by UID."""
+def reports(
+    plan: Plan,
+    queues: Iterable[str],
+    *,
+    stuck: Mapping[str, str],
+    selects: Callable[[str, str], bool] = lambda _queue, _namespace: True,
+) -> dict[str, Report]:
+    """Each queue's part of a plan. `stuck`: what keeps pods that are on their way, by UID; `selects`: whether
+    a queue selects a namespace."""
     counts = {queue: _Counts() for queue in queues}
+
+    def is_counted(pod: Runner) -> bool:
+        selected = selects(pod.queue, pod.namespace)
+        counts[pod.queue].not_selected += 0 if selected else 1
+        return selected
+
     for unit in plan.steps:
-        for pod in unit.pods:
+        for pod in filter(is_counted, unit.pods):
             counts[pod.queue].left += 1
-    for pod in plan.leaving:
+    for pod in filter(is_counted, plan.leaving):
         counted = counts[pod.queue]
         counted.left += 1
         counted.leaving += 1
@@ -96,7 +111,7 @@ def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> d
     for pod, _ in plan.kept:
         counts[pod.queue].kept += 1
     for block in plan.blocked:
-        for pod in block.unit.pods:
+        for pod in filter(is_counted, block.unit.pods):
             counted = counts[pod.queue]
             counted.left += 1
             counted.blocked += 1
@@ -111,7 +126,10 @@ def drained(queue: str, found: Iterable[Report]) -> Finding:
     left, kept = sum(one.left for one in told), sum(one.kept for one in told)
     standing = _standing(told, left=left)
     if standing is Standing.DRAINED:
-        but = f" but {kept} that {'stays' if kept == 1 else 'stay'} by rule" if kept else ""
+        others = sum(one.not_selected for one in told)
+        apart = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
+        apart += [f"{others} of namespaces that it does not select"] if others else []
+        but = f" but {' and '.join(apart)}" if apart else ""
         return Finding(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
     words = {
         Standing.DRAINING: f'the pods of queue "{queue}" are being evicted',
@@ -141,7 +159,7 @@ class _Counts:
     """One report in the making."""
 
     def __init__(self) -> None:
-        self.left = self.leaving = self.kept = self.blocked = self.stuck = 0
+        self.left = self.leaving = self.kept = self.blocked = self.stuck = self.not_selected = 0
         self.overdue = False
         self._by: dict[str, tuple[int, bool, str]] = {}
 
@@ -166,6 +184,7 @@ class _Counts:
             kept=self.kept,
             blocked=self.blocked,
             stuck=self.stuck,
+            not_selected=self.not_selected,
             overdue=self.overdue,
             blockers=tuple(blockers[:TOLD]),
         )

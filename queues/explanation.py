@@ -68,6 +68,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `owners`: nearest first. `asked`: kube-scheduler asks the extender about it. `said`: what the object
     itself says of why it waits. `idle`: why it makes no pods, for a workload that makes none.
+    `namespace_labels`: those of its namespace; None where they were not read.
     """
 
     thing: Thing
@@ -81,6 +82,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked: bool = True
     said: str = ""
     idle: str = ""
+    namespace_labels: Mapping[str, str] | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -94,13 +96,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Standing(_Told, frozen=True):
-    """One queue of the chain: what it is, what it asks for itself."""
+    """One queue of the chain: what it is, what it asks for itself; its own selector, where it has one."""
 
     queue: str
     state: State
     desired: Desired
     stop_policy: StopPolicy
     resume_at: datetime | None = None
+    namespace_selector: str = ""
 
 
 class Stop(_Told, frozen=True):

@@ -24,6 +24,7 @@ import msgspec
 
 from queues.converting import Converter
 from queues.membership import valid_name
+from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved
 from queues.quantities import BadQuantity, parse
 from queues.selectors import KEY, VALUE
 from queues.showing import shown
@@ -208,6 +209,26 @@ def _requirement(place: str, value: Any, before: Any) -> None:
     _operands(place, value)
 
 
+def _namespace_selector(place: str, value: Any, before: Any) -> None:
+    """A selector of bounded size; it is evaluated for each namespace that comes to the queue or below."""
+    fields = _fields(place, value)
+    _several(f"{place}.matchLabels", fields.get("matchLabels"), LABELS_LIMIT, "labels")
+    expressions = fields.get("matchExpressions")
+    _several(f"{place}.matchExpressions", expressions, EXPRESSIONS_LIMIT, "expressions")
+    _NAMESPACE_SELECTOR(place, value, before)
+    read = [one if isinstance(one, dict) else {} for one in expressions or ()]
+    for number, one in enumerate(read):
+        _several(f"{place}.matchExpressions[{number}].values", one.get("values"), VALUES_LIMIT, "values")
+    for key in (*(fields.get("matchLabels") or ()), *(str(one.get("key")) for one in read)):
+        if is_reserved(key):
+            raise BadField(f"{place}: label {told(key)} is written by sluice itself; select by another label")
+
+
+def _several(place: str, value: Any, limit: int, what: str) -> None:
+    if isinstance(value, dict | list) and len(value) > limit:
+        raise BadField(f"{place}: has {len(value)} {what}, and {limit} are allowed; use fewer")
+
+
 def _drain(place: str, value: Any, before: Any) -> None:
     _DRAIN(place, value, before)
     if _deletes_at_no_time(value) and not _deletes_at_no_time(before):
@@ -238,6 +259,7 @@ _REQUIREMENT = _object(
     operator=_one_of("In", "NotIn", "Exists", "DoesNotExist"),
     values=_each(_label_value),
 )
+_NAMESPACE_SELECTOR = _object(matchLabels=_map(_label, _label_value), matchExpressions=_each(_requirement))
 _DRAIN = _object(
     rate=_rate,
     inFlight=_whole(1, INT32),
@@ -256,6 +278,7 @@ CHECKS: Mapping[str, Check] = {
     "resumeAt": _time,
     "reason": _text(REASON_LENGTH),
     "parent": _queue_name,
+    "namespaceSelector": _namespace_selector,
     "weight": _whole(1, 65535),
     "priority": _whole(0, INT32),
     "reclaimable": _boolean,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from queues.namespace_selectors import NamespaceSelector
 from queues.states import Desired, StopPolicy
 
 ROOT = "root"
@@ -17,7 +18,8 @@ BUILT_IN = frozenset({ROOT, DEFAULT})
 class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One queue's wishes.
 
-    `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
+    `parent` is None for `root` alone. `revision` changes whenever the object's spec does. `namespaces`: which
+    may use it and the queues below it; None: all.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stop_policy: StopPolicy = StopPolicy.NONE
     resume_at: datetime | None = None
     reason: str = ""
+    namespaces: NamespaceSelector | None = None
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state once `resumeAt` is taken into account; it never undoes Closed."""

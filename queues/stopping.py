@@ -8,18 +8,19 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from queues.changes import KEPT, Change
 from queues.explanation import Queues, Record, Standing, Stop
+from queues.namespace_access import denial, restrictions
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.texts import NAMES, command, refusal_text, stop_text
 from queues.verdict import Cause, Verdict, Why
 
 #: The causes that somebody made by setting a field, at the latest when the queue was made.
-_OF_A_FIELD = frozenset({Why.SUSPENDED, Why.STOPPED, Why.CLOSED})
+_OF_A_FIELD = frozenset({Why.SUSPENDED, Why.STOPPED, Why.CLOSED, Why.NOT_SELECTED})
 
 
 def stops(found: Verdict, *, queues: Queues) -> Iterator[Stop]:
@@ -27,6 +28,15 @@ def stops(found: Verdict, *, queues: Queues) -> Iterator[Stop]:
     if found.stop is not None:
         for cause in (found.stop, *_others(found.stop, queues=queues)):
             yield stop(cause, queues=queues)
+
+
+def denied(name: str, *, namespace: str, labels: Mapping[str, str], queues: Queues) -> Stop | None:
+    """The selector of the chain that does not select the namespace; None where all do."""
+    if name not in queues.tree:
+        return None
+    restricted = restrictions(queues.tree.chain(name))
+    cause = denial(name, restricted, namespace=namespace, labels=labels)
+    return stop(cause, queues=queues) if cause is not None else None
 
 
 def refusal(found: Verdict, *, queues: Queues) -> Stop | None:
@@ -74,6 +84,7 @@ def chain(name: str, queues: Queues) -> Iterator[Standing]:
             desired=queue.desired,
             stop_policy=queue.stop_policy,
             resume_at=queue.resumes if queue.asks_to_stop else None,
+            namespace_selector=queue.namespaces.text if queue.namespaces else "",
         )
 
 
@@ -115,5 +126,8 @@ def _made_by(cause: Cause, queue: Queue | None) -> tuple[str, str]:
             return "stopPolicy", cause.policy.value
         case Why.BROKEN:
             return "parent", (queue.parent or "") if queue else ""
+        case Why.NOT_SELECTED:
+            text = queue.namespaces.text if queue and queue.namespaces else ""
+            return "namespaceSelector", text
         case Why.NOT_FOUND | Why.NO_PODGROUP:
             return "", ""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from queues.membership import valid_name
 from queues.showing import quoted, shown
 from queues.states import State
-from queues.verdict import Cause, Why
+from queues.verdict import TRY_AGAIN, Cause, Why
 
 #: The way out where a name is none.
 NAMES = "names are made of lower case letters, digits, '-' and '.'"
@@ -53,6 +53,8 @@ def _shortened(cause: Cause, way_out: str) -> str:
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     """Why a queue takes nothing new. `state` is what it shows: Closing, Closed, Suspended, Unknown."""
+    if cause.why is Why.NOT_SELECTED:
+        return stop_text(cause)
     if cause.why is Why.BROKEN:
         return f"{_is_stopped(cause)} and takes no new {kind}; {_way_out(cause)}"
     why = _because(cause.reason)
@@ -89,12 +91,14 @@ def _is_stopped(cause: Cause) -> str:
             return f"{queue} is stopped by stopPolicy {cause.policy}" + (f" of {by}" if by else "")
         case Why.BROKEN:
             return f"{queue} is Unknown: {cause.broken}"
-        case Why.NOT_FOUND:
-            return f"{queue} does not exist"
-        case Why.NO_PODGROUP:
-            return f"PodGroup {quoted(cause.by)} does not exist"
+        case Why.NOT_FOUND | Why.NO_PODGROUP:
+            missing = queue if cause.why is Why.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
+            return f"{missing} does not exist"
         case Why.CLOSED:
             return f"{queue} is Closed" + (f" by {by}" if by else "")
+        case Why.NOT_SELECTED:
+            selector = f"the namespaceSelector of {by or 'the queue'}"
+            return f"{queue} is not for namespace {quoted(cause.namespace)}: {selector} {cause.unmet}"
 
 
 def _because(reason: str) -> str:
@@ -115,12 +119,16 @@ def _way_out(cause: Cause) -> str:
             return f"reopen it with: {way}"
         case Why.SUSPENDED | Why.STOPPED:
             return f"resume it with: {way}"
+        case Why.NOT_SELECTED:
+            return way if way == TRY_AGAIN else f"use another queue, or change that with: {way}"
 
 
 def command(cause: Cause) -> str:
     """What to type; empty where a name is none that an object could have."""
     if cause.why is Why.NO_PODGROUP:
         return "kubectl create -f PODGROUP"
+    if cause.why is Why.NOT_SELECTED:
+        return cause.way_out
     name = cause.queue if cause.why is Why.NOT_FOUND else cause.by
     return f"{_VERBS[cause.why]} {name}" if valid_name(name) else ""
 

@@ -34,6 +34,9 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Break, Chain, Tree
 
+#: The way out of what is not known yet.
+TRY_AGAIN = "try again"
+
 
 class Why(StrEnum):
     """The kinds of cause; the values are the reasons of conditions and events."""
@@ -44,12 +47,14 @@ class Why(StrEnum):
     BROKEN = "ChainBroken"
     NOT_FOUND = "QueueNotFound"
     NO_PODGROUP = "PodGroupNotFound"
+    NOT_SELECTED = "NamespaceNotSelected"
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a queue does not schedule or does not accept.
 
-    `queue` is the queue asked about, `by` the one on its chain that is the cause.
+    `queue` is the queue asked about, `by` the one on its chain that is the cause. Of `NOT_SELECTED`:
+    `namespace`, what its selector asks for that the namespace has not (`unmet`), and what would change that.
     """
 
     why: Why
@@ -58,6 +63,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy: StopPolicy = StopPolicy.NONE
     reason: str = ""
     broken: Break | None = None
+    namespace: str = ""
+    unmet: str = ""
+    way_out: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):

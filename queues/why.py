@@ -10,7 +10,7 @@ fate              when
 Finished          it has ended
 NotMember         it is of no queue
 Runs              it is on a node
-Stopped           a queue of its chain stops it, or its PodGroup is not there
+Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
 Unread            its queue may not be read
 WaitsForOther     a pod whose queue schedules, and that is on no node
 TakesNothingNew   a queue that schedules and takes nothing new
@@ -31,7 +31,7 @@ from queues.explanation import POD, QUEUE, Belonging, Explanation, Fate, Queues,
 from queues.membership import valid_name
 from queues.showing import quoted, shown
 from queues.states import State
-from queues.stopping import chain, refusal, stop, stops
+from queues.stopping import chain, denied, refusal, stop, stops
 from queues.verdict import Cause, Verdict, Why
 
 #: Characters of what others say that are shown.
@@ -47,6 +47,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     queues: Queues | None
     verdict: Verdict | None
     stops: tuple[Stop, ...]
+    denied: Stop | None
     refusal: Stop | None
 
     @property
@@ -82,6 +83,9 @@ def _case(subject: Subject, belonging: Belonging | None, queues: Queues | None) 
     queue = belonging.queue if belonging else None
     verdict = queues.verdict(queue) if queues and queue else None
     found = tuple(stops(verdict, queues=queues)) if verdict and queues else ()
+    denied = _denied(subject, verdict, queues)
+    if denied is not None:
+        found = (denied, *found)
     if belonging and queue is None:
         missing = Cause(why=Why.NO_PODGROUP, queue="", by=belonging.group)
         found = (stop(missing, queues=queues),)
@@ -91,7 +95,20 @@ def _case(subject: Subject, belonging: Belonging | None, queues: Queues | None) 
         queues=queues,
         verdict=verdict,
         stops=found,
+        denied=denied,
         refusal=refusal(verdict, queues=queues) if verdict and queues else None,
+    )
+
+
+def _denied(subject: Subject, verdict: Verdict | None, queues: Queues | None) -> Stop | None:
+    """What keeps the namespace of the object from its queue, where its labels were read."""
+    if verdict is None or queues is None or subject.namespace_labels is None:
+        return None
+    return denied(
+        verdict.queue,
+        namespace=subject.thing.namespace,
+        labels=subject.namespace_labels,
+        queues=queues,
     )
 
 
@@ -155,6 +172,8 @@ def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
     is_pod = case.subject.thing.kind == POD
     if fate is Fate.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
+        if case.denied is not None:
+            yield f"nothing new of its namespace is scheduled: {case.denied.text}"
     elif fate is Fate.STOPPED and is_pod and not case.subject.asked:
         yield _unasked(case.subject)
     elif fate in {Fate.WAITS, Fate.UNREAD, Fate.STRANGER, Fate.FREE} and not case.subject.node:
@@ -199,5 +218,14 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
     if case.refusal and not case.is_queue and not case.verdict.broken:
         goes_on = "; what it had taken before is still scheduled" if case.verdict.schedules else ""
         yield f"its queue takes nothing new{goes_on}"
+    if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
+        yield "the labels of its namespace could not be read; whether its queue selects it is not known"
     if not case.queues.record(case.verdict.queue).observed:
         yield "the controller has not acknowledged its queue as it is now; is it running?"
+
+
+def _asks_for_labels(case: _Case) -> bool:
+    """Whether a selector is on the chain of its queue."""
+    assert case.queues is not None and case.verdict is not None  # noqa: S101 - the caller has seen to it
+    chain = case.queues.tree.chain(case.verdict.queue).queues
+    return any(queue.namespaces is not None for queue in chain)

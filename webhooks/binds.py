@@ -8,6 +8,7 @@
 | waits for its PodGroup               | refused                                 |
 | is in a queue that schedules         | allowed, and a pass is open             |
 | is in a queue that does not          | refused with the queue's text           |
+| is in a queue that does not select its namespace | refused with the reason     |
 
 As in filter, a pass is recorded before the board is read.
 """
@@ -53,17 +54,17 @@ def guarded(request: Request, *, store: Store, terms: Terms) -> Answer:
     if not queue:
         return ALLOWED
     if request.dry_run:
-        return _answer(queue, store=store)
+        return _answer(queue, namespace, store=store)
     by_scheduler = request.user_info.username in terms.scheduler_users
     store.passes.binding(
         request=request.uid, namespace=namespace, name=name, queue=queue, by_scheduler=by_scheduler
     )
-    answer = _answer(queue, store=store)
+    answer = _answer(queue, namespace, store=store)
     if not answer.allowed:
         store.passes.bind_refused(request.uid, namespace, name, by_scheduler=by_scheduler)
     return answer
 
 
-def _answer(queue: str, *, store: Store) -> Answer:
-    ruling = store.board.ruling(queue)
+def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
+    ruling = store.ruling_for(queue, namespace=namespace)
     return ALLOWED if ruling.schedules else refused(ruling.text)

@@ -9,6 +9,8 @@ schedules and accepts               annotation, label, marker
 does not schedule                   the same, a gate, and a warning
 does not schedule, pod has nodeName refused: it would run at once (the API forbids a gate)
 is not there                        annotation, label, marker, a gate, and a warning
+does not select its namespace       refused, but for pods of work that it had taken: those get a gate
+may not select it: it is too new    annotation, label, marker, a gate; with nodeName refused
 does not accept                     refused, but for pods of work that it had accepted
 is a PodGroup's that is not there   a gate and a warning; answered when it comes
 ==================================  ===================================================
@@ -76,13 +78,15 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
         return ruling
     if not ruling.schedules and pod.spec.node_name:
         store.admissions.refused(request.uid)
+        if ruling.undecided:
+            return unknown_namespace(request)
         return refused(f"a pod with spec.nodeName would run at once: {ruling.text}")
     held = request_of(pod.metadata)
     came = admission(request, held, queue=ruling.queue, store=store)
     patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:
         return Answer(patch=patch)
-    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,))
+    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
 
 
 def _stranger(pod: Pod) -> Answer:
@@ -228,7 +232,7 @@ def _ungated(pod: Pod, *, store: Store) -> Answer:
         return ALLOWED
     if membership.queue is None:
         return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)))
-    ruling = store.board.ruling(membership.queue)
+    ruling = store.ruling_for(membership.queue, namespace=pod.metadata.namespace)
     if ruling.schedules:
         return ALLOWED
     return refused(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')

@@ -154,7 +154,7 @@ def _place(was: Queue | None, wanted: Queue, *, store: Store, terms: Terms, tree
         return None
     parent = wanted.parent or ROOT
     return placing_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or crowded_refusal(
-        parent, pods=store.members.live([parent])
+        parent, pods=store.live_pods_in(parent)
     )
 
 

@@ -80,13 +80,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 ALLOWED = Answer()
 #: Characters of a denial, whatever names are in it.
 MESSAGE_LIMIT = 4096
+FORBIDDEN = 403
 
 _reviews = msgspec.json.Decoder(Review)
 _encoder = msgspec.json.Encoder()
-_REASONS = {403: "Forbidden", 409: "Conflict", 422: "Invalid", 400: "BadRequest", 503: "ServiceUnavailable"}
+_REASONS = {
+    FORBIDDEN: "Forbidden",
+    409: "Conflict",
+    422: "Invalid",
+    400: "BadRequest",
+    503: "ServiceUnavailable",
+}
 
 
-def refused(message: str, *, code: int = 403) -> Answer:
+def refused(message: str, *, code: int = FORBIDDEN) -> Answer:
     return Answer(allowed=False, code=code, message=message)
 
 

@@ -3,6 +3,10 @@
 Invariants
 - The admission is recorded (`cluster.admissions`) before the board is read, so that a close which finds
   none open knows that nothing more is on its way; a dry run, which stores nothing, is not.
+- A namespace that the queue does not select brings nothing new to it. What it brings of work that the queue
+  had taken is taken, to wait; nobody waits for it to come, so it is not recorded.
+- Of a namespace so new that its labels are not known everything is taken that the queue takes, to wait until
+  they are: a file may hold a namespace and what goes into it.
 - Only those who run controllers (`Terms.controller_users`) make what is owned: an owner reference that a
   user writes makes nothing accepted work.
 """
@@ -53,11 +57,14 @@ def taken(submission: Submission, request: Request, *, store: Store, terms: Term
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
         store.admissions.admitting(request.uid, submission.queue, placed=submission.placed)
-    ruling = store.board.ruling(submission.queue)
-    if ruling.accepts or _accepted_work(submission, request, store=store, terms=terms):
+    ruling = store.ruling_for(submission.queue, namespace=request.namespace)
+    asked = store.board.ruling(submission.queue) if ruling.undecided else ruling
+    if not (ruling.selected or ruling.undecided):
+        store.admissions.refused(request.uid)
+    if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):
         return ruling
     store.admissions.refused(request.uid)
-    return refused(refusal(ruling, kind=submission.kind, store=store))
+    return refused(refusal(asked, kind=submission.kind, store=store))
 
 
 def admission(request: Request, held: str, *, queue: str, store: Store) -> str:

@@ -10,6 +10,7 @@ two of its names differ                    refused
 accepts                                    written on it and in its templates; a warning if it is stopped
 is not there                               the same, with a warning
 does not accept                            refused, but for what accepted work makes
+does not select its namespace              the same
 is a PodGroup's that is not there          a warning; its pods are answered when it comes
 =========================================  ========================================================
 
@@ -46,7 +47,7 @@ from queues.showing import shown
 from queues.texts import fitted, waiting_warning
 from queues.verdict import Cause, Why
 from webhooks.patching import Step
-from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, joined, refused, subject
 from webhooks.suspending import marked
 from webhooks.taking import Submission, admission, bad_name, refusal, taken, unknown_namespace
 from webhooks.templates import (
@@ -113,12 +114,13 @@ def scaled(request: Request, *, store: Store) -> Answer:
     another = store.admissions.holds(coming, held.queue)
     if not request.dry_run:
         store.admissions.admitting(coming, held.queue)
-    ruling = store.board.ruling(held.queue)
+    ruling = store.ruling_for(held.queue, namespace=request.namespace)
     if ruling.accepts:
         return ALLOWED
     if not another:
         store.admissions.refused(coming)
-    return _not_revived(kind, held.queue, refusal(ruling, kind=kind.resource, store=store))
+    why = refusal(ruling, kind=kind.resource, store=store)
+    return _not_revived(kind, held.queue, why, selected=ruling.selected)
 
 
 def _created(kind: Kind, obj: WorkloadObject, request: Request, *, store: Store, terms: Terms) -> Answer:
@@ -183,7 +185,9 @@ def _updated(
         return bad_name(queue, where=now.source if now else "metadata")
     answer = taken(Submission(queue=queue, kind=kind.resource), request, store=store, terms=terms)
     if isinstance(answer, Answer):
-        return answer if moved else _not_revived(kind, queue, answer.message)
+        again = not moved and answer.code == FORBIDDEN
+        selected = store.selects(queue, request.namespace)
+        return _not_revived(kind, queue, answer.message, selected=selected) if again else answer
     came = admission(request, _added(before, after), queue=queue, store=store)
     return Answer(
         patch=_followed(kind, before, after, now, queue=queue, moved=moved, came=came),
@@ -277,7 +281,9 @@ def _not_moved(kind: Kind, held: str, *, owned: bool) -> Answer:
     )
 
 
-def _not_revived(kind: Kind, queue: str, why: str) -> Answer:
+def _not_revived(kind: Kind, queue: str, why: str, *, selected: bool) -> Answer:
+    if not selected:
+        return refused(f"spec.replicas: a {kind.kind} that had no replicas is new work, and {why}")
     _, _, way_out = why.rpartition("; ")  # each refusal ends with it (`queues.texts`)
     return refused(
         f'spec.replicas: queue "{queue}" takes no new work, and a {kind.kind} that had no replicas is new; '

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,11 +18,11 @@ from kubectl_queue.objects import Objects
 from kubectl_queue.options import Output, formats
 from kubectl_queue.session import Session
 from kubectl_queue.spelling import suggested
-from kubectl_queue.subjects import subject, thing
+from kubectl_queue.subjects import labels_of, subject, thing
 from kubectl_queue.tables import at
-from kubectl_queue.targets import QUEUE, Target, Type
+from kubectl_queue.targets import NAMESPACE, QUEUE, Target, Type
 from kubectl_queue.verb import Verb, checked
-from queues.explanation import Explanation, Thing
+from queues.explanation import Explanation, Queues, Thing
 from queues.why import explain
 
 #: Owners above each other that are followed: a cycle of references ends.
@@ -89,10 +89,18 @@ class _Asking:
         first = item if target.type is QUEUE else None
         queue = found.queue if found else None
         queues = chains.read(self._session.api, queue, first=first) if queue else None
-        told = subject(target.type, item, owners=tuple(each for each, _, _ in owners))
+        labels = self._labels(item, queues)
+        told = subject(target.type, item, owners=tuple(each for each, _, _ in owners), labels=labels)
         explanation = explain(told, found, queues=queues)
         drained = queue and queues is not None and queues.verdict(queue).drains
         return _Told(explanation, self._draining(target.type, str(queue)) if drained else ())
+
+    def _labels(self, item: Object, queues: Queues | None) -> Mapping[str, str] | None:
+        """The labels of the object's namespace, read where a queue of its chain asks for any."""
+        place = str(at(item, "metadata.namespace") or "")
+        asks = queues is not None and any(queue.namespaces for queue in queues.tree.queues.values())
+        namespace = self._objects.find(NAMESPACE, place, namespace="") if place and asks else None
+        return labels_of(namespace) if namespace is not None else None
 
     def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
         """The queue of the object; where that is what was asked about, with those below it."""

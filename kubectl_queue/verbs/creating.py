@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubectl_queue import values
+from kubectl_queue import selecting, values
 from kubectl_queue.answers import Object
 from kubectl_queue.api import API_VERSION, KIND
 from kubectl_queue.errors import UsageError
@@ -30,6 +30,13 @@ def _resources(name: str, help: str) -> Flag:
 #: Flags that set one field of `spec`, by the field's name.
 _FIELDS: Mapping[str, Flag] = {
     "parent": Flag(name="parent", value="NAME", help="The queue above it; root if not given."),
+    "namespaceSelector": Flag(
+        name="namespace-selector",
+        default=None,
+        read=selecting.namespaces,
+        value="SELECTOR",
+        help="The namespaces that may use it and those below it, by their labels, e.g. team=a; else all.",
+    ),
     "weight": number("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
     "priority": number("priority", f"Higher goes first. {_IDLE}"),
     "state": choice("state", "The desired state, Open if not given.", among=[word.value for word in Desired]),
@@ -98,6 +105,7 @@ VERBS = (
         examples=(
             "kubectl queue create research --weight 4 --capability cpu=64,memory=256Gi",
             "kubectl queue create team-a --parent research --reclaimable=false",
+            "kubectl queue create team-b --parent research --namespace-selector 'team in (b,shared)'",
         ),
         flags=(
             *_FIELDS.values(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,6 +37,7 @@ def counted(members: Iterable[Member], queue: str) -> Counts:
         succeeded=sum(one.phase == "Succeeded" for one in of),
         failed=sum(one.phase == "Failed" for one in of),
         live=sum(one.phase not in FINISHED_PHASES for one in of),
+        live_by_namespace=dict(Counter(one.namespace for one in of if one.phase not in FINISHED_PHASES)),
     )
 
 

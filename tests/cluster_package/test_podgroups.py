@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -75,6 +76,9 @@ class Oracle:
     def live(self, queue: str) -> int:
         return sum(lives(self.held[key]) for key in self.of(queue))
 
+    def live_by_namespace(self, queue: str) -> Counter[str]:
+        return Counter(namespace for namespace, name in self.of(queue) if lives(self.held[namespace, name]))
+
 
 def key_of(obj: Wire) -> Key:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -142,6 +146,7 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
             }
             assert of == oracle.of(queue)
             assert found.live([queue]) == oracle.live(queue)
+            assert found.counts(queue).live_by_namespace == oracle.live_by_namespace(queue)
         assert found.live(QUEUES) == sum(map(oracle.live, QUEUES))
         for key in [("team", "a"), ("far", "a"), ("team", "absent")]:
             expected = oracle.held.get(key)

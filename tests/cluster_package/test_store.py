@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import namespace_access
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
 from cluster.podgroups import GroupKey
 from cluster.sinks import NamespaceSink, QueueSink
@@ -20,7 +21,7 @@ from queues.membership import Rules
 from queues.states import Desired, StopPolicy
 from tests.queues.cases import MODEST
 from tests.server.asking import SetClock
-from tests.server.wire_objects import GROUP, Wire, command, member, namespace, pod, podgroup, queue
+from tests.server.wire_objects import GROUP, Wire, command, job, member, namespace, pod, podgroup, queue
 
 from tests.server.asking import Server  # isort: skip
 
@@ -396,3 +397,142 @@ def test_a_resume_time_without_a_zone_stops_no_reflector(store: Watched, sink: Q
         [read_queue(queue("a", state="Suspended", resumeAt="2030-01-01T00:00:00")), read_queue(queue("b"))]
     )
     assert "b" in store.board.tree
+
+
+# Namespaces that a queue does not select
+
+
+TEAM = {"matchLabels": {"team": "a"}}
+
+
+@pytest.fixture
+def selective() -> Server:
+    """A queue for namespaces of a team, one below it, and one for everybody; `team` has no label."""
+    return Server().has(
+        queue("vision", namespaceSelector=TEAM),
+        queue("lab", parent="vision"),
+        queue("free"),
+        namespace("far"),
+    )
+
+
+def heard(server: Server) -> list[tuple[str, str]]:
+    """What is told from here on."""
+    told: list[tuple[str, str]] = []
+    server.store.listen(lambda name, what: told.append((name, what)))
+    return told
+
+
+def test_a_change_of_labels_is_told_of_the_queues_that_it_concerns_and_no_other(selective: Server) -> None:
+    """Those where something of the namespace is live, and that select it now, or did; with all that waits."""
+    selective.has(
+        member(queue="lab"), member("free", queue="free"), member("other", queue="vision", namespace="far")
+    )
+    told = heard(selective)
+    selective.has(namespace("team", labels={"team": "a"}, version=2))
+    assert {one for one in told if one[0]} == {("lab", WHOLE)}
+    told.clear()
+    selective.has(namespace("team", labels={"team": "a", "x": "y"}, version=3))
+    assert [one for one in told if one[0]] == []
+    selective.has(namespace("team", version=4))
+    assert {one for one in told if one[0]} == {("lab", WHOLE)}
+
+
+@pytest.mark.parametrize("kind", ["pod", "job", "podgroup"])
+def test_whatever_is_live_there_makes_a_change_of_labels_matter(selective: Server, kind: str) -> None:
+    made = {"pod": member(queue="vision"), "job": _job("vision"), "podgroup": podgroup("g", queue="vision")}
+    selective.has(made[kind])
+    told = heard(selective)
+    selective.has(namespace("team", labels={"team": "a"}, version=2))
+    assert ("vision", WHOLE) in told
+
+
+def _job(name: str) -> Wire:
+    return job("train", queue=name)
+
+
+def test_a_namespace_that_is_heard_of_late_is_told_of(selective: Server) -> None:
+    """Its pods were admitted through another replica, which knew it."""
+    selective.has(member(queue="vision", namespace="new"))
+    assert not selective.store.selects("vision", "new")
+    told = heard(selective)
+    selective.has(namespace("new", labels={"team": "a"}))
+    assert ("vision", WHOLE) in told
+    assert selective.store.selects("vision", "new")
+
+
+def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> None:
+    selective.has(member(queue="vision"))
+    sink, told = NamespaceSink(selective.store), heard(selective)
+    sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
+    assert ("vision", WHOLE) in told
+    told.clear()
+    sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
+    assert [one for one in told if one[0]] == []
+
+
+def test_the_labels_that_the_server_writes_are_none_that_matter(
+    selective: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stop gives many namespaces the guard's label and takes it away: no queue is looked at."""
+    selective.has(member(queue="vision"))
+    monkeypatch.setattr(Store, "_is_used_by", None)
+    told = heard(selective)
+    selective.has(
+        namespace("team", labels={"sluice.dev/guard": "on"}, version=2), namespace("team", version=3)
+    )
+    assert [one for one in told if one[0]] == []
+
+
+def test_a_change_of_the_selector_is_told_of_all_below(selective: Server) -> None:
+    told = heard(selective)
+    selective.has(queue("vision", version=2, generation=2))
+    assert {("vision", WHOLE), ("lab", WHOLE)} <= set(told)
+
+
+def test_what_is_decided_for_a_namespace_is_worked_out_once(selective: Server) -> None:
+    """Until the queue's chain changes, or the namespace's labels do."""
+    store = selective.store
+    first = store.ruling_for("lab", namespace="team")
+    assert store.ruling_for("lab", namespace="team") is first
+    selective.has(queue("free", version=2, generation=2, weight=2))
+    assert store.ruling_for("lab", namespace="team") is first
+    selective.has(namespace("team", labels={"x": "y"}, version=2))
+    assert store.ruling_for("lab", namespace="team") is not first
+    selective.has(namespace("team", labels={"team": "a"}, version=3))
+    assert store.ruling_for("lab", namespace="team").selected
+    selective.has(queue("vision", version=2, generation=2, namespaceSelector={"matchLabels": {"team": "b"}}))
+    assert not store.ruling_for("lab", namespace="team").selected
+
+
+def test_where_no_selector_is_set_nobody_is_asked_for_labels(
+    selective: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request costs what it did before there were selectors: the queue's own ruling, and one comparison."""
+    monkeypatch.setattr(Store, "labels_of_namespace", None)
+    store = selective.store
+    assert store.ruling_for("free", namespace="team") is store.board.ruling("free")
+    assert store.ruling_for("absent", namespace="team").selected
+    assert store.live_in("free") == 0
+
+
+def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
+    """Live ones alone, of the queue's own."""
+    selective.has(
+        member("a", queue="vision"),
+        member("b", queue="vision", status={"phase": "Succeeded"}),
+        member("c", queue="lab"),
+        member("d", queue="free"),
+    )
+    store = selective.store
+    assert [store.not_selected_in(name) for name in ("vision", "lab", "free", "root")] == [1, 1, 0, 0]
+    assert [store.live_pods_in(name) for name in ("vision", "lab", "free")] == [0, 0, 1]
+
+
+def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many come and go."""
+    monkeypatch.setattr(namespace_access, "REMEMBERED", 3)
+    server = Server().has(queue("vision", namespaceSelector=TEAM))
+    for number in range(10):
+        server.store.ruling_for("vision", namespace=f"n{number}")
+    assert len(server.store._access._answers) <= 3

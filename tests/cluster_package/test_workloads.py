@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
@@ -56,6 +57,7 @@ def test_after_every_event_the_live_ones_equal_a_recount(history: list[tuple[str
         for name in QUEUES:
             live = [one for one in oracle.held.values() if queue_of(one) == name and is_live(one)]
             assert held.jobs.live(name) == len(live)
+            assert held.jobs.live_by_namespace(name) == Counter(one["metadata"]["namespace"] for one in live)
             assert {one.uid for one in held.jobs.live_in(name)} == {one["metadata"]["uid"] for one in live}
             assert name in held.told or before[name] == held.jobs.live(name), "a change that nobody heard of"
         for uid, version in oracle.versions().items():

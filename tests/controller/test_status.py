@@ -217,6 +217,7 @@ def test_the_counts_are_those_counted() -> None:
         "running": 3,
         "succeeded": 1,
         "failed": 4,
+        "notSelected": 0,
     }
     assert status["allocated"] == {"pods": "3"}
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cluster import presence
 from cluster.counting import Counting
@@ -16,6 +17,14 @@ from controller.telling import EVENT_REASONS
 from queues import names
 from queues.drained import DRAINED, Standing
 from queues.draining import How
+from queues.namespace_selectors import (
+    EXPRESSIONS_LIMIT,
+    LABELS_LIMIT,
+    NAME_LABEL,
+    OWN_LABELS,
+    VALUES_LIMIT,
+    compiled,
+)
 from queues.states import ABILITIES, ACTIONS, Action, State
 from queues.verdict import Why
 from server.app import create_app
@@ -142,3 +151,24 @@ def test_conditions_have_known_reasons() -> None:
     others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
     assert others <= {*Why, "Open", "Ready"}
     assert QueueObject.__struct_fields__[-1] == "status"
+
+
+def test_the_limits_of_a_namespace_selector_are_the_codes() -> None:
+    """And labels of ours are refused."""
+    told = {
+        row[0]: row[1] for row in rows("Namespace selectors") if row[1][0].isdigit() or "refused" in row[1]
+    }
+    assert list(told.values())[:3] == [str(LABELS_LIMIT), str(EXPRESSIONS_LIMIT), str(VALUES_LIMIT)]
+    assert f"labels of `{OWN_LABELS}" in told
+
+
+def test_each_selector_that_is_shown_selects_what_is_said() -> None:
+    """Each is written as it stands in a manifest."""
+    shown = [row[0] for row in rows("Namespace selectors") if row[0].startswith("match") and ":" in row[0]]
+    labels = {"team": "a", NAME_LABEL: "lab"}
+    for text in shown:
+        selector = compiled(yaml.safe_load(f"{{{text}}}"))
+        assert selector is not None
+        assert selector.selects(labels)
+        assert not selector.selects({NAME_LABEL: "other"})
+    assert len(shown) == 3

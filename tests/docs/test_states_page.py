@@ -16,9 +16,10 @@ from cluster.presence import LEASE_SECONDS
 from controller.announcing import DRAIN_EVENTS
 from controller.telling import EVENT_REASONS
 from controller.timing import AUTHOR
-from queues import changes, names
+from queues import changes, names, namespace_access
 from queues.conditions import ACCEPTING, ACTIVE
 from queues.drained import DRAINED
+from queues.namespace_selectors import compiled
 from queues.queue import Queue
 from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
 from queues.texts import command
@@ -152,6 +153,9 @@ def test_each_cause_has_its_row() -> None:
         schedules, accepts, event, way_out = rows[why.value]
         stops = schedules == "no"
         assert event == (EVENT_REASONS[why] if stops else "none")
+        if why is Why.NOT_SELECTED:
+            assert (schedules, accepts) == ("no", "no")  # tests/queues/test_namespace_access.py shows both
+            continue
         assert way_out.replace("NAME", "it") == command(Cause(why=why, queue="it", by="it"))
         if why is Why.NO_PODGROUP:
             assert (schedules, accepts) == ("no", "yes")  # tests/webhooks/test_pod_admission.py shows both
@@ -187,9 +191,15 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
         desired=Desired.SUSPENDED,
         stop_policy=StopPolicy.HOLD,
         resume_at=NOW,
+        namespaces=compiled({"matchLabels": {"team": "a"}}),
     )
     fields = [line.field for line in changes.between(before, after, by="ann", reason="", at=NOW)]
     what, where, _ = tables("What is written where")[0][0]
     assert re.findall(r"\w+", what.partition(" is ")[0].replace(" or ", " ")) == fields
     assert f"the last {changes.KEPT}, " in where
     assert f"`{AUTHOR}`" in PAGE
+
+
+def test_the_table_of_namespaces_is_the_rules() -> None:
+    """Word for word; `tests/webhooks/test_namespaces_not_selected.py` and `tests/cluster` hold each row."""
+    assert tables("Whose namespaces may use a queue") == read(namespace_access.__doc__ or "")

@@ -217,3 +217,28 @@ def test_no_more_nodes_are_answered_than_a_cluster_can_have(server: Server) -> N
     reply = server.post("/extender/filter", body)
     assert (reply.status_code, "NodeNames: 500000 are more" in reply.text) == (400, True)
     assert ask(server, member(queue="stopped"), names[:65_000])["NodeNames"] == []
+
+
+# Namespaces that the queue does not select
+
+
+def test_a_pod_of_a_namespace_that_is_not_selected_gets_no_node_and_leaves_no_pass() -> None:
+    """With one constant text, whatever else stops the queue; and every node once the label is there."""
+    team = {"matchLabels": {"team": "a"}}
+    server = Server().has(
+        queue("vision", namespaceSelector=team), queue("below", parent="vision", state="Suspended")
+    )
+    text = (
+        'queue "vision" is not for namespace "team": the namespaceSelector of the queue asks for team=a; '
+        "use another queue, or change that with: kubectl label namespace team --overwrite team=a"
+    )
+    above = text.replace("of the queue", 'of its ancestor "vision"').replace(
+        'queue "vision" is not', 'queue "below" is not'
+    )
+    for _ in range(2):
+        assert ask(server, member(queue="vision")) == failed(text)
+        assert ask(server, member(queue="below")) == failed(above)
+    assert len(server.store.passes) == 0
+    server.has(namespace("team", labels={"team": "a"}, version=2))
+    assert ask(server, member(queue="vision")) == PASSED
+    assert "is Suspended" in str(ask(server, member(queue="below")))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.server.asking import Server
-from tests.server.wire_objects import GROUP, Wire, member, pod, queue
+from tests.server.wire_objects import GROUP, Wire, member, namespace, pod, queue
 
 META = {
     "node-b": {"Pods": [{"UID": "u-1"}, {"UID": "u-2"}], "NumPDBViolations": 1},
@@ -98,3 +98,11 @@ def test_it_opens_no_pass(server: Server) -> None:
     """Preemption binds nobody: the pod comes back through filter."""
     ask(server, member(queue="research"))
     assert len(server.store.passes) == 0
+
+
+def test_a_pod_of_a_namespace_that_is_not_selected_gets_no_victims() -> None:
+    """Its queue schedules, and not for this namespace."""
+    server = Server().has(queue("vision", namespaceSelector={"matchLabels": {"team": "a"}}))
+    assert ask(server, member(queue="vision")) == {}
+    server.has(namespace("team", labels={"team": "a"}, version=2))
+    assert ask(server, member(queue="vision")) == META

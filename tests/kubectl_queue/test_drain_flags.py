@@ -107,7 +107,7 @@ def test_a_deadline_that_cannot_be_is_refused_by_the_clock_of_the_server(words: 
         ("--keep=app in db", "is no part of a selector"),
         ("--keep=app=db,", "is no part of a selector"),
         ("--keep=!app=db", "is no part of a selector"),
-        ("--keep=size>3", "compares, which a selector of pods to keep cannot"),
+        ("--keep=size>3", "compares, which a selector in an object cannot"),
         ("--keep=a b", "is no part of a selector"),
         ("--keep=-app=db", "is not the key of a label"),
         ("--keep=a/b/c=db", "is not the key of a label"),

@@ -13,6 +13,7 @@ from kubectl_queue.options import COMMON, DRY_RUN, OUTPUT, UNCHANGED, Output
 from kubectl_queue.running import split
 from kubectl_queue.verb import names
 from kubectl_queue.verbs.creating import spec
+from queues.fields import field_refusal
 
 FLAGS = (
     Flag(name="reason", help="", short="r"),
@@ -156,3 +157,48 @@ def test_until_may_be_said_with_a_zone() -> None:
     flags = parse(["--until=2030-01-01T13:00:00Z"], verbs.load("suspend").flags, command="")
     at = flags.value("until")(datetime(2030, 1, 1, tzinfo=UTC))
     assert at == datetime(2030, 1, 1, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("team=a", {"matchLabels": {"team": "a"}}),
+        (
+            "team in (a, b),!frozen",
+            {
+                "matchExpressions": [
+                    {"key": "team", "operator": "In", "values": ["a", "b"]},
+                    {"key": "frozen", "operator": "DoesNotExist"},
+                ]
+            },
+        ),
+        (
+            "kubernetes.io/metadata.name notin (lab)",
+            {
+                "matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["lab"]},
+                ]
+            },
+        ),
+    ],
+)
+def test_create_reads_a_selector_of_namespaces_as_kubectl_does(text: str, held: dict[str, object]) -> None:
+    flags = verbs.load("create").flags
+    found = spec(parse(["q", "--namespace-selector", text], flags, command=""))
+    assert found == {"namespaceSelector": held}
+    assert field_refusal({}, found) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "an empty selector selects every namespace"),
+        ("team>3", "compares"),
+        ("team=a b", "is no part of a selector"),
+        ("sluice.dev/guard=on", "is written by sluice itself"),
+        (",".join(f"l{n}=v" for n in range(17)), "17 labels, and 16 are allowed"),
+    ],
+)
+def test_what_is_no_selector_of_namespaces_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"(?s)--namespace-selector.*{why}|{why}"):
+        parse(["q", f"--namespace-selector={text}"], verbs.load("create").flags, command="")

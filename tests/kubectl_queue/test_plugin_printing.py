@@ -200,3 +200,34 @@ def test_a_stream_that_cannot_write_a_letter_gets_another() -> None:
     stream = io.TextIOWrapper(raw, encoding="ascii")
     Console(stream, io.StringIO()).say("ü")
     assert raw.getvalue() == b"?\n"
+
+
+TEAM = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]}
+
+
+def test_wide_shows_whose_namespaces_a_queue_selects_where_one_does() -> None:
+    """In a column of its own before what is still to go; all else is kubectl's to the letter."""
+    head, *rows = Table(wide=True).lines(
+        [item("q", namespaceSelector=TEAM), QUEUES[0]], now=NOW, headings=True
+    )
+    assert head.split()[-1] == "NAMESPACES"
+    assert rows[0].endswith("team in (a,b)")
+    assert rows[1].rstrip().endswith("5m")
+    assert "NAMESPACES" not in Table().lines([item("q", namespaceSelector=TEAM)], now=NOW, headings=True)[0]
+    for everybody in (None, {}, {"matchLabels": {}}):
+        lines = Table(wide=True).lines([item("q", namespaceSelector=everybody)], now=NOW, headings=True)
+        assert "NAMESPACES" not in lines[0]
+
+
+def test_the_tree_says_whose_namespaces_a_queue_selects() -> None:
+    """On the queue that says so; what it cannot read selects none, and steers no terminal."""
+    seen = snapshot(
+        item("a", namespaceSelector=TEAM, status={"state": "Open"}),
+        item("b", parent="a", status={"state": "Open"}),
+        item("c", namespaceSelector="\x1b[2J", status={"state": "Open"}),
+    )
+    drawn = draw(seen, glyphs=ASCII, headings=False)
+    assert drawn[1].endswith("for namespaces with team in (a,b)")
+    assert "namespaces" not in drawn[2]
+    assert drawn[3].endswith("for namespaces with unreadable")
+    assert all(line.isprintable() for line in drawn)

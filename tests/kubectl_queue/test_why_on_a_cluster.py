@@ -215,3 +215,29 @@ def test_the_pods_of_the_branch_are_counted(corner: Corner) -> None:
     row = corner.done("tree", parent, "--no-headers").splitlines()[0].split()
     assert row[:5] == [parent, "Suspended", "None", "2", "0"]
     assert "(in " in corner.done("get", parent, "--no-headers")
+
+
+def test_a_namespace_that_its_queue_does_not_select_is_told_what_it_lacks(corner: Corner) -> None:
+    """The label, who set the selector and the command; and with that label nothing of it is left."""
+    mark = f"tests-{corner.namespace}"
+    parent = corner.queue("team", f"--namespace-selector={mark} in (yes,also)")
+    queue = corner.queue("below", f"--parent={parent}")
+    corner.cluster.kubectl("label", "namespace", corner.namespace, f"{mark}=yes")
+    corner.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
+    name = pod_of(corner, "web")
+    corner.cluster.kubectl("label", "namespace", corner.namespace, f"{mark}-")
+    for asked in (name, "deploy/web"):
+        told = corner.told(asked)
+        assert told["fate"] == "Stopped"
+        assert f'queue "{queue}" is not for namespace "{corner.namespace}"' in told["summary"]
+        (stop,) = told["stops"]
+        assert (stop["queue"], stop["why"]) == (parent, "NamespaceNotSelected")
+        assert stop["wayOut"] == f"kubectl label namespace {corner.namespace} --overwrite {mark}=yes"
+    text = corner.why(name)
+    assert f"stops it, for namespaces with {mark} in (yes,also)" in text
+    assert f"for namespaces with {mark} in (yes,also)" in corner.done("tree", parent)
+    assert f"{mark} in (yes,also)" in corner.done("get", parent, "-owide")
+    corner.cluster.kubectl(*stop["wayOut"].split()[1:])
+    assert corner.told(name)["stops"] == []
+    corner.patch(parent, namespaceSelector=None)
+    assert "namespaceSelector" in corner.done("history", parent)

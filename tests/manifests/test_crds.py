@@ -57,6 +57,8 @@ def test_a_drain_that_is_told_nothing_is_not_there(api: Api) -> None:
         {"drain": {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
         {"drain": {"rate": 1000, "inFlight": 2**31 - 1, "gracePeriodSeconds": 0}},
         {"schedulerPolicy": "packed", "SchedulerPolicy": "packed"},
+        {"namespaceSelector": {}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "lab"}}},
     ],
     ids=str,
 )
@@ -88,6 +90,22 @@ def test_it_takes(api: Api, spec: dict[str, object]) -> None:
         ({"drain": {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}}, "Unsupported value"),
         ({"drain": {"deadline": "soon"}}, "date-time"),
         ({"drain": {"afterDeadline": "Delete"}}, "needs a deadline"),
+        ({"namespaceSelector": "team=a"}, "must be of type object"),
+        ({"namespaceSelector": {"matchLabels": {f"l{n}": "v" for n in range(17)}}}, "at most 16"),
+        ({"namespaceSelector": {"matchLabels": {"team": "v" * 64}}}, "Too long"),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Like"}]}},
+            "Unsupported value",
+        ),
+        ({"namespaceSelector": {"matchExpressions": [{"operator": "Exists"}]}}, "Required value"),
+        (
+            {
+                "namespaceSelector": {
+                    "matchExpressions": [{"key": "team", "operator": "In", "values": ["v"] * 257}]
+                }
+            },
+            "at most 256",
+        ),
         ({"schedulerPolicy": "a", "SchedulerPolicy": "b"}, "two spellings"),
     ],
     ids=str,
@@ -117,7 +135,8 @@ def test_a_status_is_kept_whole(api: Api, made: dict[str, Any]) -> None:
         "allocated": {"cpu": "4", "pods": "3"},
         "reservation": {"nodes": ["a"], "resource": {"cpu": "1"}},
         **{"pending": 1, "inqueue": 2, "running": 3, "unknown": 4, "completed": 5},
-        "pods": {"pending": 6, "gated": 3, "parked": 4, "running": 1, "succeeded": 2, "failed": 0},
+        "pods": {"pending": 6, "gated": 3, "parked": 4, "running": 1, "succeeded": 2, "failed": 0}
+        | {"notSelected": 5},
         "conditions": [{**condition("Active"), "observedGeneration": 1}, condition("Drained")],
         "drain": {
             "since": NOW,

@@ -13,6 +13,8 @@ import yaml
 from queues.drained import TOLD, Blocker, Report, Tally, status
 from queues.draining import _Drain, wishes_of
 from queues.fields import CHECKS, REASON_LENGTH, field_refusal
+from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
+from queues.selectors import Operator
 from queues.states import Desired, StopPolicy
 
 PATH = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
@@ -46,6 +48,16 @@ def test_words_and_lengths_are_the_codes(spec: dict[str, Any]) -> None:
     assert spec["state"]["enum"] == list(Desired)
     assert spec["stopPolicy"]["enum"] == list(StopPolicy)
     assert spec["reason"]["maxLength"] == REASON_LENGTH
+
+
+def test_the_sizes_of_a_namespace_selector_are_the_codes(spec: dict[str, Any]) -> None:
+    """So that neither refuses for its size what the other takes."""
+    said = spec["namespaceSelector"]["properties"]
+    values = said["matchExpressions"]["items"]["properties"]["values"]
+    sizes = (said["matchLabels"]["maxProperties"], said["matchExpressions"]["maxItems"], values["maxItems"])
+    assert sizes == (LABELS_LIMIT, EXPRESSIONS_LIMIT, VALUES_LIMIT)
+    operators = said["matchExpressions"]["items"]["properties"]["operator"]["enum"]
+    assert operators == list(Operator)
 
 
 def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]) -> None:

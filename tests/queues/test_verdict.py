@@ -294,6 +294,7 @@ def test_the_reasons_of_conditions_and_events_are_the_designs() -> None:
         "BROKEN": "ChainBroken",
         "NOT_FOUND": "QueueNotFound",
         "NO_PODGROUP": "PodGroupNotFound",
+        "NOT_SELECTED": "NamespaceNotSelected",
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from queues import names
 from queues.changes import KEPT, Change
 from queues.explanation import Belonging, Explanation, Fate, Queues, Record, Subject, Thing
+from queues.namespace_selectors import compiled
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
 from queues.stopping import change_behind
@@ -274,3 +275,56 @@ def test_what_others_wrote_stays_on_one_line() -> None:
     subject = pod(said="a\nb\x07", gates=("g\n",))
     assert told(subject, queues).summary.endswith("(x [2Jy)")
     assert all(note.isprintable() for note in told(subject, seen(queue("b"))).notes)
+
+
+# Namespaces that the chain does not select
+
+
+TEAM = compiled({"matchLabels": {"team": "x"}})
+SET = Change(by="ann", field="namespaceSelector", to="team=x", at="2030-01-01T11:30:00Z")
+NARROW = seen(
+    queue("a", namespaces=TEAM, stop_policy=StopPolicy.HOLD),
+    queue("b", parent="a"),
+    a=Record(changes=(SET,), created=MADE),
+)
+
+
+def test_a_namespace_that_is_not_selected_is_said_first_with_who_set_the_selector() -> None:
+    """A resume would let nobody go; what else stops the queue comes after it."""
+    found = told(pod(gates=(names.GATE,), namespace_labels={}), NARROW)
+    assert found.fate is Fate.STOPPED
+    assert found.summary == (
+        'Pod ns/p waits: queue "b" is not for namespace "ns": '
+        'the namespaceSelector of its ancestor "a" asks for team=x'
+    )
+    first, second = found.stops
+    assert (first.queue, first.why, first.change) == ("a", Why.NOT_SELECTED, SET)
+    assert first.way_out == "kubectl label namespace ns --overwrite team=x"
+    assert second.why is Why.STOPPED
+    assert [each.namespace_selector for each in found.chain] == ["", "team=x", ""]
+
+
+def test_a_namespace_that_is_selected_waits_for_what_else_there_is() -> None:
+    found = told(pod(namespace_labels={"team": "x"}), NARROW)
+    assert [stop.why for stop in found.stops] == [Why.STOPPED]
+
+
+def test_labels_that_could_not_be_read_are_said_to_be_unread() -> None:
+    """Only where they matter; and of a queue itself nobody asks for a namespace's."""
+    note = "the labels of its namespace could not be read; whether its queue selects it is not known"
+    assert note in told(pod(), NARROW).notes
+    assert note not in told(pod(), STOPPED_BY_A).notes
+    assert note not in of_queue(NARROW).notes
+    assert of_queue(NARROW).summary == 'queue "b" is stopped by stopPolicy Hold of its ancestor "a"'
+
+
+def test_what_runs_goes_on_and_says_what_its_namespace_lacks() -> None:
+    found = told(pod(node="node-1", namespace_labels={}), NARROW)
+    assert found.fate is Fate.RUNS
+    assert any(note.startswith("nothing new of its namespace is scheduled: ") for note in found.notes)
+
+
+def test_a_selector_that_the_queue_was_made_with_is_its_makers() -> None:
+    queues = seen(queue("b", namespaces=TEAM))
+    (stop,) = told(pod(namespace_labels={}), queues).stops
+    assert (stop.change, stop.created) == (None, MADE)

@@ -217,9 +217,15 @@ def job(
     }
 
 
-def namespace(name: str, *, queue: str = "", version: int = 1) -> Wire:
-    annotations = {"annotations": {NAMED: queue}} if queue else {}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta(name, version=version, **annotations)}
+def namespace(
+    name: str, *, queue: str = "", version: int = 1, labels: Mapping[str, str] | None = None
+) -> Wire:
+    more = {"annotations": {NAMED: queue}} if queue else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": meta(name, version=version, **more, **_maps(None, labels)),
+    }
 
 
 def command(

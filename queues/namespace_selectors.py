@@ -1,0 +1,130 @@
+"""`spec.namespaceSelector` of a Queue, compiled: which namespaces may use the queue and those below it.
+
+| the selector                                  | selects                                             |
+|-----------------------------------------------|-----------------------------------------------------|
+| absent, null, `{}`, or with empty lists alone | every namespace (`compiled` returns None)           |
+| `matchLabels`, `matchExpressions`             | the namespaces whose labels meet all of them        |
+| what cannot be read as a selector             | no namespace: nobody guesses what it was to select  |
+| one that asks for a label of `sluice.dev/`    | no namespace: sluice itself changes those labels    |
+
+Kueue's ClusterQueue differs in one point: there an absent selector selects nothing. Here an absent one
+selects everything, as in Volcano, which has no such field: a Queue that says nothing of it keeps its users.
+
+Invariants
+- A selector is compiled once for each change of its Queue; each question is one look-up for each requirement.
+- `unmet` names the same requirement for the same labels on every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from queues.selectors import BadSelector, Operator, Selector, selector_of
+from queues.showing import shown
+
+#: The label that the API server itself puts on each namespace: its name.
+NAME_LABEL = "kubernetes.io/metadata.name"
+#: What the labels begin with that the server writes.
+OWN_LABELS = "sluice.dev/"
+#: How many of each a selector may have; it is evaluated for each namespace and each queue below.
+LABELS_LIMIT, EXPRESSIONS_LIMIT, VALUES_LIMIT = 16, 16, 256
+#: Characters of a selector or a requirement that are shown.
+SHOWN = 120
+
+
+class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
+    """One requirement. `first`: the value to show or to set, where there is one."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+    first: str = ""
+    text: str
+
+    def is_met(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+
+
+class NamespaceSelector(msgspec.Struct, frozen=True, kw_only=True):
+    """A selector that does not select everything. `unreadable`: why it selects nothing at all."""
+
+    text: str
+    requirements: tuple[LabelRequirement, ...] = ()
+    unreadable: str = ""
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return not self.unreadable and all(one.is_met(labels) for one in self.requirements)
+
+    def unmet(self, labels: Mapping[str, str]) -> LabelRequirement | None:
+        """The first requirement that the labels do not meet."""
+        return next((one for one in self.requirements if not one.is_met(labels)), None)
+
+    @property
+    def names_namespaces(self) -> bool:
+        """Whether a namespace's name is all that it asks for."""
+        return not self.unreadable and all(one.key == NAME_LABEL for one in self.requirements)
+
+
+def compiled(value: Any) -> NamespaceSelector | None:
+    """The selector that was decoded from JSON; None where it selects every namespace."""
+    try:
+        selector = selector_of(value)
+    except BadSelector as exc:
+        return _unreadable(str(exc))
+    except (RecursionError, UnicodeEncodeError):  # the latter: half of a pair
+        return _unreadable("it is no text")
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    reserved = next((key for key in sorted(selector.keys) if is_reserved(key)), None)
+    if reserved is not None:
+        return _unreadable(f"label {reserved} is written by sluice itself")
+    requirements = tuple(_requirements(selector))
+    return NamespaceSelector(
+        text=shown(",".join(one.text for one in requirements), limit=SHOWN), requirements=requirements
+    )
+
+
+def is_reserved(key: str) -> bool:
+    """Whether sluice writes labels of this key: who may use a queue would depend on who is stopped."""
+    return key.startswith(OWN_LABELS)
+
+
+def _unreadable(why: str) -> NamespaceSelector:
+    return NamespaceSelector(text="unreadable", unreadable=shown(why, limit=SHOWN))
+
+
+def _requirements(selector: Selector) -> list[LabelRequirement]:
+    requirements = [
+        LabelRequirement(
+            key=key,
+            operator=Operator.IN,
+            values=frozenset({value}),
+            first=value,
+            text=f"{key}={value}",
+        )
+        for key, value in sorted((selector.match_labels or {}).items())
+    ]
+    for one in selector.match_expressions or ():
+        values = one.values or []
+        requirements.append(
+            LabelRequirement(
+                key=one.key,
+                operator=one.operator,
+                values=frozenset(values),
+                first=values[0] if values else "",
+                text=shown(str(one), limit=SHOWN),
+            )
+        )
+    return requirements

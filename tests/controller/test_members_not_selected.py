@@ -1,0 +1,244 @@
+"""The controller and members of namespaces that their queue does not select: who waits, goes, says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.client import Client
+from cluster.counting import Counting
+from cluster.events import Recorder
+from cluster.writing import Key, Writers
+from controller.guarding import Guards
+from controller.keeping import kept_by
+from controller.nudging import Nudging
+from controller.parts import Parts
+from controller.releasing import PAUSE_SECONDS, TIMES, Releasing
+from controller.reserving import Reserving
+from controller.telling import Telling
+from tests.server.asking import Server
+from tests.server.wire_objects import Wire, job, member, namespace, podgroup, queue
+
+GATE = "sluice.dev/queue"
+TEAM = {"matchLabels": {"team": "a"}}
+DENIAL = (
+    'queue "vision" is not for namespace "team": the namespaceSelector of the queue asks for team=a; '
+    "use another queue, or change that with: kubectl label namespace team --overwrite team=a"
+)
+
+
+class Writes:
+    """Writers that write at once."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+
+    def submit(
+        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
+    ) -> bool:
+        self.keys.append(key)
+        write()
+        if done is not None:
+            done(True)
+        return True
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Corner:
+    """A queue for namespaces with a label, and `ours`, which has it; `team` has not."""
+
+    def __init__(self) -> None:
+        self.server = Server().has(
+            queue("root", parent=None),
+            queue("vision", namespaceSelector=TEAM),
+            namespace("ours", labels={"team": "a"}),
+        )
+        self.writers = Writes()
+        self.patches: list[tuple[str, Any]] = []
+
+        def patch(path: str, body: Any, **_: Any) -> None:
+            self.patches.append((path, body))
+
+        client = cast(
+            Client, SimpleNamespace(patch=patch, create=lambda *_, **__: None, delete=lambda *_, **__: None)
+        )
+        writers = cast(Writers, self.writers)
+        self.parts = cast(
+            Parts,
+            SimpleNamespace(
+                store=self.server.store,
+                client=client,
+                writers=writers,
+                guard_writers=writers,
+                drain_writers=Writes(),
+                recorder=Recorder(client=client, writers=writers, counting=Counting()),
+            ),
+        )
+        self.releasing = Releasing(self.parts)
+
+    def has(self, name: str, where: str = "team", **more: Any) -> Wire:
+        made = member(name, queue="vision", namespace=where, **more)
+        self.server.has(made)
+        return made
+
+    def label(self, version: int, **labels: str) -> None:
+        self.server.has(namespace("team", labels=labels, version=version))
+
+    def release(self, *, waking: bool = True) -> int:
+        """What is done for all that wait, as after any change of the queue."""
+        waiting = self.server.store.members.waiting("vision")
+        return self.releasing.release("vision", waiting, waking=lambda: waking)
+
+    def written(self, what: str) -> list[object]:
+        return [uid for kind, uid in self.writers.keys if kind == what]
+
+
+@pytest.fixture
+def corner() -> Corner:
+    return Corner()
+
+
+def refused(text: str = DENIAL) -> dict[str, Any]:
+    said = f"0/3 nodes are available: 3 {text}. preemption: 0/3 nodes are available."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    return {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
+def test_the_gate_stays_on_who_is_not_selected_and_goes_with_the_label(corner: Corner) -> None:
+    corner.has("stranger", gates=[GATE])
+    corner.has("own", "ours", gates=[GATE])
+    corner.release()
+    assert corner.written("ungate") == ["uid-own"]
+    corner.label(2, team="a")
+    corner.release()
+    assert corner.written("ungate") == ["uid-own", "uid-stranger"]
+
+
+def test_a_label_that_goes_before_the_write_is_sent_keeps_the_gate(corner: Corner) -> None:
+    """Each write asks again at the moment it is sent."""
+    corner.label(2, team="a")
+    corner.has("stranger", gates=[GATE])
+    found = corner.server.store.members.get("team", "stranger")
+    assert found is not None
+    write = corner.releasing._ungating(found)
+    corner.label(3)
+    write()
+    assert corner.patches == []
+
+
+def test_who_filter_refused_is_retried_again_until_its_condition_says_something_else(corner: Corner) -> None:
+    """Another replica may have seen the label later: then the scheduler was refused once more."""
+    corner.has("stranger", **refused())
+    corner.release()
+    assert corner.written("wake") == []
+    corner.label(2, team="a")
+    assert corner.release(waking=False) == 1
+    seen = []
+    for number in range(2 * TIMES):
+        corner.has("stranger", version=number + 2, **refused())
+        corner.release()
+        seen.append(len(corner.written("wake")))
+        assert number >= TIMES or corner.releasing.take_failed() == {"vision"}
+        corner.server.clock.seconds += PAUSE_SECONDS * 2.0**number
+    assert seen[:TIMES] == list(range(1, TIMES + 1))
+    assert seen[-1] == TIMES, "for ever"
+    tokens = [body["metadata"]["annotations"]["sluice.dev/woken"] for _, body in corner.patches]
+    assert len(set(tokens)) == TIMES, "an annotation that does not change retries nobody"
+
+
+def test_it_is_not_retried_sooner_than_it_could_have_been_answered(corner: Corner) -> None:
+    corner.label(2, team="a")
+    corner.has("stranger", **refused())
+    corner.release()
+    corner.has("stranger", version=2, **refused())
+    corner.release()
+    assert corner.written("wake") == ["uid-stranger"]
+
+
+def test_a_second_change_of_the_labels_begins_anew(corner: Corner) -> None:
+    """However often it was retried after the first."""
+    corner.label(2, team="a")
+    for number in range(TIMES + 2):
+        corner.has("stranger", version=number + 1, **refused())
+        corner.release()
+        corner.server.clock.seconds += 1000.0
+    corner.label(3)
+    corner.label(4, team="a")
+    corner.has("stranger", version=90, **refused())
+    corner.release()
+    assert len(corner.written("wake")) == TIMES + 1
+
+
+def test_who_waits_for_something_else_is_not_retried(corner: Corner) -> None:
+    corner.label(2, team="a")
+    corner.has("stranger", **refused("Insufficient cpu"))
+    assert corner.release() == 0
+    assert corner.written("wake") == []
+
+
+def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
+    """On the gated pod; whose namespace is selected is gated for no reason that is told."""
+    corner.has("stranger", gates=[GATE])
+    corner.has("own", "ours", gates=[GATE])
+    telling = Telling(corner.parts)
+    telling.tell("vision", corner.server.store.members.waiting("vision"))
+    [(path, body)] = [one for one in corner.patches if "/status" in one[0]]
+    assert path.startswith("/api/v1/namespaces/team/pods/stranger")
+    assert body["status"]["conditions"][0]["message"] == DENIAL
+
+
+def test_a_nominated_node_is_given_up_by_strangers_alone(corner: Corner) -> None:
+    for name, where in (("stranger", "team"), ("own", "ours")):
+        corner.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
+    Reserving(corner.parts).cancel("vision", corner.server.store.members.waiting("vision"))
+    assert corner.written("nomination") == ["uid-stranger"]
+
+
+def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> None:
+    """Also for a pass that is open; and nowhere for those who are selected."""
+    guards = Guards(corner.parts, changed=lambda: None)
+    store = corner.server.store
+    corner.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
+    assert guards.wanted(store.board) == set()
+    corner.has("stranger")
+    assert guards.wanted(store.board) == {"team"}
+    corner.label(2, team="a")
+    assert guards.wanted(store.board) == set()
+    corner.server.has(namespace("far"))
+    store.passes.filtered(namespace="far", name="x", queue="vision")
+    assert guards.wanted(store.board) == {"far"}
+
+
+def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner: Corner) -> None:
+    """Preempt refused it its victims meanwhile; and again after the labels changed a second time."""
+    corner.has("stranger", **refused("Insufficient cpu"))
+    nudging = Nudging(corner.parts, namespace="sluice-system")
+
+    def consider() -> int:
+        nudging.consider("vision", corner.server.store.members.waiting("vision"), waking=lambda: True)
+        return len(corner.written("nudge"))
+
+    assert consider() == 0
+    corner.label(2, team="a")
+    assert (consider(), consider()) == (1, 1)
+    corner.label(3)
+    corner.label(4, team="a")
+    assert consider() == 2
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [member("x", queue="vision"), job("x", queue="vision"), podgroup("x", queue="vision")],
+    ids=["pod", "job", "podgroup"],
+)
+def test_no_stranger_is_named_as_keeping_a_queue_from_closed(corner: Corner, stranger: Wire) -> None:
+    corner.server.has(stranger, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
+    store = corner.server.store
+    assert "kept" not in kept_by(store, store.board.verdict("vision", live=True))
+    corner.label(2, team="a")
+    assert "kept from Closed by" in kept_by(store, store.board.verdict("vision", live=True))

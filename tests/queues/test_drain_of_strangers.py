@@ -1,0 +1,72 @@
+"""What a drain tells of pods of namespaces that its queue does not select: they keep nobody waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from queues.drained import Report, Standing, drained, reports
+from queues.draining import Plan, Runner
+from tests.queues.drain_cases import LAB, budget, planned, pod, pods
+
+FAR = "far"
+
+
+def told(plan: Plan, *, stuck: Iterable[str] = ()) -> Report:
+    """Of a queue that selects namespace `lab` alone."""
+    held = dict.fromkeys(stuck, "it does not end")
+    found = reports(plan, ["q"], stuck=held, selects=lambda _queue, namespace: namespace == LAB)
+    return found["q"]
+
+
+def said(plan: Plan, **more: Iterable[str]) -> tuple[str, str]:
+    found = drained("q", [told(plan, **more)])
+    return found.reason, found.message
+
+
+STRANGERS = [pod(f"s{number}", namespace=FAR) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pod("s", namespace=FAR),
+        pod("s", namespace=FAR, leaving=True),
+    ],
+    ids=["to go", "on its way"],
+)
+def test_a_stranger_keeps_no_queue_from_drained(stranger: Runner) -> None:
+    """It is evicted like any other; how far that is is not waited for."""
+    found = planned([stranger])
+    assert found.steps or found.leaving
+    assert said(found) == (
+        Standing.DRAINED,
+        'no pod of queue "q" runs but 1 of namespaces that it does not select',
+    )
+
+
+def test_a_budget_that_keeps_strangers_for_good_blocks_nobody_else() -> None:
+    keeps = budget("keeps", namespace=FAR, desired=3, healthy=3, outside=0)
+    found = planned(STRANGERS, keeps)
+    assert len(found.blocked) == 3
+    assert said(found)[0] == Standing.DRAINED
+    assert told(found) == Report(not_selected=3)
+
+
+def test_a_stranger_that_does_not_end_is_no_blocker() -> None:
+    found = planned([pod("s", namespace=FAR, leaving=True)])
+    assert told(found, stuck=["uid-s"]) == Report(not_selected=1)
+
+
+def test_the_queues_own_pods_are_told_of_as_ever() -> None:
+    """Beside any number of strangers."""
+    found = planned([*pods(2), *STRANGERS])
+    report = told(found)
+    assert (report.left, report.not_selected) == (2, 3)
+    assert said(found)[0] == Standing.DRAINING
+
+
+def test_where_every_namespace_is_selected_nothing_changes() -> None:
+    found = planned([*pods(2), *STRANGERS])
+    assert reports(found, ["q"], stuck={})["q"].left == 5
