@@ -24,6 +24,7 @@ import msgspec
 
 from queues.conditions import Finding
 from queues.draining import Hindrance, Plan
+from queues.terminating import Delay, Delayed
 
 DRAINED = "Drained"
 #: Of those that block.
@@ -74,8 +75,8 @@ class Tally(msgspec.Struct, kw_only=True):
     deleted: int = 0
 
 
-def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> dict[str, Report]:
-    """Each queue's part of a plan. `stuck`: what keeps pods that are on their way, by UID."""
+def reports(plan: Plan, queues: Iterable[str], *, delays: Mapping[str, Delayed]) -> dict[str, Report]:
+    """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID."""
     counts = {queue: _Counts() for queue in queues}
     for unit in plan.steps:
         for pod in unit.pods:
@@ -84,9 +85,10 @@ def reports(plan: Plan, queues: Iterable[str], *, stuck: Mapping[str, str]) -> d
         counted = counts[pod.queue]
         counted.left += 1
         counted.leaving += 1
-        if pod.uid in stuck:
+        delay = delays.get(pod.uid)
+        if delay is not None:
             counted.stuck += 1
-            counted.block(str(pod), stuck[pod.uid], never=False)
+            counted.delay(delay)
     for pod, _ in plan.kept:
         counts[pod.queue].kept += 1
     for block in plan.blocked:
@@ -137,6 +139,11 @@ class _Counts:
         self.left = self.leaving = self.kept = self.blocked = self.stuck = 0
         self.overdue = False
         self._by: dict[str, tuple[int, bool, str]] = {}
+        #: Delays of one kind in one namespace are one blocker, so that they do not hide others.
+        self._delays: dict[tuple[str, Delay], list[Delayed]] = {}
+
+    def delay(self, delayed: Delayed) -> None:
+        self._delays.setdefault((delayed.pod.namespace, delayed.delay), []).append(delayed)
 
     def block(self, name: str, message: str, *, never: bool) -> None:
         pods, before, first = self._by.get(name, (0, False, message))
@@ -147,6 +154,7 @@ class _Counts:
             Blocker(name=name, pods=pods, never=never, message=message)
             for name, (pods, never, message) in self._by.items()
         ]
+        blockers += [_delays(delays) for delays in self._delays.values()]
         blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
         return Report(
             left=self.left,
@@ -157,6 +165,14 @@ class _Counts:
             overdue=self.overdue,
             blockers=tuple(blockers[:TOLD]),
         )
+
+
+def _delays(delays: list[Delayed]) -> Blocker:
+    """One blocker for all of them, by the first name."""
+    first = min(delays, key=lambda each: each.pod.name)
+    others = len(delays) - 1
+    name = f"{first.pod} and {others} more of its namespace" if others else str(first.pod)
+    return Blocker(name=name, pods=len(delays), never=False, message=first.message)
 
 
 def _standing(told: list[Report], *, left: int) -> Standing:
