@@ -6,6 +6,8 @@ Invariants
   may go, however large.
 - A request that fails delays its own pod; one that the API server is too busy for delays its namespace; all
   namespaces only where requests of several fail and none succeeds in between.
+- Namespaces whose pods have outstayed their places go after the others, and have half of the places at most:
+  a thousand pods that do not end hold up others once, not a thousand times.
 - What was granted and never shows in the cache is asked for again (`GRANTED_SECONDS`).
 
 Owner: the controller's thread. Times are monotonic seconds.
@@ -88,6 +90,8 @@ class Drain:
         #: Pods on their way, as of the last look, without those that do not get on; these, by UID.
         self.flying = 0
         self.stuck: frozenset[str] = frozenset()
+        #: Namespaces of pods that are to blame for that.
+        self.slow: frozenset[str] = frozenset()
         #: Pods that it had in flight or might have asked for, as of the last look; whether any might go.
         self.demand = 0
         self.active = False
@@ -159,9 +163,19 @@ class Drain:
     def has_busy(self) -> bool:
         return bool(self._busy_at)
 
-    def planned(self, plan: Plan, *, now: float, stuck: frozenset[str] = frozenset()) -> None:
-        """Take note of who is on their way; a budget settles once nobody of it is asked without its leave."""
-        self.stuck = stuck
+    def planned(
+        self,
+        plan: Plan,
+        *,
+        now: float,
+        stuck: frozenset[str] = frozenset(),
+        slow: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take note of who is on their way; a budget settles once nobody of it is asked without its leave.
+
+        `stuck`: UIDs of pods that have lost their places in flight; `slow`: the namespaces that are to blame.
+        """
+        self.stuck, self.slow = stuck, slow
         self.flying = sum(1 for pod in plan.leaving if pod.uid not in stuck)
         fresh = {key: at for key, at in self._busy_at.items() if at > now - ANSWER_SECONDS}
         self._busy_at = fresh | dict.fromkeys(plan.busy | self._busy, now)
@@ -188,13 +202,16 @@ class Drain:
         `spare`: pods that all drains together may still have in flight.
         """
         units: list[Unit] = []
-        flying = sum(1 for pod in plan.leaving if pod.uid not in self.stuck)
+        places = [pod for pod in plan.leaving if pod.uid not in self.stuck]
+        flying, slowly = len(places), sum(1 for pod in places if pod.namespace in self.slow)
         ready = [unit for unit in plan.steps if self._may_ask(unit, now)]
         self.active = bool(ready)
         self.demand = self._demand(flying + sum(len(unit.pods) for unit in ready), flying=flying)
         limit = min(self.wishes.in_flight or self.share, self.share)
-        for unit in ready:
-            size = len(unit.pods)
+        for unit in sorted(ready, key=self._is_slow):
+            size, slow = len(unit.pods), self._is_slow(unit)
+            if slow and slowly and slowly + size > limit // 2:
+                continue
             if not _fits(size, flying=flying, limit=limit, spare=spare):
                 break
             if not self._bucket.ready(now):
@@ -202,8 +219,11 @@ class Drain:
             self._bucket.take(size)
             units.append(unit)
             self.sent_at = now
-            flying, spare = flying + size, spare - size
+            flying, spare, slowly = flying + size, spare - size, slowly + size * slow
         return units, 0.0
+
+    def _is_slow(self, unit: Unit) -> bool:
+        return unit.pods[0].namespace in self.slow
 
     def _demand(self, wanted: int, *, flying: int) -> int:
         return max(flying, min(wanted, self.wishes.in_flight or wanted))

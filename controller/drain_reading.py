@@ -240,4 +240,6 @@ def _is_there(client: Client, node: str) -> bool:
         client.get(f"/api/v1/nodes/{node}")
     except NotFound:
         return False
+    except Refused as exc:
+        log.warning("whether node %s is there cannot be read: %s", node, exc)
     return True

@@ -45,7 +45,7 @@ from queues.board import Board
 from queues.budgets import Key
 from queues.draining import How, Plan, Runner, Unit, Wishes, rule_for, wishes_of
 from queues.planning import plan
-from queues.terminating import cut_grace, given_grace
+from queues.terminating import Delay, cut_grace, given_grace
 
 LOOK_SECONDS = 0.1
 READ_SECONDS = 0.5
@@ -184,7 +184,8 @@ class Draining:
             busy=self._busy(drain.reading),
         )
         delays = self.accounts.delayed(drain, found)
-        drain.planned(found, stuck=frozenset(delays), now=now)
+        slow = frozenset(one.pod.namespace for one in delays.values() if one.delay is not Delay.NODE_GONE)
+        drain.planned(found, stuck=frozenset(delays), slow=slow, now=now)
         wait = self._take(drain, found)
         found = drain.told(found)
         drain.due = self._next(found, wait, stuck=len(delays))

@@ -217,13 +217,19 @@ class _Matcher:
 
     def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
         """The places of those that select such a pod; None where too many would have to be tried."""
-        asked = frozenset((key, value) for key, value in labels.items() if key in self._keys)
+        asked = self._deciding(labels)
         if asked in self._found:
             return self._found[asked]
         if len(self._found) >= MOST_REMEMBERED:
             self._found = {}
         found = self._found[asked] = self._tried(labels, asked)
         return found
+
+    def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+        """The labels that selectors ask for; of pod and selectors, whoever has fewer is gone through."""
+        if len(labels) <= len(self._keys):
+            return frozenset((key, value) for key, value in labels.items() if key in self._keys)
+        return frozenset((key, labels[key]) for key in self._keys if key in labels)
 
     def _tried(self, labels: Mapping[str, str], asked: frozenset[tuple[str, str]]) -> tuple[int, ...] | None:
         candidates = [*self._others, *(group for pair in asked for group in self._by_pair.get(pair, ()))]

@@ -193,6 +193,36 @@ def test_pods_that_do_not_get_on_hold_no_room() -> None:
     assert sendable(held, evicting("a"), leaving=2) == ["a"]
 
 
+def test_namespaces_whose_pods_outstay_their_places_go_last_and_have_half_of_the_places() -> None:
+    """Others need not wait again for each of their thousand pods."""
+    held = drain(in_flight=4)
+    held.planned(Plan(), now=NOW, slow=frozenset(["team"]))
+    units = [*map(evicting, ("a", "b", "c")), elsewhere("x")]
+    assert sendable(held, *units) == ["x", "a", "b"]
+    held.planned(Plan(), now=NOW, slow=frozenset())
+    assert sendable(held, *units) == ["a", "b", "c", "x"]
+
+
+def test_one_tenant_with_many_pods_that_do_not_end_holds_up_others_once() -> None:
+    """A thousand of them, of which each keeps its place for five minutes."""
+    held, waits, clock = drain(in_flight=10), 0, NOW
+    hostile, honest = [f"h-{number}" for number in range(1000)], [f"o-{number}" for number in range(100)]
+    flying: dict[str, float] = {}
+    lost: set[str] = set()
+    while honest:
+        lost |= {name for name, at in flying.items() if clock - at > 310}
+        flying = {name: at for name, at in flying.items() if name not in lost}
+        leaving = tuple(pod(name) for name in (*flying, *lost))
+        steps = (*map(evicting, hostile), *map(elsewhere, honest))
+        held.planned(Plan(), now=clock, stuck=frozenset(lost), slow=frozenset(["team"] if lost else []))
+        sent = names(held.sendable(Plan(steps=steps, leaving=leaving), now=clock, spare=1000)[0])
+        flying |= {name: clock for name in sent if name in set(hostile)}
+        hostile = [name for name in hostile if name not in flying]
+        honest = [name for name in honest if name not in sent]
+        waits, clock = waits + 1, clock + 10
+    assert clock - NOW < 2 * 310
+
+
 def test_a_request_that_could_not_be_sent_is_no_failure() -> None:
     """A former one for the same pod was under way, of a drain that has ended since."""
     held, unit = drain(), evicting("a")
