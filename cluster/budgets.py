@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import msgspec
 
@@ -17,8 +18,10 @@ from cluster.objects import Pod
 from queues.budgets import Budget, BudgetObject, budget_of
 from queues.selectors import BadSelector
 
-BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 FINISHED = frozenset({"Succeeded", "Failed"})
+#: Pods that are looked at to count those outside, and characters of a selector in a request.
+MOST_COUNTED = 2000
+LONGEST_SELECTOR = 4000
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +29,14 @@ _budget = msgspec.json.Decoder(BudgetObject)
 _pod = msgspec.json.Decoder(Pod)
 
 
-def budgets(client: Client, *, namespace: str = "") -> list[Budget]:
-    """Those of one namespace, or of all. One whose selector cannot be read is left to the API server."""
-    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets" if namespace else BUDGETS
+def budgets(client: Client, *, namespace: str, most: int) -> list[Budget]:
+    """Those of the namespace, the first `most` at most.
+
+    One whose selector cannot be read is left to the API server.
+    """
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     found = []
-    for raw in listed(client, path):
+    for raw in islice(listed(client, path), most):
         try:
             found.append(budget_of(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
@@ -57,10 +63,29 @@ def selected(client: Client, budget: Budget) -> list[Pod]:
     return [pod for pod in found if pod.status.phase not in FINISHED]
 
 
-def looked_at(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> Budget:
-    """With the number of the pods that it selects and that no drain takes (`stays`)."""
-    outside = sum(1 for pod in selected(client, budget) if not is_leaving(pod) and stays(pod))
-    return msgspec.structs.replace(budget, outside=outside)
+def outside(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
+    """How many pods it selects that no drain takes (`stays`); as many as it wants are enough to know.
+
+    None where that cannot be counted within `MOST_COUNTED` pods, or its selector is too long to be asked for.
+    """
+    selector = "" if budget.selector is None else str(budget.selector)
+    if budget.selector is None or not budget.desired:
+        return 0
+    if len(selector) > LONGEST_SELECTOR:
+        return None
+    path, number = f"/api/v1/namespaces/{budget.namespace}/pods", 0
+    for place, raw in enumerate(listed(client, path, selector=selector)):
+        if place >= MOST_COUNTED:
+            return None
+        try:
+            pod = _pod.decode(raw)
+        except msgspec.DecodeError:
+            return None
+        if pod.status.phase not in FINISHED and not is_leaving(pod) and stays(pod):
+            number += 1
+        if number >= budget.desired:
+            break
+    return number
 
 
 def up_to_date(budget: Budget, found: Iterable[Pod]) -> bool:

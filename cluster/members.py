@@ -39,7 +39,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A member pod. `gated`: our gate is on it; `others_gated`: somebody else's is.
 
     `group`: the PodGroup it names, there or not. `requests`: what it asks of a node. `leaves_at`: when its
-    grace period ends, once it is being deleted.
+    grace period ends, once it is being deleted; `deletion_grace`: how many seconds that is. `own_grace`: what
+    its spec asks for.
     """
 
     uid: str
@@ -67,6 +68,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner_kind: str = ""
     ready: bool = False
     leaves_at: datetime | None = None
+    deletion_grace: int = 0
+    own_grace: int = 0
 
     @property
     def live(self) -> bool:
@@ -349,6 +352,8 @@ def _member(pod: Pod, membership: Membership) -> Member:
         owner_kind=owner.kind if owner else "",
         ready=_is_ready(pod),
         leaves_at=meta.deletion_timestamp,
+        deletion_grace=meta.deletion_grace_period_seconds or 0,
+        own_grace=spec.termination_grace_period_seconds or 0,
     )
 
 

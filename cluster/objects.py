@@ -44,6 +44,7 @@ class Metadata(_Wire, frozen=True):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -106,6 +107,7 @@ class PodSpec(_Wire, frozen=True):
     init_containers: list[Container] | None = None
     resources: ResourceNeeds | None = None
     overhead: dict[str, str | int | float] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(_Wire, frozen=True):
@@ -229,6 +231,7 @@ class WorkloadSpec(_Wire, frozen=True):
     queue: str | None = None
     scheduler_name: str = ""
     suspend: bool | None = None
+    managed_by: str | None = None
 
 
 class Phase(_Wire, frozen=True):

@@ -20,7 +20,7 @@ from cluster.admissions import request_of
 from cluster.members import controller_of
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import names
-from queues.kinds import KINDS, Kind
+from queues.kinds import KINDS, Kind, is_delegated
 from queues.membership import Names, WorkloadFacts
 
 #: Owners above each other that are followed: a cycle of references ends.
@@ -43,6 +43,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One workload; `queue` is empty where it is none of our business. `admitted`: by ourselves.
 
     `paused`: it is suspended, or aborted; `paused_by_us`: for a queue that was being drained.
+    `delegated`: by `spec.managedBy` another controller than the kind's own acts on it.
     """
 
     kind: Kind
@@ -57,6 +58,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     admitted: bool = False
     paused: bool = False
     paused_by_us: str = ""
+    delegated: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
@@ -142,6 +144,7 @@ class Workloads:
             admitted=bool(meta.annotation(names.ADMISSION)),
             paused=is_paused(obj),
             paused_by_us=meta.annotation(names.SUSPENDED),
+            delegated=is_delegated(self._kind.key, obj.spec.managed_by),
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:

@@ -14,6 +14,10 @@ class Bucket:
     def set_rate(self, rate: float) -> None:
         self._rate = rate
 
+    def empty(self, number: float) -> None:
+        """No more than so many may go at once now."""
+        self._tokens = min(self._tokens, number)
+
     def ready(self, now: float) -> bool:
         """Whether one may go; the first of several that go together counts for all."""
         self._fill(now)

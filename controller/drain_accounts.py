@@ -6,11 +6,9 @@ Owner: the controller's thread.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from datetime import datetime
 
 import msgspec
 
-from cluster.members import Member
 from cluster.subjects import Subject
 from controller.drain import ANSWER_SECONDS, Drain
 from controller.evicting import Answer
@@ -18,9 +16,10 @@ from controller.parts import Parts, workload_subject
 from queues.converting import Converter
 from queues.drained import Report, Tally, reports
 from queues.draining import How, Plan, Runner
+from queues.terminating import Delayed, delayed, longest_grace, not_terminated
 
-#: A pod that is still there so long after its grace period is told of.
-STUCK_SECONDS = 10.0
+#: The pods of suspended work that nobody ends are evicted by themselves after so long.
+ABANDONED_SECONDS = 120.0
 #: The reason that evictions are counted by.
 REASON = "QueueStopped"
 
@@ -68,6 +67,9 @@ class Accounts:
                 recorder.record(
                     workload_subject(work), reason="SuspendedByQueue", message=message, again_after=0.0
                 )
+        if answer.how is How.CUT_GRACE:
+            self._record_cut(answer, text)
+            return
         past = answer.how in {How.DELETE, How.SUSPEND_ANYWAY}
         for pod in [answer.pod] if answer.pod is not None else answer.unit.pods if past else ():
             recorder.record(
@@ -81,11 +83,23 @@ class Accounts:
                 again_after=0.0,
             )
 
+    def _record_cut(self, answer: Answer, text: str) -> None:
+        """On a pod that was terminating already, and was given less time."""
+        for pod in answer.unit.pods:
+            self._parts.recorder.record(
+                _subject(pod),
+                reason="GracePeriodCut",
+                message=f"its grace period was cut to {answer.grace} s: {text}",
+                warning=True,
+                budget=f"evictions/{pod.queue}",
+                again_after=0.0,
+            )
+
     # What is told
 
-    def tell(self, drain: Drain, found: Plan, stuck: Mapping[str, str]) -> set[str]:
+    def tell(self, drain: Drain, found: Plan, delays: Mapping[str, Delayed]) -> set[str]:
         """Take down what each queue has to tell; those for which it is something else than before."""
-        told = reports(found, drain.queues, stuck=stuck, selects=self._store.selects)
+        told = reports(found, drain.queues, delays=delays, selects=self._store.selects)
         changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
         self._reports |= told
         for queue in told.keys() - self._tallies.keys():
@@ -101,35 +115,31 @@ class Accounts:
             before = None
         return before or Tally(since=self._store.clock.now())
 
-    def stuck(self, drain: Drain, found: Plan) -> dict[str, str]:
-        """What keeps pods that are on their way for too long, by their UID."""
-        now, stuck = self._store.clock.now(), {}
+    def delayed(self, drain: Drain, found: Plan) -> dict[str, Delayed]:
+        """The pods on their way that have lost their places in flight, by UID."""
+        now = self._store.clock.now()
+        longest = longest_grace(drain.wishes, limit=self._parts.drain_grace_limit)
         gone_nodes = drain.reading.gone_nodes if drain.reading is not None else frozenset()
-        paused: dict[str, float] = {}
+        delays: dict[str, Delayed] = {}
+        suspended: dict[str, float] = {}
         before, monotonic = self._paused_since.get(drain.by, {}), self._store.clock.monotonic()
         for pod in found.leaving:
-            member = self._store.members.by_uid(pod.uid)
-            if member is None:
-                continue
-            if member.leaves_at is not None:
-                if is_stuck(member, now):
-                    stuck[pod.uid] = _keeps(member, gone=member.node in gone_nodes)
+            if pod.termination is not None:
+                delay = delayed(pod, now=now, longest=longest, gone_nodes=gone_nodes)
+                if delay is not None:
+                    delays[pod.uid] = delay
             elif pod.work is not None and pod.work.paused:
-                since = paused[pod.work.uid] = before.get(pod.work.uid, monotonic)
+                since = suspended[pod.work.uid] = before.get(pod.work.uid, monotonic)
+                if since + ABANDONED_SECONDS < monotonic:
+                    drain.unanswered.add(pod.work.uid)
                 if since + ANSWER_SECONDS < monotonic:
-                    stuck[pod.uid] = f"{pod.work} is suspended and its pods still run; does its controller?"
-        self._paused_since[drain.by] = paused
-        return stuck
-
-
-def is_stuck(member: Member, now: datetime) -> bool:
-    """Whether it should have been gone for a while."""
-    at = member.leaves_at
-    return at is not None and (now - at).total_seconds() > STUCK_SECONDS
+                    delays[pod.uid] = not_terminated(pod)
+        self._paused_since[drain.by] = suspended
+        return delays
 
 
 def _how(how: How) -> str:
-    return {How.DELETE: "Delete", How.EVICT: "Evict"}.get(how, "Suspend")
+    return {How.DELETE: "Delete", How.EVICT: "Evict", How.CUT_GRACE: "CutGrace"}.get(how, "Suspend")
 
 
 def _count(tally: Tally, answer: Answer) -> None:
@@ -143,14 +153,6 @@ def _count(tally: Tally, answer: Answer) -> None:
         case How.SUSPEND_ANYWAY:
             tally.suspended += 1
             tally.deleted += len(answer.unit.pods)
-
-
-def _keeps(member: Member, *, gone: bool) -> str:
-    if gone:
-        return f"its node {member.node} is gone"
-    if member.finalizers:
-        return f"it waits for its finalizers to be taken off: {', '.join(member.finalizers[:3])}"
-    return f"it does not end on its node {member.node}"
 
 
 def _subject(pod: Runner) -> Subject:

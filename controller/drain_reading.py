@@ -1,44 +1,69 @@
 """What a drain asks the API server before it plans: the budgets, and what the cache cannot tell.
 
 Asked for in a writer's thread, with what the controller's thread knew at that moment (`Asked`); the answer is
-a value. Raises `cluster.exceptions.ClusterError`.
+a value.
+
+Invariants
+- One reading takes a bounded number of requests, whatever users make: budgets are read of `NAMESPACES` that
+  pods that are to go are in, those first that were not read for the longest time, and at most `MOST_BUDGETS`
+  of each; the pods of `BUDGETS` budgets are counted, the namespaces in turn; `NODES` nodes are looked for.
+- What was read before counts until it is read again (`Reading.read_at`).
+- What cannot be read of one namespace or one budget concerns that alone. Where nothing can be read at all, it
+  raises `cluster.exceptions.ClusterError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import islice, zip_longest
 
 import msgspec
 
 from cluster import budgets
 from cluster.client import Client
-from cluster.exceptions import NotFound
+from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
 from queues import names
-from queues.budgets import Budget, Index
+from queues.budgets import Budget, Index, Key
 from queues.membership import label_value
 
 #: Queues named in one label selector.
 AT_ONCE = 50
+#: What one reading reads, at most.
+NAMESPACES = 50
+MOST_BUDGETS = 1000
+BUDGETS = 20
+NODES = 20
+#: What nobody has asked for in so long is forgotten.
+FORGET_SECONDS = 60.0
+NEVER = float("-inf")
+
+log = logging.getLogger(__name__)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """`going`: UIDs of the pods that are to go; `waiting`: of those that the drained queues keep from nodes.
 
-    `nodes`: by UID, the nodes of pods that are on their way for too long. `unread`: queues of which nobody
-    knows yet who is on its way.
+    `nodes`: those of pods that are on their way for too long. `unread`: queues of which nobody knows yet who
+    is on its way.
     """
 
     at: float
     going: Mapping[str, tuple[str, Mapping[str, str]]]
     waiting: frozenset[str]
-    nodes: Mapping[str, str]
+    nodes: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        return frozenset(namespace for namespace, _ in self.going.values())
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """`at`: monotonic seconds before the first request. `leaving`: UIDs on their way, if it was the first.
 
+    `times`: when the budgets of each namespace were read; None where all of them were, just now.
     `gone_nodes`: those of the nodes asked about that are not there.
     """
 
@@ -46,6 +71,15 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     index: Index
     leaving: frozenset[str] = frozenset()
     gone_nodes: frozenset[str] = frozenset()
+    times: Mapping[str, float] | None = None
+
+    def knows(self, namespace: str) -> bool:
+        """Whether the budgets of that namespace were read."""
+        return self.times is None or namespace in self.times
+
+    def read_at(self, namespace: str) -> float:
+        """When they were."""
+        return self.at if self.times is None else self.times.get(namespace, NEVER)
 
 
 def together(several: Iterable[Asked]) -> Asked:
@@ -55,38 +89,139 @@ def together(several: Iterable[Asked]) -> Asked:
         at=min(one.at for one in asked),
         going={uid: pod for one in asked for uid, pod in one.going.items()},
         waiting=frozenset().union(*(one.waiting for one in asked)),
-        nodes={uid: node for one in asked for uid, node in one.nodes.items()},
+        nodes=frozenset().union(*(one.nodes for one in asked)),
         unread=tuple(queue for one in asked for queue in one.unread),
     )
 
 
-def read(client: Client, asked: Asked) -> Reading:
-    found = budgets.budgets(client)
-    needs = _needs(Index(found), asked)
-    return Reading(
-        at=asked.at,
-        index=Index(
-            _looked_at(client, one, asked) if one.allowed < needs.get(one.key, 0) else one for one in found
-        ),
-        leaving=_leaving(client, asked.unread),
-        gone_nodes=frozenset(node for node in set(asked.nodes.values()) if not _is_there(client, node)),
-    )
+class _Read(msgspec.Struct, frozen=True, kw_only=True):
+    """The budgets of one namespace. `excess`: why they are not all."""
+
+    at: float
+    budgets: tuple[Budget, ...]
+    excess: str = ""
 
 
-def _needs(index: Index, asked: Asked) -> dict[tuple[str, str], int]:
+class BudgetReader:
+    """Owner: whoever reads; one reading after the other, from any thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, _Read] = {}
+        self._index = Index(())
+        #: By budget: when the pods outside were counted last, and how many there were.
+        self._outside: dict[Key, tuple[float, int | None]] = {}
+        #: By node: when it was looked for last, and whether it was not there.
+        self._nodes: dict[str, tuple[float, bool]] = {}
+
+    def read(self, asked: Asked) -> Reading:
+        wanted = asked.namespaces
+        self._forget(wanted, at=asked.at)
+        self._read_namespaces(wanted, at=asked.at)
+        self._index = self._indexed()
+        self._count_outside(asked)
+        self._index = self._indexed()
+        return Reading(
+            at=asked.at,
+            index=self._index,
+            leaving=_leaving(self._client, asked.unread),
+            gone_nodes=self._gone(asked),
+            times={namespace: held.at for namespace, held in self._read.items()},
+        )
+
+    def _forget(self, wanted: Container[str], *, at: float) -> None:
+        """What no drain has asked for in a while: one reading may be of some of the drains."""
+        since = at - FORGET_SECONDS
+        self._read = {key: held for key, held in self._read.items() if key in wanted or held.at >= since}
+        self._outside = {key: held for key, held in self._outside.items() if held[0] >= since}
+        self._nodes = {node: held for node, held in self._nodes.items() if held[0] >= since}
+
+    def _read_namespaces(self, wanted: Iterable[str], *, at: float) -> None:
+        """Raises what the last of them raised where none could be read."""
+        failed: ClusterError | None = None
+        turn = sorted(wanted, key=lambda namespace: (self._time_of(namespace), namespace))[:NAMESPACES]
+        read = 0
+        for namespace in turn:
+            try:
+                self._read[namespace] = _budgets_of(self._client, namespace, at=at)
+                read += 1
+            except Refused as exc:
+                failed = exc
+                log.warning("the disruption budgets of namespace %s cannot be read: %s", namespace, exc)
+        if failed is not None and not read:
+            raise failed
+
+    def _time_of(self, namespace: str) -> float:
+        held = self._read.get(namespace)
+        return held.at if held is not None else NEVER
+
+    def _indexed(self) -> Index:
+        return Index(
+            (
+                msgspec.structs.replace(budget, outside=self._outside.get(budget.key, (NEVER, None))[1])
+                for held in self._read.values()
+                for budget in held.budgets
+            ),
+            excess={namespace: held.excess for namespace, held in self._read.items() if held.excess},
+            after=self._index,
+        )
+
+    def _count_outside(self, asked: Asked) -> None:
+        """Of the budgets that would not let all go, count the pods that no drain takes."""
+        needs = _needs(self._index, asked)
+        short = {
+            budget.key: budget
+            for held in self._read.values()
+            for budget in held.budgets
+            if budget.allowed < needs.get(budget.key, 0)
+        }
+        for budget in self._in_turn(short.values()):
+            self._outside[budget.key] = asked.at, self._outside_of(budget, asked)
+
+    def _in_turn(self, short: Iterable[Budget]) -> Iterator[Budget]:
+        """`BUDGETS` of them: one of each namespace after the other, first those that wait the longest."""
+        by_namespace: dict[str, list[Budget]] = {}
+        for budget in sorted(short, key=self._waiting_since):
+            by_namespace.setdefault(budget.namespace, []).append(budget)
+        turns = zip_longest(*by_namespace.values())
+        return islice((budget for turn in turns for budget in turn if budget is not None), BUDGETS)
+
+    def _waiting_since(self, budget: Budget) -> tuple[float, Key]:
+        return self._outside.get(budget.key, (NEVER, None))[0], budget.key
+
+    def _outside_of(self, budget: Budget, asked: Asked) -> int | None:
+        def stays(pod: Pod) -> bool:
+            return pod.metadata.uid not in asked.going and pod.metadata.uid not in asked.waiting
+
+        try:
+            return budgets.outside(self._client, budget, stays=stays)
+        except Refused as exc:
+            log.warning("the pods of %s cannot be counted: %s", budget, exc)
+            return None
+
+    def _gone(self, asked: Asked) -> frozenset[str]:
+        """Those of the nodes that are not there; of many, some are looked for in each reading."""
+        turn = sorted(asked.nodes, key=lambda node: (self._nodes.get(node, (NEVER, False))[0], node))
+        for node in turn[:NODES]:
+            self._nodes[node] = asked.at, not _is_there(self._client, node)
+        return frozenset(node for node in asked.nodes if self._nodes.get(node, (NEVER, False))[1])
+
+
+def _budgets_of(client: Client, namespace: str, *, at: float) -> _Read:
+    held = budgets.budgets(client, namespace=namespace, most=MOST_BUDGETS + 1)
+    if len(held) <= MOST_BUDGETS:
+        return _Read(at=at, budgets=tuple(held))
+    excess = f"namespace {namespace} has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
+    return _Read(at=at, budgets=(), excess=excess)
+
+
+def _needs(index: Index, asked: Asked) -> dict[Key, int]:
     """How many of those that are to go each budget counts."""
-    needs: dict[tuple[str, str], int] = {}
+    needs: dict[Key, int] = {}
     for namespace, labels in asked.going.values():
         for budget in index.of(namespace, labels):
             needs[budget.key] = needs.get(budget.key, 0) + 1
     return needs
-
-
-def _looked_at(client: Client, budget: Budget, asked: Asked) -> Budget:
-    def stays(pod: Pod) -> bool:
-        return pod.metadata.uid not in asked.going and pod.metadata.uid not in asked.waiting
-
-    return budgets.looked_at(client, budget, stays=stays)
 
 
 def _leaving(client: Client, queues: Iterable[str]) -> frozenset[str]:
@@ -105,4 +240,6 @@ def _is_there(client: Client, node: str) -> bool:
         client.get(f"/api/v1/nodes/{node}")
     except NotFound:
         return False
+    except Refused as exc:
+        log.warning("whether node %s is there cannot be read: %s", node, exc)
     return True

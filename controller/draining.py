@@ -7,8 +7,10 @@ Once every replica refuses new pods, so that what is evicted does not come back 
 
 1. The budgets are read, and for those that would not let all go, the pods they count (`drain_reading`).
 2. Who may go now is worked out from the members held (`runners`, `queues.planning`).
-3. As many as rate and number in flight allow are asked to go (`evicting`, `pausing`), each once.
-4. What is left, kept and blocked is told (`queues.drained`).
+3. As many as rate and number in flight allow are asked to go (`drain_shares`, `evicting`, `pausing`), each
+   once; of pods that are terminating already the grace periods are cut where the drain says so.
+4. What is left, kept and blocked is told (`queues.drained`), pods that outstay their grace periods too
+   (`queues.terminating`).
 
 And again until nobody is left: after `LOOK_SECONDS` where somebody comes or goes, after `READ_SECONDS` where
 budgets are waited for.
@@ -18,7 +20,9 @@ Invariants
   from `status.drain`; the first look asks the API server who is on its way already, so that nobody is evicted
   twice.
 - A drain that has ended asks for nothing more, at once (`Evicting.asked`).
-- What the API server is too busy for is asked for again after a pause that grows, nothing else meanwhile.
+- What the API server is too busy for is asked for again after a pause that grows, nothing else of that
+  namespace meanwhile.
+- Whatever users make, one look and one reading take bounded work, and a drain leaves the others their shares.
 """
 
 from __future__ import annotations
@@ -29,24 +33,24 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from cluster.exceptions import ClusterError
-from controller.bucket import Bucket
 from controller.drain import Drain
-from controller.drain_accounts import Accounts, is_stuck
-from controller.drain_reading import Asked, Reading, read, together
+from controller.drain_accounts import Accounts
+from controller.drain_reading import Asked, BudgetReader, Reading, together
+from controller.drain_shares import share_limits, spare
 from controller.evicting import Answer, Evicting, Outcome
 from controller.parts import Parts
 from controller.pausing import Pausing
 from controller.runners import Seeing
 from queues.board import Board
 from queues.budgets import Key
-from queues.draining import How, Plan, Runner, Wishes, rule_for, wishes_of
+from queues.draining import How, Plan, Runner, Unit, Wishes, rule_for, wishes_of
 from queues.planning import plan
+from queues.terminating import Delay, cut_grace, given_grace
 
 LOOK_SECONDS = 0.1
 READ_SECONDS = 0.5
 #: Where nothing but what can never go is left.
 IDLE_SECONDS = 5.0
-STUCK_TOLD = 20
 #: A look is followed by a rest of so many times what it took, but of no more than `LONG_REST` seconds, unless
 #: it took so long that fewer times that are more.
 TIMES, LONG_REST, FEWER_TIMES = 15.0, 0.5, 5.0
@@ -70,9 +74,7 @@ class Draining:
         #: What each drain wants to have read: all of it at once, and one reading after the other.
         self._wanted: dict[str, Asked] = {}
         self._reading = False
-        #: Pods on their way in all drains.
-        self._flying = 0
-        self._bucket = Bucket(parts.drain_rate, now=parts.store.clock.monotonic())
+        self._reader = BudgetReader(parts.client)
         self.accounts = Accounts(parts)
 
     def heard(self, queue: str) -> None:
@@ -92,7 +94,9 @@ class Draining:
         self.pausing.collect()
         self._follow()
         told: set[str] = set()
-        self._flying = sum(drain.flying for drain in self._drains.values())
+        share_limits(
+            self._drains.values(), rate=self._parts.drain_rate, in_flight=self._parts.drain_in_flight
+        )
         for drain in self._drains.values():
             if drain.looks_at <= self._now():
                 told |= self._looked(drain, seen_by_all=seen_by_all)
@@ -121,7 +125,8 @@ class Draining:
             return
         self._board = board
         found = board.draining()
-        self._drains = {by: self._drains.get(by) or Drain(by, now=self._now()) for by in found}
+        rate, now = self._parts.drain_rate, self._now()
+        self._drains = {by: self._drains.get(by) or Drain(by, now=now, rate=rate) for by in found}
         self._of = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
         for by, drain in self._drains.items():
             drain.queues = tuple(found[by])
@@ -130,7 +135,7 @@ class Draining:
 
     def _looked(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         """Look at one; what is wrong with it keeps no other waiting, nor does a long look."""
-        before, began = drain.flying, self._now()
+        began = self._now()
         try:
             return self._look(drain, seen_by_all=seen_by_all)
         except ClusterError:
@@ -140,11 +145,10 @@ class Draining:
             drain.due = began + IDLE_SECONDS
             return set()
         finally:
-            self._flying += drain.flying - before
             drain.rests_until = began + rest_after(self._now() - began, waited=bool(drain.wishes.in_flight))
 
     def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
-        now, before = self._now(), drain.flying
+        now = self._now()
         drain.looked_at = now
         version = self._store.board.seen
         if drain.agreed < version:
@@ -163,10 +167,11 @@ class Draining:
             now=self._store.clock.now(),
         )
         held = list(seeing.runners())
-        drain.seen(held, on_its_way=self._is_on_its_way)
+        drain.seen(held, on_its_way=self._is_on_its_way, now=now)
         if now >= drain.read_at + READ_SECONDS:
             self._wanted[drain.by] = self._asked(drain, held)
         if drain.reading is None:
+            drain.expects(len(held))
             drain.due = now + READ_SECONDS
             return set()
         found = plan(
@@ -178,13 +183,14 @@ class Draining:
             begun=drain.begun,
             busy=self._busy(drain.reading),
         )
-        stuck = self.accounts.stuck(drain, found)
-        drain.planned(found, stuck=frozenset(stuck), now=now)
-        wait = self._take(drain, found, before=before)
+        delays = self.accounts.delayed(drain, found)
+        slow = frozenset(one.pod.namespace for one in delays.values() if one.delay is not Delay.NODE_GONE)
+        drain.planned(found, stuck=frozenset(delays), slow=slow, now=now)
+        wait = self._take(drain, found)
         found = drain.told(found)
-        drain.due = self._next(found, wait, stuck=len(stuck))
+        drain.due = self._next(found, wait, stuck=len(delays))
         drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
-        return self.accounts.tell(drain, found, stuck)
+        return self.accounts.tell(drain, found, delays)
 
     def _busy(self, reading: Reading) -> frozenset[Key]:
         """Budgets that paused work of any drain takes from."""
@@ -198,15 +204,15 @@ class Draining:
             return self._now() + IDLE_SECONDS
         return self._now() + max(LOOK_SECONDS, min(wait, READ_SECONDS))
 
-    def _take(self, drain: Drain, found: Plan, *, before: int) -> float:
+    def _take(self, drain: Drain, found: Plan) -> float:
         """Ask for as many steps as may be; the seconds after which more may be."""
         now = self._now()
         paused = drain.paused(now)
         if paused:
             return paused
-        flying = self._flying - before + drain.flying
-        room = max(0, self._parts.drain_in_flight - flying)
-        units, wait = drain.sendable(found, now=now, room=room, server=self._bucket, crowded=flying > 0)
+        self._cut(drain, found, now=now)
+        room = spare(self._drains.values(), in_flight=self._parts.drain_in_flight)
+        units, wait = drain.sendable(found, now=now, spare=room)
         for unit in units:
             drain.asking(unit, now=now)
             if unit.work is not None and unit.work.uid in drain.commanded:
@@ -215,9 +221,27 @@ class Draining:
                 self.pausing.send(drain.by, unit)
             else:
                 for pod in unit.pods:
-                    budget = drain.budget_of(pod)
-                    self._evicting.send(drain.by, unit, pod, grace=drain.wishes.grace, budget=budget)
+                    self._send(drain, unit, pod)
         return wait
+
+    def _send(self, drain: Drain, unit: Unit, pod: Runner) -> None:
+        limit, budget = self._parts.drain_grace_limit, drain.budget_of(pod)
+        grace = given_grace(pod, drain.wishes, delete=unit.how is How.DELETE, limit=limit)
+        self._evicting.send(drain.by, unit, pod, grace=grace, budget=budget)
+
+    def _cut(self, drain: Drain, found: Plan, *, now: float) -> None:
+        """Cut the grace periods of pods that are terminating, where the drain says so."""
+        time, limit = self._store.clock.now(), self._parts.drain_grace_limit
+        graces = {
+            pod.uid: grace
+            for pod in found.leaving
+            if (grace := cut_grace(pod, drain.wishes, now=time, limit=limit)) is not None
+        }
+        units = (Unit(how=How.CUT_GRACE, pods=(pod,)) for pod in found.leaving if pod.uid in graces)
+        for unit in drain.to_cut(units, now=now):
+            drain.asking(unit, now=now)
+            pod = unit.pods[0]
+            self._evicting.send(drain.by, unit, pod, grace=graces[pod.uid])
 
     # What comes of it
 
@@ -251,7 +275,7 @@ class Draining:
         def send() -> None:
             reading = None
             try:
-                reading = read(self._parts.client, asked)
+                reading = self._reader.read(asked)
             except ClusterError as exc:
                 log.warning("the disruption budgets cannot be read: %s", exc)
             except Exception:  # whatever it is, it is not the last reading
@@ -263,18 +287,18 @@ class Draining:
 
     def _asked(self, drain: Drain, held: list[Runner]) -> Asked:
         going = {pod.uid: (pod.namespace, pod.labels) for pod in held if rule_for(pod, drain.wishes) is None}
-        waiting, nodes, now = set(), {}, self._store.clock.now()
+        waiting, nodes, now = set(), set(), self._store.clock.now()
         for member in (member for queue in drain.queues for member in self._store.members.of(queue)):
             if member.waiting:
                 waiting.add(member.uid)
-            elif is_stuck(member, now):
-                nodes[member.uid] = member.node
+            elif member.leaves_at is not None and member.leaves_at < now:
+                nodes.add(member.node)
         return Asked(
             at=self._now(),
             unread=drain.queues if drain.reading is None else (),
             going=going,
             waiting=frozenset(waiting),
-            nodes=dict(list(nodes.items())[:STUCK_TOLD]),
+            nodes=frozenset(nodes),
         )
 
     def _is_on_its_way(self, uid: str) -> bool:

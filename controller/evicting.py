@@ -8,6 +8,9 @@ Invariants
 - A refusal of a budget is an answer like any other, and never tried again by itself.
 - Of one budget one eviction is asked for at a time: two meet in the budget's status, and the one that loses
   waits for half a second in the API server.
+- The requests of one namespace take `LANES` of the writers at most: what makes them slow, such as a budget
+  that is written all the time or somebody's webhook, keeps no other namespace waiting.
+- A webhook's answer is about the object, whatever its status code: it is Refused, never Busy.
 
 =============  =============================================================================
 outcome        the API server's answer
@@ -17,8 +20,8 @@ Budget         429 with cause DisruptionBudget: its budget does not allow it now
                suspended, `Hindered`
 SeveralBudgets 500: two budgets select it, which the eviction API refuses for ever
 Away           404 or 409: it is gone already, or another one has its name
-Refused        another 4xx, such as a webhook's denial
-Busy           429 otherwise, 5xx, or none: nobody is asked for anything for a while
+Refused        another 4xx; a webhook's denial, or its failure, with any status code
+Busy           429 otherwise, 5xx, or none: nothing is asked for in that namespace for a while
 Dropped        none was asked for: the drain has ended
 Unanswered     none: nobody has taken the Command that should have suspended it
 =============  =============================================================================
@@ -27,6 +30,8 @@ Unanswered     none: nobody has taken the Command that should have suspended it
 from __future__ import annotations
 
 import logging
+import re
+import zlib
 from collections.abc import Callable, Hashable
 from enum import StrEnum
 from queue import SimpleQueue
@@ -38,6 +43,12 @@ from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Ref
 from controller.parts import Parts
 from queues.budgets import Key
 from queues.draining import How, Runner, Unit
+
+#: Writers that the requests of one namespace take at most.
+LANES = 3
+#: How the API server says that a webhook denied a request, or could not be called for it
+#: (`k8s.io/apiserver/pkg/admission/plugin/webhook`).
+_WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +74,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     pod: Runner | None = None
     message: str = ""
     retry_after: float = 0.0
+    #: The grace period that was asked for, in seconds; None is the pod's own.
+    grace: int | None = None
 
 
 class Ended(Exception):
@@ -85,22 +98,25 @@ class Evicting:
         self, drain: str, unit: Unit, pod: Runner, *, grace: int | None, budget: Key | None = None
     ) -> None:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
-        ask = self._deleting(pod, grace) if unit.how is How.DELETE else self._evicting(pod, grace)
+        ask = self._evicting(pod, grace) if unit.how is How.EVICT else self._deleting(pod, grace)
 
         def send() -> None:
             told = self.asked(pod.queue, ask)
-            self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, **told))
+            self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, grace=grace, **told))
 
         dropped = Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
-        self.submit(pod.uid, send, dropped, lane=budget if unit.how is How.EVICT else None)
+        self.submit(pod.uid, send, dropped, budget=budget if unit.how is How.EVICT else None)
 
-    def submit(self, uid: str, send: Callable[[], None], dropped: Answer, *, lane: Hashable = None) -> None:
+    def submit(
+        self, uid: str, send: Callable[[], None], dropped: Answer, *, budget: Key | None = None
+    ) -> None:
         """Have it sent; where a former request for the same is under way it is `dropped`.
 
         A Job goes before pods: an eviction takes long where its budget's status is written at the same time,
         and hundreds may wait.
         """
         rank = (1,) if dropped.pod is not None else (0,)
+        lane = lane_of(dropped.unit.pods[0].namespace, uid=uid, budget=budget)
         if not self._parts.drain_writers.submit(("drain", uid), send, rank=rank, lane=lane):
             self.answered(dropped)
 
@@ -142,6 +158,11 @@ class Evicting:
         return lambda: self._parts.client.delete(_path(pod), _options(pod, grace))
 
 
+def lane_of(namespace: str, *, uid: str, budget: Key | None) -> Hashable:
+    """The lane of a request: the same for all of one budget, and one of `LANES` of its namespace."""
+    return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES
+
+
 def _path(pod: Runner) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
@@ -158,7 +179,7 @@ def _failure(exc: ClusterError) -> dict[str, Any]:
             return {"outcome": Outcome.BUDGET, "message": exc.message}
         case Overloaded() if exc.status == 500 and "more than one PodDisruptionBudget" in exc.message:
             return {"outcome": Outcome.SEVERAL_BUDGETS, "message": exc.message}
-        case Overloaded():
+        case Overloaded() if not _WEBHOOK.search(exc.message):
             return {"outcome": Outcome.BUSY, "message": message, "retry_after": exc.retry_after}
         case NotFound() | Conflict():
             return {"outcome": Outcome.AWAY, "message": exc.message}

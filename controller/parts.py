@@ -32,6 +32,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     #: Evictions a second, and pods that are evicted and not gone yet, of the whole server.
     drain_rate: float
     drain_in_flight: int
+    #: Seconds that a terminating pod counts as in flight at most, where its drain does not say.
+    drain_grace_limit: int
     recorder: Recorder
     others: Others
     leading: Callable[[], bool]

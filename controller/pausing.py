@@ -15,7 +15,8 @@ Invariants
 - What we suspend bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job, before
   the Command). Only what bears it is given back, so what its user suspended stays so.
 - It is given back once its queue schedules again, whatever the queue asks for by then, and by whom.
-- Suspending it is conditional on the state that was looked at (resource version).
+- Suspending it is conditional on what that depends on: its UID, and that it is not suspended. Not on its
+  resource version: whoever writes it all the time would keep it from being suspended for ever.
 """
 
 from __future__ import annotations
@@ -32,15 +33,20 @@ from cluster.client import JSON_PATCH, decode
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from cluster.workloads import Workload, is_live, is_paused
+from controller.drain_reading import MOST_BUDGETS
 from controller.evicting import Answer, Evicting, Hindered, Outcome
 from controller.parts import Parts, workload_subject
 from controller.runners import VOLCANO
 from queues import names
-from queues.budgets import Budget
+from queues.budgets import Budget, Index, Key
 from queues.draining import How, Runner, Unit, Work
 from queues.kinds import KINDS, Kind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
+#: Budgets over the pods of one Job that are looked at before it is suspended.
+BUDGETS_OF_WORK = 20
+#: Where the annotation is that names the drain, as a JSON patch writes it.
+_MARK = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
 #: What the API server answers where a test of a JSON patch fails.
 UNPROCESSABLE = 422
 
@@ -173,16 +179,12 @@ class Pausing:
             raise Conflict(409, "Conflict", f"{work} is suspended already")
         self._look(work, unit)
         self._evicting.still_drains(unit.pods[0].queue)
-        body: dict[str, Any] = {
-            "metadata": {
-                "uid": work.uid,
-                "resourceVersion": obj.metadata.resource_version,
-                "annotations": {names.SUSPENDED: drain},
-            }
-        }
-        if work.kind != VOLCANO:
-            body["spec"] = {"suspend": True}
-        self._parts.client.patch(path, body)
+        try:
+            self._parts.client.patch(path, _suspending(work, obj, drain=drain), content_type=JSON_PATCH)
+        except Refused as exc:
+            if exc.status != UNPROCESSABLE:
+                raise
+            raise Conflict(409, "Conflict", f"{work} was changed meanwhile: {exc.message}") from exc
         if work.kind == VOLCANO:
             self._command(work, kind, action="AbortJob")
 
@@ -201,11 +203,9 @@ class Pausing:
             raise Hindered(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.how is not How.SUSPEND:
             return
-        for budget in budgets.budgets(client, namespace=work.namespace):
-            chosen = [pod for pod in mine if budget.selects(work.namespace, pod.metadata.labels or {})]
-            counted = [pod for pod in chosen if pod.status.phase == "Running"]
-            if counted:
-                _check(budget, counted, budgets.selected(client, budget))
+        held = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS + 1)
+        for budget, counted in _counting(held, [pod for pod in mine if pod.status.phase == "Running"]):
+            _check(budget, counted, budgets.selected(client, budget))
 
     def _pods(self, work: Work, unit: Unit) -> list[Pod]:
         """Its pods that run, as the API server says now: by their label, and those that we know of."""
@@ -254,17 +254,50 @@ def _dropped(drain: str, unit: Unit) -> Answer:
     return Answer(drain=drain, unit=unit, how=unit.how, outcome=Outcome.DROPPED)
 
 
+def _suspending(work: Work, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
+    """The patch that suspends it and says for which drain, if it still is not suspended.
+
+    A test of `null` holds of what is not there.
+    """
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": work.uid}]
+    if obj.metadata.annotations is None:
+        patch.append({"op": "test", "path": "/metadata/annotations", "value": None})
+        patch.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+    patch.append({"op": "add", "path": _MARK, "value": drain})
+    if work.kind != VOLCANO:
+        patch.append({"op": "test", "path": "/spec/suspend", "value": obj.spec.suspend})
+        patch.append({"op": "add", "path": "/spec/suspend", "value": True})
+    return patch
+
+
 def _unmarked(work: Workload) -> list[dict[str, Any]]:
     """The patch that gives it back, if it is still ours to give."""
-    mark = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
     patch: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": work.uid},
-        {"op": "test", "path": mark, "value": work.paused_by_us},
-        {"op": "remove", "path": mark},
+        {"op": "test", "path": _MARK, "value": work.paused_by_us},
+        {"op": "remove", "path": _MARK},
     ]
     if work.kind.key != VOLCANO:
         patch.append({"op": "add", "path": "/spec/suspend", "value": False})
     return patch
+
+
+def _counting(held: list[Budget], running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+    """The budgets that select running pods, each with those. Raises `Hindered` where they are too many."""
+    if running and len(held) > MOST_BUDGETS:
+        raise Hindered(
+            f"its namespace has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
+        )
+    index, chosen = Index(held), dict[Key, tuple[Budget, list[Pod]]]()
+    for pod in running:
+        labels = pod.metadata.labels or {}
+        if excess := index.excess(pod.metadata.namespace, labels):
+            raise Hindered(excess)
+        for budget in index.of(pod.metadata.namespace, labels):
+            chosen.setdefault(budget.key, (budget, []))[1].append(pod)
+    if len(chosen) > BUDGETS_OF_WORK:
+        raise Hindered(f"its pods are under more than {BUDGETS_OF_WORK} PodDisruptionBudgets")
+    return list(chosen.values())
 
 
 def _check(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:

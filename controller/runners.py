@@ -1,7 +1,8 @@
 """The members that run, as draining sees them: who made each, and what of that can pause.
 
 An owner reference is what a user wrote: it counts where what it names is there, in the same namespace, and,
-for what is to be paused, of a queue that is drained too and not finished.
+for what is to be paused, of a queue that is drained too and not finished. What another controller acts on
+(`spec.managedBy`) is not paused, nor what is above it: its pods go by themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from datetime import datetime, timedelta
 from cluster.members import Member
 from cluster.store import Store
 from cluster.workloads import HEIGHT, Workload
-from queues.draining import Runner, Work
+from queues.draining import Runner, Termination, Work
+from queues.terminating import requested_at
 
 VOLCANO = "jobs.batch.volcano.sh"
 PAUSABLE = frozenset({"jobs", "jobsets", VOLCANO})
@@ -26,7 +28,7 @@ class Seeing:
     """One look at the members of the queues of one drain.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
-    that cannot be paused, since nobody answers for it. `stuck`: UIDs of pods that do not get on.
+    that cannot be paused, since no controller acts on it. `stuck`: UIDs of pods that do not get on.
     """
 
     store: Store
@@ -61,6 +63,8 @@ class Seeing:
             ready=member.ready,
             running=member.phase == "Running",
             leaving=member.leaving or member.uid in self.gone or (young and member.owner_kind == "Job"),
+            own_grace=member.own_grace,
+            termination=termination_of(member),
         )
 
     def _is_daemon(self, member: Member) -> bool:
@@ -74,7 +78,7 @@ class Seeing:
         uid = member.owner_uid
         for _ in range(HEIGHT):
             work = self.store.workloads.by_uid(uid) if uid else None
-            if work is None or work.namespace != member.namespace:
+            if work is None or work.namespace != member.namespace or work.delegated:
                 break
             if self._may_pause(work):
                 found = work
@@ -94,3 +98,15 @@ class Seeing:
             paused=work.paused or work.uid in self.gone,
             stalled=member.uid in self.stuck,
         )
+
+
+def termination_of(member: Member) -> Termination | None:
+    """Its deletion; None where it is not being deleted."""
+    if member.leaves_at is None:
+        return None
+    return Termination(
+        requested_at=requested_at(member.leaves_at, grace=member.deletion_grace),
+        grace=member.deletion_grace,
+        node=member.node,
+        finalizers=member.finalizers,
+    )

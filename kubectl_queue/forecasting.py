@@ -9,6 +9,7 @@ Promises
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,8 +24,11 @@ from queues.budgets import Budget, Index, Key
 from queues.draining import Block, How, Plan, Runner, Unit, Wishes, rule_for, wishes_of
 from queues.planning import plan
 from queues.showing import quoted, shown
+from queues.terminating import GRACE_LIMIT, delayed, longest_grace, takes_long
 
 _INDENT = "  "
+#: Pods of a kind that may be many.
+_NAMED = 10
 _WORDS = {
     How.EVICT: "evict",
     How.SUSPEND: "suspend",
@@ -34,12 +38,13 @@ _WORDS = {
 
 
 class Forecast(NamedTuple):
-    """The plan for the queues that drain by the policy, and so by the settings, of the queue `by`."""
+    """The plan, at `now`, for the queues that drain by the policy and the settings of the queue `by`."""
 
     by: str
     queues: tuple[str, ...]
     wishes: Wishes
     plan: Plan
+    now: datetime
 
 
 def wishes(by: str, seen: Snapshot) -> Wishes:
@@ -61,7 +66,7 @@ def _forecast(by: str, queues: tuple[str, ...], survey: Survey, seen: Snapshot) 
     wished = wishes(by, seen)
     runners = [each.runner for each in survey.pods if each.placed and each.runner.queue in queues]
     budgets = Index(_looked_at(survey, frozenset(queues), wished))
-    return Forecast(by, queues, wished, plan(runners, budgets, wished, now=seen.now))
+    return Forecast(by, queues, wished, plan(runners, budgets, wished, now=seen.now), seen.now)
 
 
 def _looked_at(survey: Survey, queues: frozenset[str], wished: Wishes) -> list[Budget]:
@@ -132,9 +137,30 @@ def lines(found: Forecast) -> list[str]:
         *_section("Waits until its budget allows it", _blocked(waits)),
         *_section("Is blocked, for good", _blocked(blocks)),
         *_section("Stays", Layout().lines([(str(pod), f"by rule {rule}") for pod, rule in kept])),
-        *_section("Is on its way already", [str(pod) for pod in found.plan.leaving]),
+        *_section("May take long to end", list(_slow(found))),
+        *_section("Is on its way already", [_leaving(pod, found) for pod in found.plan.leaving]),
         *_section("Then", list(_then(found.wishes))),
     ]
+
+
+def _slow(found: Forecast) -> Iterator[str]:
+    """The pods that may outstay their places in flight, by the server's default; some of many."""
+    units = (*found.plan.steps, *(block.unit for block in found.plan.blocked))
+    slow = [(pod, words) for unit in units for pod in unit.pods if (words := _takes_long(pod, found))]
+    yield from (f"{pod}: {words}" for pod, words in slow[:_NAMED])
+    if len(slow) > _NAMED:
+        yield f"and {len(slow) - _NAMED} more"
+
+
+def _takes_long(pod: Runner, found: Forecast) -> str:
+    return takes_long(pod, found.wishes, limit=GRACE_LIMIT)
+
+
+def _leaving(pod: Runner, found: Forecast) -> str:
+    """With what delays it, if that is known: of nodes it is not."""
+    longest = longest_grace(found.wishes, limit=GRACE_LIMIT)
+    delay = delayed(pod, now=found.now, longest=longest, gone_nodes=())
+    return f"{pod}: {delay.message}" if delay is not None else str(pod)
 
 
 def _section(heading: str, body: Sequence[str]) -> list[str]:

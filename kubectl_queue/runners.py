@@ -3,7 +3,8 @@
 Promises
 - A pod on a node that has not finished runs; one without a controller is bare.
 - What pauses is a Job, a JobSet (whose Jobs are its own), and a `batch.volcano.sh` Job whose controller has
-  taken it up: without one nobody would carry out that it is to pause.
+  taken it up: without one nobody would carry out that it is to pause. So it is with `spec.managedBy` of
+  another controller.
 - What cannot be read as a budget is left out: the eviction API is who judges it.
 """
 
@@ -21,9 +22,11 @@ from kubectl_queue.subjects import annotations_of, labels_of
 from kubectl_queue.tables import at
 from queues.budgets import Budget, BudgetObject, budget_of
 from queues.converting import Converter
-from queues.draining import Runner, Work
+from queues.draining import Runner, Termination, Work
+from queues.kinds import is_delegated
 from queues.membership import GROUP_ANNOTATION
 from queues.selectors import BadSelector
+from queues.terminating import requested_at
 
 JOBS, JOBSETS, VOLCANO_JOBS = "jobs", "jobsets", "jobs.batch.volcano.sh"
 _PAUSED = frozenset({"Aborting", "Aborted"})
@@ -74,6 +77,8 @@ class Works:
         _, item = self._held.get(uid, (kind, {}))
         if kind == VOLCANO_JOBS and not at(item, "status.state.phase"):
             return None
+        if is_delegated(kind, spec(item).get("managedBy")):
+            return None
         named = str(owner.get("name"))
         return Work(kind=kind, namespace=namespace, name=named, uid=uid, paused=_paused(item))
 
@@ -106,8 +111,29 @@ def seen(pod: Object, *, queue: str, group: str, works: Works) -> Seen:
         ready=any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions),
         running=status(pod).get("phase") == "Running",
         leaving=bool(at(pod, "metadata.deletionTimestamp")),
+        own_grace=_number(spec(pod).get("terminationGracePeriodSeconds")),
+        termination=_termination(pod),
     )
     return Seen(runner, placed=bool(spec(pod).get("nodeName")))
+
+
+def _termination(pod: Object) -> Termination | None:
+    """Its deletion; None where it is not being deleted, or that cannot be read."""
+    grace = _number(at(pod, "metadata.deletionGracePeriodSeconds"))
+    try:
+        ends_at = datetime.fromisoformat(str(at(pod, "metadata.deletionTimestamp")))
+    except ValueError:
+        return None
+    return Termination(
+        requested_at=requested_at(ends_at if ends_at.tzinfo else ends_at.replace(tzinfo=UTC), grace=grace),
+        grace=grace,
+        node=str(spec(pod).get("nodeName") or ""),
+        finalizers=tuple(map(str, at(pod, "metadata.finalizers") or ())),
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _created(pod: Object) -> datetime:

@@ -120,7 +120,7 @@ FLAGS: Mapping[str, Flag] = {
         default=None,
         read=_grace,
         value="SECONDS",
-        help="Seconds that an evicted pod has to end, instead of its own.",
+        help="Seconds that a pod has to end, instead of its own; also one that is being deleted already.",
     ),
 }
 

@@ -14,6 +14,7 @@ Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/cont
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,14 @@ from queues.selectors import Selector, selector_of
 from queues.showing import shown
 
 Key = tuple[str, str]
+
+#: Selectors that are tried for one pod, and terms of such a selector.
+MOST_SELECTORS = 50
+MOST_TERMS = 1000
+#: Sets of labels of one namespace that are remembered.
+MOST_REMEMBERED = 10_000
+
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,28 +148,117 @@ def _broken(status: _Status) -> str:
 
 
 class Index:
-    """Which budgets select a pod: for the same values of the labels they ask for, it is worked out once."""
+    """Which budgets select a pod.
 
-    def __init__(self, budgets: Iterable[Budget]) -> None:
-        self._by_namespace: dict[str, list[Budget]] = {}
+    Invariants
+    - What a pod costs is bounded, whatever its namespace holds: at most `MOST_SELECTORS` selectors are tried,
+      of at most `MOST_TERMS` terms each. Where that does not do, `excess` says so, and nothing is known.
+    - For the same values of the labels that budgets ask for it is worked out once; an index `after` another
+      keeps what was worked out of namespaces whose selectors are the same.
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[Budget],
+        *,
+        excess: Mapping[str, str] | None = None,
+        after: Index | None = None,
+    ) -> None:
+        """`excess`: namespaces whose budgets are too many to be read, and that in words."""
+        held: dict[str, list[Budget]] = {}
         for budget in budgets:
-            self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        self._keys = {namespace: _keys(held) for namespace, held in self._by_namespace.items()}
-        self._found: dict[tuple[str | None, ...], tuple[Budget, ...]] = {}
+            held.setdefault(budget.namespace, []).append(budget)
+        self._excess = dict(excess or {})
+        before = after._matchers if after is not None else {}
+        self._budgets = held
+        self._matchers: dict[str, _Matcher] = {
+            namespace: _matcher([budget.selector for budget in of], before.get(namespace))
+            for namespace, of in held.items()
+        }
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
-        keys = self._keys.get(namespace)
-        if keys is None:
-            return ()
-        asked = namespace, *map(labels.get, keys)
-        found = self._found.get(asked)
-        if found is None:
-            held = self._by_namespace[namespace]
-            found = tuple(budget for budget in held if budget.selects(namespace, labels))
-            self._found[asked] = found
+        """Those that select such a pod; none where that is not known."""
+        matcher = self._matchers.get(namespace)
+        places = matcher.places(labels) if matcher is not None and namespace not in self._excess else ()
+        held = self._budgets.get(namespace, ())
+        return tuple(held[place] for place in places) if places else ()
+
+    def excess(self, namespace: str, labels: Mapping[str, str]) -> str:
+        """Why it is not known which budgets select such a pod; empty where it is."""
+        if namespace in self._excess:
+            return self._excess[namespace]
+        matcher = self._matchers.get(namespace)
+        if matcher is None or matcher.places(labels) is not None:
+            return ""
+        return (
+            f"the PodDisruptionBudgets of namespace {namespace} that may select it are too many, or too large"
+        )
+
+
+class _Matcher:
+    """The selectors of one namespace, each by the rarest of the labels that it asks for."""
+
+    def __init__(self, selectors: list[Selector | None]) -> None:
+        self.selectors = selectors
+        groups = _grouped(selectors)
+        rarity = Counter(pair for selector, _ in groups for pair in (selector.match_labels or {}).items())
+        self._by_pair: dict[tuple[str, str], list[_Group]] = {}
+        self._others: list[_Group] = []
+        for group in groups:
+            pairs = list((group[0].match_labels or {}).items())
+            if pairs:
+                rarest = min(pairs, key=lambda pair: (rarity[pair], pair))
+                self._by_pair.setdefault(rarest, []).append(group)
+            else:
+                self._others.append(group)
+        self._keys = frozenset(key for selector, _ in groups for key in selector.keys)
+        #: By the labels of a pod that decide: the places of those that select it.
+        self._found: dict[frozenset[tuple[str, str]], tuple[int, ...] | None] = {}
+
+    def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
+        """The places of those that select such a pod; None where too many would have to be tried."""
+        asked = self._deciding(labels)
+        if asked in self._found:
+            return self._found[asked]
+        if len(self._found) >= MOST_REMEMBERED:
+            self._found = {}
+        found = self._found[asked] = self._tried(labels, asked)
         return found
 
+    def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+        """The labels that selectors ask for; of pod and selectors, whoever has fewer is gone through."""
+        if len(labels) <= len(self._keys):
+            return frozenset((key, value) for key, value in labels.items() if key in self._keys)
+        return frozenset((key, labels[key]) for key in self._keys if key in labels)
 
-def _keys(budgets: Iterable[Budget]) -> tuple[str, ...]:
-    """The labels that decide."""
-    return tuple({key for budget in budgets if budget.selector is not None for key in budget.selector.keys})
+    def _tried(self, labels: Mapping[str, str], asked: frozenset[tuple[str, str]]) -> tuple[int, ...] | None:
+        candidates = [*self._others, *(group for pair in asked for group in self._by_pair.get(pair, ()))]
+        if len(candidates) > MOST_SELECTORS:
+            return None
+        if any(_terms(selector) > MOST_TERMS for selector, _ in candidates):
+            return None
+        return tuple(
+            sorted(place for selector, places in candidates if selector.selects(labels) for place in places)
+        )
+
+
+def _matcher(selectors: list[Selector | None], before: _Matcher | None) -> _Matcher:
+    return before if before is not None and before.selectors == selectors else _Matcher(selectors)
+
+
+#: A selector, and the places of the budgets that have it.
+_Group = tuple[Selector, list[int]]
+
+
+def _grouped(selectors: list[Selector | None]) -> list[_Group]:
+    """Each selector once."""
+    groups: dict[bytes, _Group] = {}
+    for place, selector in enumerate(selectors):
+        if selector is not None:
+            groups.setdefault(_encoder.encode(selector), (selector, []))[1].append(place)
+    return list(groups.values())
+
+
+def _terms(selector: Selector) -> int:
+    values = sum(1 + len(one.values or ()) for one in selector.match_expressions or ())
+    return values + len(selector.match_labels or ())

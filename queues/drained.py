@@ -28,6 +28,7 @@ import msgspec
 from queues.conditions import Finding
 from queues.draining import Hindrance, Plan, Runner
 from queues.showing import cut, some
+from queues.terminating import Delay, Delayed
 
 DRAINED = "Drained"
 #: Of those that block.
@@ -86,10 +87,10 @@ def reports(
     plan: Plan,
     queues: Iterable[str],
     *,
-    stuck: Mapping[str, str],
+    delays: Mapping[str, Delayed],
     selects: Callable[[str, str], bool] = lambda _queue, _namespace: True,
 ) -> dict[str, Report]:
-    """Each queue's part of a plan. `stuck`: what keeps pods that are on their way, by UID; `selects`: whether
+    """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID; `selects`: whether
     a queue selects a namespace."""
     counts = {queue: _Counts() for queue in queues}
 
@@ -105,9 +106,10 @@ def reports(
         counted = counts[pod.queue]
         counted.left += 1
         counted.leaving += 1
-        if pod.uid in stuck:
+        delay = delays.get(pod.uid)
+        if delay is not None:
             counted.stuck += 1
-            counted.block(str(pod), stuck[pod.uid], never=False)
+            counted.delay(delay)
     for pod, _ in plan.kept:
         counts[pod.queue].kept += 1
     for block in plan.blocked:
@@ -162,6 +164,11 @@ class _Counts:
         self.left = self.leaving = self.kept = self.blocked = self.stuck = self.not_selected = 0
         self.overdue = False
         self._by: dict[str, tuple[int, bool, str]] = {}
+        #: Delays of one kind in one namespace are one blocker, so that they do not hide others.
+        self._delays: dict[tuple[str, Delay], list[Delayed]] = {}
+
+    def delay(self, delayed: Delayed) -> None:
+        self._delays.setdefault((delayed.pod.namespace, delayed.delay), []).append(delayed)
 
     def block(self, name: str, message: str, *, never: bool) -> None:
         pods, before, first = self._by.get(name, (0, False, message))
@@ -177,6 +184,7 @@ class _Counts:
             )
             for name, (pods, never, message) in self._by.items()
         ]
+        blockers += [_delays(delays) for delays in self._delays.values()]
         blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
         return Report(
             left=self.left,
@@ -188,6 +196,15 @@ class _Counts:
             overdue=self.overdue,
             blockers=tuple(blockers[:TOLD]),
         )
+
+
+def _delays(delays: list[Delayed]) -> Blocker:
+    """One blocker for all of them, by the first name."""
+    first = min(delays, key=lambda each: each.pod.name)
+    others = len(delays) - 1
+    name = f"{first.pod} and {others} more of its namespace" if others else str(first.pod)
+    message = cut(first.message, limit=MESSAGE_LIMIT)
+    return Blocker(name=cut(name, limit=NAME_LIMIT), pods=len(delays), never=False, message=message)
 
 
 def _standing(told: list[Report], *, left: int) -> Standing:

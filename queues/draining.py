@@ -46,6 +46,8 @@ class How(StrEnum):
     DELETE = "Delete"
     #: A Job past the deadline, whatever its budgets say.
     SUSPEND_ANYWAY = "SuspendAnyway"
+    #: A pod that is terminating already is given less time to end.
+    CUT_GRACE = "CutGrace"
 
 
 class Hindrance(StrEnum):
@@ -53,6 +55,7 @@ class Hindrance(StrEnum):
 
     BUDGET = "DisruptionBudget"
     TWO_BUDGETS = "SeveralDisruptionBudgets"
+    MANY_BUDGETS = "TooManyDisruptionBudgets"
     BUDGET_BUSY = "DisruptionBudgetBusy"
     KEPT_PART = "PartIsKept"
     DEADLINE = "DeadlinePassed"
@@ -95,8 +98,20 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"{self.kind.partition('.')[0].rstrip('s')} {self.namespace}/{self.name}"
 
 
+class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The deletion of a pod: when it was first asked for, and how many seconds it was given to end."""
+
+    requested_at: datetime
+    grace: int
+    node: str = ""
+    finalizers: tuple[str, ...] = ()
+
+
 class Runner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it."""
+    """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it.
+
+    `own_grace`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
+    """
 
     uid: str
     namespace: str
@@ -112,6 +127,8 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ready: bool = True
     running: bool = True
     leaving: bool = False
+    own_grace: int = 0
+    termination: Termination | None = None
 
     def __str__(self) -> str:
         return f"pod {self.namespace}/{self.name}"

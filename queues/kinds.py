@@ -90,3 +90,20 @@ KINDS: Mapping[str, Kind] = MappingProxyType({row.key: row for row in _ROWS})
 def kind_of(group: str, resource: str) -> Kind | None:
     """The row of what a review is about."""
     return next((row for row in _ROWS if (row.group, row.resource) == (group, resource)), None)
+
+
+#: The value of `spec.managedBy` that is the kind's own controller, where the kind has that field.
+OWN_CONTROLLERS: Mapping[str, str] = MappingProxyType(
+    {
+        "jobs": "kubernetes.io/job-controller",
+        "jobsets": "jobset.sigs.k8s.io/jobset-controller",
+    }
+)
+
+
+def is_delegated(key: str, managed_by: str | None) -> bool:
+    """Whether `spec.managedBy` leaves the workload to another controller than its kind's own.
+
+    To suspend it may then end none of its pods.
+    """
+    return key in OWN_CONTROLLERS and bool(managed_by) and managed_by != OWN_CONTROLLERS[key]

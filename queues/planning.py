@@ -24,6 +24,8 @@ Invariants
 - While pods of paused work are on their way, nobody else of their budgets is asked to go.
 - No plan asks a budget for more than it allows, nor for a pod that two budgets select.
 - A unit that has begun comes first; then the lowest priority, then the youngest, then by name.
+- Where the budgets of a pod are too many to be looked at (`Index.excess`), a pod alone is left to the
+  eviction API, which looks at all of them; what goes whole does not go.
 - A budget that can never allow it is told apart from one that does not allow it now: `never` is said where
   even if all became ready that can, and nobody else went, too few would stay. Not where the deadline ends it.
 - Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or is deleted,
@@ -203,6 +205,8 @@ class _Planning:
             found = self._budgets.of(pod.namespace, pod.labels)
             if pod.running and len(found) > 1:
                 return self._under_several(unit, pod, found)
+            if pod.running and not found and (excess := self._excess(unit, pod)):
+                return self._under_too_many(unit, pod, excess)
             for budget in found:
                 held[budget.key] = budget
                 counted[budget.key] = counted.get(budget.key, 0) + 1
@@ -241,6 +245,16 @@ class _Planning:
         by = some([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
         message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
         return _block(unit, Hindrance.TWO_BUDGETS, by, message, never=not self._deleted)
+
+    def _excess(self, unit: Unit, pod: Runner) -> str:
+        """Why nobody knows the budgets of a unit that goes whole; a pod alone is left to the eviction API."""
+        goes_whole = unit.how is How.SUSPEND or (bool(unit.gang) and not unit.begun)
+        return self._budgets.excess(pod.namespace, pod.labels) if goes_whole else ""
+
+    def _under_too_many(self, unit: Unit, pod: Runner, excess: str) -> Block:
+        end = self._deleted or "delete some, or set spec.drain.deadline with afterDeadline Delete"
+        by = f"PodDisruptionBudgets of namespace {pod.namespace}"
+        return _block(unit, Hindrance.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deleted)
 
     def _blocked(self, judged: Iterable[Unit | Block | _Short]) -> tuple[Block, ...]:
         """All that do not go. Only now is it known whom each budget still counts."""

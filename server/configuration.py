@@ -20,6 +20,7 @@ import yaml
 
 from queues.converting import Converter
 from queues.membership import valid_name
+from queues.terminating import GRACE_LIMIT
 from webhooks.terms import CONTROLLER_USERS
 
 PREFIX = "SLUICE_"
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_timeout: int = 60
     drain_rate: int = 200
     drain_in_flight: int = 500
+    drain_grace_limit: int = GRACE_LIMIT
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -65,6 +67,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("request_timeout", 5 <= self.request_timeout <= 3600, "a number of seconds from 5 to 3600"),
             ("drain_rate", 1 <= self.drain_rate <= 10_000, "evictions a second, from 1 to 10000"),
             ("drain_in_flight", 1 <= self.drain_in_flight <= 100_000, "a number of pods from 1 to 100000"),
+            (
+                "drain_grace_limit",
+                1 <= self.drain_grace_limit <= 86_400,
+                "seconds, from 1 to 86400",
+            ),
             ("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}"),
             ("certs_dir", bool(self.certs_dir), "a folder"),
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
@@ -113,6 +120,7 @@ _HELP: Mapping[str, str] = {
     "request_timeout": "the API server's own --request-timeout, in seconds",
     "drain_rate": "evictions a second of the whole server, at most",
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
+    "drain_grace_limit": "seconds that a terminating pod counts as in flight, at most",
     "log_level": f"one of {', '.join(LEVELS)}",
 }
 

@@ -125,6 +125,7 @@ class Running:
                 drain_writers=self._drain_writers,
                 drain_rate=settings.drain_rate,
                 drain_in_flight=settings.drain_in_flight,
+                drain_grace_limit=settings.drain_grace_limit,
                 recorder=recorder,
                 counting=self.counting,
                 others=Others(leases, identity=identity, clock=clock),

@@ -25,7 +25,7 @@ class SlowWebhook:
     """Each bind in the stage's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
 
     `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
-    `allows`: what it answers then.
+    `allows`: what it answers then; `code`: with which status it denies, where that is not 403.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class SlowWebhook:
         seconds: float,
         resources: Sequence[str] = ("pods/binding", "bindings"),
         allows: bool = True,
+        code: int = 0,
     ) -> None:
         self._stage = stage
         self._resources = list(resources)
@@ -46,7 +47,7 @@ class SlowWebhook:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*pair.save(folder, stem="slow"))
         self._ca = ca.certificate
-        self._server = _Server(context, seconds, allows=allows)
+        self._server = _Server(context, seconds, allows=allows, code=code)
         self._thread = threading.Thread(target=self._server.serve_forever, name="slow-webhook")
 
     @property
@@ -114,11 +115,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1000
 
-    def __init__(self, context: ssl.SSLContext, seconds: float, *, allows: bool) -> None:
+    def __init__(self, context: ssl.SSLContext, seconds: float, *, allows: bool, code: int) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.context = context
         self.seconds = seconds
         self.allows = allows
+        self.code = code
         self.ended = threading.Event()
         self.asked = 0
         self.seen = 0
@@ -147,16 +149,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.ended.wait(self.server.seconds)
             with self.server.counting:
                 self.server.held -= 1
-        body = json.dumps(
-            {
-                "apiVersion": "admission.k8s.io/v1",
-                "kind": "AdmissionReview",
-                "response": {
-                    "uid": request["uid"],
-                    "allowed": self.server.allows or bool(request.get("dryRun")),
-                },
-            }
-        ).encode()
+        response: dict[str, Any] = {
+            "uid": request["uid"],
+            "allowed": self.server.allows or bool(request.get("dryRun")),
+        }
+        if self.server.code:
+            response["status"] = {"code": self.server.code, "message": "not now"}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        body = json.dumps(review).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from pathlib import Path
+
 import pytest
-from calling import MERGE, Object
+from calling import MERGE, Api, Object
 from draining import HOLD, all_run, counts, drain, none_run, running, told
+from shapes import pod_body
+from slow_webhook import SlowWebhook
 from stage import QUEUES, Stage
 from waiting_for import until
 from work import DEPLOYMENT, JOB, Made, work_body
@@ -88,3 +94,87 @@ def test_a_time_that_is_none_in_a_status_stops_nobody(stage: Stage, queue: str) 
     all_run(stage, 1)
     drain(stage, queue)
     assert running(stage) == set()
+
+
+def test_a_job_that_is_written_all_the_time_is_suspended_all_the_same(stage: Stage, queue: str) -> None:
+    """By its user, faster than anybody reads and writes it."""
+    stage.make(JOB, work_body(JOB, "busy", queue)).must(201)
+    all_run(stage, 1)
+    over = threading.Event()
+    writers = [threading.Thread(target=write_all_the_time, args=(stage, over)) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        found = drain(stage, queue)
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
+    assert counts(found).get("suspended") == 1
+    assert not blockers(found)
+
+
+def write_all_the_time(stage: Stage, over: threading.Event) -> None:
+    with Api(stage.cluster) as api:
+        for number in itertools.count():
+            if over.is_set():
+                return
+            body = {"metadata": {"annotations": {"example.com/number": f"{number}-{threading.get_ident()}"}}}
+            api.patch(f"{JOB.path(stage.namespace)}/busy", body, kind=MERGE)
+
+
+def blockers(queue: Object) -> list[Object]:
+    return list(queue["status"]["drain"]["blockers"])
+
+
+def test_evictions_that_hang_in_one_namespace_keep_no_other_waiting(
+    stage: Stage, queue: str, tmp_path: Path
+) -> None:
+    """More of them than the server has writers; somebody else's webhook takes its time with each."""
+    other = Stage(stage.cluster)
+    beside = stage.queue("beside")
+    stage.pods("slow", 30, queue)
+    other.pods("prompt", 5, beside)
+    all_run(stage, 30)
+    all_run(other, 5)
+    with SlowWebhook(stage, tmp_path, seconds=30, resources=["pods/eviction"]) as webhook:
+        stage.patch_queue(queue, stopPolicy="HoldAndDrain").must()
+        until(lambda: webhook.held, "the first eviction to hang")
+        drain(stage, beside)
+        assert webhook.held
+        assert len(running(stage, "slow")) > 15
+        webhook.let_go()
+        told(stage, queue, "Drained", evicted=30)
+    other.close()
+
+
+def test_a_webhook_that_denies_evictions_with_429_keeps_its_own_pods_alone(
+    stage: Stage, queue: str, tmp_path: Path
+) -> None:
+    """They are named in its words; the pods of the queue in another namespace go."""
+    other = Stage(stage.cluster)
+    stage.pods("denied", 10, queue)
+    other.pods("prompt", 10, queue)
+    all_run(stage, 10)
+    all_run(other, 10)
+    with SlowWebhook(stage, tmp_path, seconds=0, resources=["pods/eviction"], allows=False, code=429):
+        found = drain(stage, queue, "Blocked", drain={"rate": 10})
+        assert running(other) == set()
+        found = told(stage, queue, "Blocked", blocked=10, evicted=10)
+        assert all("denied the request: not now" in one["message"] for one in blockers(found))
+    told(stage, queue, "Drained", evicted=20)
+    other.close()
+
+
+def test_a_user_may_name_a_system_priority_class_and_so_keep_a_pod(stage: Stage, queue: str) -> None:
+    """Where no ResourceQuota keeps him from it; it is counted as kept, as docs/draining.md says."""
+    user = stage.user(f"{stage.namespace}-tenant", "edit")
+    assert user.exists()
+    name = f"{stage.namespace}-tenant"
+    stage.may(name, "create", "pods")
+    body = pod_body("critical", queue, priorityClassName="system-cluster-critical")
+    stage.api.create(stage.pods_path, body, user=name).must(201)
+    all_run(stage, 1)
+    drain(stage, queue)
+    assert counts(told(stage, queue, "Drained", kept=1)) == {"kept": 1}
+    assert running(stage) == {"critical"}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
-from controller.bucket import Bucket
-from controller.drain import AGAIN_SECONDS, ANSWER_SECONDS, LONGEST_PAUSE, SETTLE_SECONDS, Drain
+from controller.drain import (
+    AGAIN_SECONDS,
+    ANSWER_SECONDS,
+    GRANTED_SECONDS,
+    LONGEST_PAUSE,
+    SETTLE_SECONDS,
+    Drain,
+)
 from controller.drain_reading import Reading
 from controller.draining import rest_after
 from controller.evicting import Answer, Outcome
@@ -17,6 +25,8 @@ from queues.budgets import Index
 from queues.draining import How, Plan, Runner, Unit, Wishes, Work
 
 NOW = 1000.0
+#: The share of a drain that has the server for itself.
+RATE, IN_FLIGHT = 1000.0, 100
 MADE = datetime(2030, 1, 1, tzinfo=UTC)
 BUDGET = ("team", "web")
 
@@ -40,8 +50,9 @@ def suspending(number: int = 2, kind: str = "jobs") -> Unit:
 
 
 def drain(**wishes: Any) -> Drain:
-    made = Drain("research", now=NOW)
+    made = Drain("research", now=NOW, rate=RATE)
     made.set_wishes(Wishes(**wishes))
+    made.set_shares(in_flight=IN_FLIGHT, rate=RATE)
     return made
 
 
@@ -49,9 +60,9 @@ def names(units: list[Unit]) -> list[str]:
     return [each.name for unit in units for each in unit.pods]
 
 
-def sendable(held: Drain, *units: Unit, leaving: int = 0, room: int = 100, now: float = NOW) -> list[str]:
+def sendable(held: Drain, *units: Unit, leaving: int = 0, spare: int = 100, now: float = NOW) -> list[str]:
     found = Plan(steps=units, leaving=tuple(pod(f"old-{number}") for number in range(leaving)))
-    return names(held.sendable(found, now=now, room=room, server=Bucket(0.0, now=now))[0])
+    return names(held.sendable(found, now=now, spare=spare)[0])
 
 
 def answer(
@@ -70,13 +81,12 @@ def test_no_more_are_in_flight_than_the_queue_says(limit: int, leaving: int, exp
     assert len(sendable(drain(in_flight=limit), *units, leaving=leaving)) == expected
 
 
-def test_no_more_are_in_flight_than_the_server_has_room_for() -> None:
-    found = Plan(steps=(evicting("a"), evicting("b"), evicting("c")))
-    bucket = Bucket(0.0, now=NOW)
-    units, _ = drain().sendable(found, now=NOW, room=2, server=bucket, crowded=True)
-    assert names(units) == ["a", "b"]
-    units, _ = drain().sendable(found, now=NOW, room=0, server=bucket, crowded=True)
-    assert units == []
+@pytest.mark.parametrize(("share", "spare", "expected"), [(2, 9, "ab"), (9, 2, "ab"), (0, 9, ""), (9, 0, "")])
+def test_no_more_are_in_flight_than_the_server_has_room_for(share: int, spare: int, expected: str) -> None:
+    """Neither more than the share of this drain, nor more than all drains may have."""
+    held = drain()
+    held.set_shares(in_flight=share, rate=RATE)
+    assert sendable(held, *map(evicting, "abc"), spare=spare) == list(expected)
 
 
 def test_a_unit_that_is_larger_than_what_may_be_in_flight_goes_alone() -> None:
@@ -119,10 +129,21 @@ def test_who_is_gone_is_not_asked_again_though_the_cache_still_has_it() -> None:
     held.asking(unit, now=NOW)
     answer(held, unit)
     assert held.gone == {"a"}
-    held.seen([pod("a")], on_its_way=lambda _: False)
+    held.seen([pod("a")], on_its_way=lambda _: False, now=NOW + 1)
     assert held.gone == {"a"}
-    held.seen([pod("a")], on_its_way=lambda _: True)
+    held.seen([pod("a")], on_its_way=lambda _: True, now=NOW + 1)
     assert held.gone == frozenset()
+
+
+def test_who_was_granted_and_never_goes_is_asked_again() -> None:
+    """Whatever took the eviction back, the pod does not count as in flight for ever."""
+    held, unit = drain(), evicting("a")
+    held.asking(unit, now=NOW)
+    answer(held, unit)
+    held.seen([pod("a")], on_its_way=lambda _: False, now=NOW + GRANTED_SECONDS - 1)
+    assert sendable(held, unit) == []
+    held.seen([pod("a")], on_its_way=lambda _: False, now=NOW + GRANTED_SECONDS)
+    assert sendable(held, unit) == ["a"]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.AWAY, Outcome.REFUSED, Outcome.BUSY])
@@ -140,7 +161,7 @@ def test_one_that_is_always_refused_keeps_no_other_waiting() -> None:
     held, first, asked = drain(rate=0.5), evicting("a"), []
     for second in range(60):
         found = Plan(steps=(first, evicting(f"b-{second}")))
-        units, _ = held.sendable(found, now=NOW + second, room=9, server=Bucket(0.0, now=NOW))
+        units, _ = held.sendable(found, now=NOW + second, spare=9)
         for unit in units:
             held.asking(unit, now=NOW + second)
             answer(held, unit, Outcome.REFUSED if unit is first else Outcome.GONE, now=NOW + second)
@@ -172,6 +193,36 @@ def test_pods_that_do_not_get_on_hold_no_room() -> None:
     assert sendable(held, evicting("a"), leaving=2) == ["a"]
 
 
+def test_namespaces_whose_pods_outstay_their_places_go_last_and_have_half_of_the_places() -> None:
+    """Others need not wait again for each of their thousand pods."""
+    held = drain(in_flight=4)
+    held.planned(Plan(), now=NOW, slow=frozenset(["team"]))
+    units = [*map(evicting, ("a", "b", "c")), elsewhere("x")]
+    assert sendable(held, *units) == ["x", "a", "b"]
+    held.planned(Plan(), now=NOW, slow=frozenset())
+    assert sendable(held, *units) == ["a", "b", "c", "x"]
+
+
+def test_one_tenant_with_many_pods_that_do_not_end_holds_up_others_once() -> None:
+    """A thousand of them, of which each keeps its place for five minutes."""
+    held, waits, clock = drain(in_flight=10), 0, NOW
+    hostile, honest = [f"h-{number}" for number in range(1000)], [f"o-{number}" for number in range(100)]
+    flying: dict[str, float] = {}
+    lost: set[str] = set()
+    while honest:
+        lost |= {name for name, at in flying.items() if clock - at > 310}
+        flying = {name: at for name, at in flying.items() if name not in lost}
+        leaving = tuple(pod(name) for name in (*flying, *lost))
+        steps = (*map(evicting, hostile), *map(elsewhere, honest))
+        held.planned(Plan(), now=clock, stuck=frozenset(lost), slow=frozenset(["team"] if lost else []))
+        sent = names(held.sendable(Plan(steps=steps, leaving=leaving), now=clock, spare=1000)[0])
+        flying |= {name: clock for name in sent if name in set(hostile)}
+        hostile = [name for name in hostile if name not in flying]
+        honest = [name for name in honest if name not in sent]
+        waits, clock = waits + 1, clock + 10
+    assert clock - NOW < 2 * 310
+
+
 def test_a_request_that_could_not_be_sent_is_no_failure() -> None:
     """A former one for the same pod was under way, of a drain that has ended since."""
     held, unit = drain(), evicting("a")
@@ -181,17 +232,74 @@ def test_a_request_that_could_not_be_sent_is_no_failure() -> None:
     assert sendable(held, unit, now=NOW + AGAIN_SECONDS) == ["a"]
 
 
-def test_a_busy_api_server_pauses_everything_for_longer_and_longer() -> None:
-    """What it asks for at least; and the first success ends it."""
+def elsewhere(name: str) -> Unit:
+    """A pod of another namespace."""
+    return Unit(how=How.EVICT, pods=(msgspec.structs.replace(pod(name), namespace="elsewhere"),))
+
+
+def test_what_the_api_server_is_too_busy_for_pauses_its_namespace_for_longer_and_longer() -> None:
+    """What it asks for at least; another namespace goes on."""
     held, pauses = drain(), []
-    for _ in range(10):
-        answer(held, evicting("a"), Outcome.BUSY)
-        pauses.append(held.paused(NOW))
+    for number in range(10):
+        answer(held, evicting(f"a-{number}"), Outcome.BUSY)
+        assert held.paused(NOW) == 0.0
+        assert sendable(held, elsewhere(f"other-{number}")) == [f"other-{number}"]
+        pauses.append(pause_of(held))
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (1.0, LONGEST_PAUSE)
     answer(held, evicting("a"))
     answer(held, evicting("b"), Outcome.BUSY, retry_after=7.0)
-    assert held.paused(NOW) == 7.0
+    assert pause_of(held) == 7.0
+
+
+def pause_of(held: Drain) -> float:
+    """Whole seconds until something of namespace team may be asked for."""
+    later = (deepcopy(held) for _ in range(60))
+    return next(
+        float(wait) for wait, each in enumerate(later) if sendable(each, evicting("fresh"), now=NOW + wait)
+    )
+
+
+def test_a_busy_api_server_pauses_everything_where_several_namespaces_fail() -> None:
+    """And nothing succeeds in between; the first success ends it."""
+    held = drain()
+    for _ in range(10):
+        answer(held, evicting("a"), Outcome.BUSY)
+        answer(held, elsewhere("b"), Outcome.BUSY)
+    assert held.paused(NOW) == LONGEST_PAUSE
+    answer(held, evicting("a"))
+    answer(held, elsewhere("b"), Outcome.BUSY)
+    assert held.paused(NOW + LONGEST_PAUSE) == 0.0
+
+
+def test_one_namespace_that_always_fails_does_not_pause_others_that_succeed() -> None:
+    """Whatever it asks to wait for."""
+    held = drain()
+    for number in range(50):
+        answer(held, evicting(f"a-{number}"), Outcome.BUSY, retry_after=30.0)
+        answer(held, elsewhere(f"b-{number}"))
+        assert held.paused(NOW) == 0.0
+
+
+def test_a_namespace_whose_budgets_are_not_read_yet_waits() -> None:
+    """Another one's are."""
+    held = drain()
+    held.read(Reading(at=NOW, index=Index([]), times={"elsewhere": NOW}))
+    assert sendable(held, evicting("a"), elsewhere("b")) == ["b"]
+
+
+def test_grace_periods_are_cut_no_faster_than_the_rate_and_each_once() -> None:
+    """They take no place in flight: those pods have theirs, or have lost it."""
+    held = drain(rate=2.0, in_flight=1)
+    units = [Unit(how=How.CUT_GRACE, pods=(pod(name),)) for name in "abc"]
+    asked = []
+    for second in range(3):
+        for unit in list(held.to_cut(units, now=NOW + second)):
+            held.asking(unit, now=NOW + second)
+            answer(held, unit, now=NOW + second)
+            asked += names([unit])
+        assert (held.flying, held.gone) == (0, frozenset())
+    assert asked == ["a", "b", "c"]
 
 
 def test_what_was_asked_for_counts_until_a_reading_is_younger_than_its_answer() -> None:

@@ -12,20 +12,26 @@ import yaml
 import queues.drained
 import queues.draining
 import queues.planning
+import queues.terminating
 from controller.announcing import DRAIN_EVENTS
 from controller.drain import ANSWER_SECONDS, LONGEST_PAUSE, Drain
-from controller.drain_accounts import STUCK_SECONDS
-from controller.evicting import Answer, Outcome
+from controller.drain_accounts import ABANDONED_SECONDS
+from controller.drain_reading import MOST_BUDGETS
+from controller.drain_shares import TIMES_IN_FLIGHT
+from controller.evicting import LANES, Answer, Outcome
 from queues import names
+from queues.budgets import MOST_SELECTORS
 from queues.drained import DRAINED, TOLD, Blocker, Report, Standing, Tally, drained, status
 from queues.draining import Hindrance, How, Plan, Rule, Runner, Wishes, rule_for, wishes_of
 from queues.queue import Queue
 from queues.states import StopPolicy
+from queues.terminating import GRACE_LIMIT, SPARE_SECONDS, Delay
 from queues.tree import Tree
 from queues.verdict import verdict
+from server.running import DRAIN_THREADS
 from tests.docs.pages import DOCS, Row, ruled, tables_of
 from tests.queues.cases import NOW
-from tests.queues.drain_cases import budget, going, job, keeping, only, planned, pod, pods
+from tests.queues.drain_cases import budget, going, job, keeping, only, planned, planned_unread, pod, pods
 
 PAGE = (DOCS / "draining.md").read_text()
 DEFINITION = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
@@ -138,7 +144,7 @@ BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outsid
 
 def refused_twice(found: Plan) -> Plan:
     """As the controller tells of it when the API server has refused its one pod again and again."""
-    drain, (unit,) = Drain("research", now=0.0), found.steps
+    drain, (unit,) = Drain("research", now=0.0, rate=1.0), found.steps
     for _ in range(2):
         told = Answer(drain="research", unit=unit, how=unit.how, pod=unit.pods[0], outcome=Outcome.REFUSED)
         drain.answered(told, now=0.0)
@@ -149,6 +155,7 @@ def refused_twice(found: Plan) -> Plan:
 BLOCKED: dict[Hindrance, tuple[Plan, str]] = {
     Hindrance.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
     Hindrance.TWO_BUDGETS: (planned([pod()], budget("a", allowed=9), budget("b", allowed=9)), "yes"),
+    Hindrance.MANY_BUDGETS: (planned_unread(job(1)), "yes"),
     Hindrance.BUDGET_BUSY: (BUSY, "no"),
     Hindrance.KEPT_PART: (
         planned([*job(1), *job(1, "j", labels={"keep": "me"})], wishes=keeping(keep="me")),
@@ -191,8 +198,31 @@ def test_the_way_out_of_a_budget_is_the_plans() -> None:
 
 
 def test_the_times_that_are_told_are_the_codes() -> None:
-    """Ten seconds, ten seconds, half a minute."""
-    assert (ANSWER_SECONDS, STUCK_SECONDS, LONGEST_PAUSE) == (10.0, 10.0, 30.0)
+    """Ten seconds, ten seconds, half a minute, two minutes, five."""
+    assert (ANSWER_SECONDS, SPARE_SECONDS, LONGEST_PAUSE) == (10.0, 10.0, 30.0)
+    assert (ABANDONED_SECONDS, GRACE_LIMIT) == (120.0, 300)
+
+
+def test_the_numbers_that_are_told_are_the_codes() -> None:
+    """Budgets of a namespace and of a pod, writers of a namespace, and twice the limit in flight."""
+    assert (MOST_BUDGETS, MOST_SELECTORS, LANES, DRAIN_THREADS, TIMES_IN_FLIGHT) == (1000, 50, 3, 8, 2)
+    for words in (
+        "more than 1000 budgets",
+        "more than 50 may",
+        "three of eight writers",
+        "twice as many at most",
+    ):
+        assert words in PAGE
+
+
+# Pods that do not end
+
+
+def test_each_delay_has_its_row() -> None:
+    """In the words of the code's own table; tests/queues/test_terminating.py shows each."""
+    [rows] = tables("Pods that do not end")
+    assert [plain(rows)] == [plain(table) for table in ruled(queues.terminating.__doc__)]
+    assert [row[0] for row in rows] == list(Delay)
 
 
 # How far it is

@@ -119,7 +119,9 @@ def test_each_event_of_a_drain_has_its_row() -> None:
 def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     """One word for each way to go, and the one reason there is."""
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
-    assert {_how(how) for how in How} == {word for word in ("Evict", "Delete", "Suspend") if word in said}
+    assert {_how(how) for how in How} == {
+        word for word in ("Evict", "Delete", "Suspend", "CutGrace") if word in said
+    }
     assert said.endswith(f"reason: {REASON}")
 
 

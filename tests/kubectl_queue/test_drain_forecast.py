@@ -232,3 +232,51 @@ def test_to_keep_them_no_longer_is_asked_about_too() -> None:
 )
 def test_where_none_goes_no_pod_has_to_be_read(queue: Object) -> None:
     assert not begins(before=OPEN, after=snapshot(queue))
+
+
+YEARS = 1_000_000_000
+
+
+def test_who_may_take_long_to_end_is_named_before_it_is_asked() -> None:
+    """A few of many; not where the drain says how long they are given."""
+    pods = [pod(f"slow-{number:02}", terminationGracePeriodSeconds=YEARS) for number in range(12)]
+    told = said(survey([*pods, pod("quick", terminationGracePeriodSeconds=30)]))
+    slow = section(told, "May take long to end")
+    assert slow[0].startswith(
+        f"pod lab/slow-00: has {YEARS} s to end, and counts as in flight for 300 s; cut it"
+    )
+    assert (len(slow), slow[-1]) == (11, "and 2 more")
+    assert "May take long to end:" not in said(survey(pods), drained(gracePeriodSeconds=30))
+
+
+def test_what_delays_those_that_are_on_their_way_is_named() -> None:
+    """As the controller names it: the grace period that it was given, or its finalizers."""
+    gone = {"deletionTimestamp": "2030-01-01T11:00:00Z", "deletionGracePeriodSeconds": 30}
+    # Deleted an hour before now, with years to end.
+    slow = {"deletionTimestamp": "2061-09-09T12:46:40Z", "deletionGracePeriodSeconds": YEARS}
+    fresh = {"deletionTimestamp": "2030-01-01T12:00:20Z", "deletionGracePeriodSeconds": 30}
+    finalizers = ["example.com/wait"]
+    pods = [
+        pod("held", metadata=deleted("held", **gone, finalizers=finalizers)),
+        pod("slow", metadata=deleted("slow", **slow)),
+        pod("fresh", metadata=deleted("fresh", **fresh)),
+    ]
+    told = section(said(survey(pods)), "Is on its way already")
+    assert told[0] == "pod lab/held: it waits for its finalizers to be taken off: example.com/wait"
+    assert told[1].startswith("pod lab/slow: it has until 2061-09-09T12:46:40Z to end")
+    assert told[2] == "pod lab/fresh"
+
+
+def deleted(name: str, **more: Any) -> Object:
+    """The metadata of a pod of `b`."""
+    annotations = {"sluice.dev/queue": "b"}
+    return {"name": name, "namespace": "lab", "uid": f"uid-{name}", "annotations": annotations, **more}
+
+
+def test_a_job_that_another_controller_acts_on_is_told_by_its_pods() -> None:
+    """They are evicted; what its own controller acts on is suspended."""
+    pods = [pod("train-0", owned_by=TRAIN)]
+    foreign = said(survey(pods, jobs=[work("train", managedBy="example.com/nobody")]))
+    assert section(foreign, "Goes, in this order") == ["evict pod lab/train-0 priority 0"]
+    own = said(survey(pods, jobs=[work("train", managedBy="kubernetes.io/job-controller")]))
+    assert section(own, "Goes, in this order") == ["suspend job lab/train priority 0 1 pod"]

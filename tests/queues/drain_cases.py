@@ -76,6 +76,12 @@ def planned(
     )
 
 
+def planned_unread(runners: Iterable[Runner], *, wishes: Wishes | None = None) -> Plan:
+    """Where the budgets of the namespace are too many to be looked at."""
+    index = Index([], excess={LAB: "too many"})
+    return plan(runners, index, wishes or Wishes(), now=NOW)
+
+
 def keeping(**labels: str) -> Wishes:
     """`drain.keep` of these labels."""
     return Wishes(keep=selector_of({"matchLabels": labels}))

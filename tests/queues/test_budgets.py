@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues.budgets import Budget, BudgetObject, Index, budget_of
-from queues.selectors import BadSelector, Selector
+from queues.budgets import MOST_SELECTORS, MOST_TERMS, Budget, BudgetObject, Index, budget_of
+from queues.selectors import BadSelector, Operator, Requirement, Selector
 from tests.queues.cases import MODEST
 from tests.queues.drain_cases import LAB, WEB, budget
 
@@ -174,3 +174,86 @@ def test_a_budget_whose_status_cannot_be_worked_out_says_so() -> None:
     assert read(status=STATUS | {"conditions": [failed]}).broken == "no scale"
     assert read(status=STATUS | {"conditions": [failed | {"message": ""}]}).broken == "SyncFailed"
     assert read(status=STATUS | {"conditions": [enough]}).broken == ""
+
+
+# The cost of hostile budgets
+
+
+class Counted(dict[str, str]):
+    """The labels of a pod: how often they were looked at."""
+
+    looks = 0
+
+    def get(self, key: str, default: object = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.looks += 1
+        return super().__contains__(key)
+
+
+def expressed(number: int, key: str = "app", *, labels: dict[str, str] | None = None) -> Budget:
+    """A budget that selects pods by an expression, each another one."""
+    requirement = Requirement(key, Operator.NOT_IN, [f"v{number}"])
+    selector = Selector(match_labels=labels, match_expressions=[requirement])
+    return replace(budget(f"b{number}"), selector=selector)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [budget(f"b{number}") for number in range(2000)],
+        [budget(f"b{number}", labels={"app": "web", "x": str(number)}) for number in range(2000)],
+        [budget(f"b{number}", labels={f"k{number}": "v"}) for number in range(2000)],
+        [expressed(number) for number in range(2000)],
+        [expressed(number, f"k{number}") for number in range(2000)],
+        [expressed(number, "x", labels=dict(WEB)) for number in range(2000)],
+    ],
+    ids=["the same", "common label", "other labels", "expressions", "other keys", "label and expression"],
+)
+def test_a_pod_costs_little_whatever_budgets_its_namespace_has(hostile: list[Budget]) -> None:
+    """Its labels are compared with a few selectors; where that does not do, it is said."""
+    index, labels = Index(hostile), Counted(WEB)
+    found = index.of(LAB, labels)
+    assert labels.looks <= 2 * MOST_SELECTORS
+    right = tuple(one for one in hostile if one.selects(LAB, WEB))
+    if index.excess(LAB, labels):
+        assert found == ()
+    else:
+        assert found == right
+
+
+def test_an_honest_namespace_of_many_budgets_is_known() -> None:
+    """A budget for each of a thousand applications, which have a label in common."""
+    many = [budget(f"b{number}", labels={"team": "a", "app": f"app-{number}"}) for number in range(1000)]
+    index = Index(many)
+    assert index.of(LAB, {"team": "a", "app": "app-7", "hash": "x"}) == (many[7],)
+    assert not index.excess(LAB, {"team": "a", "app": "app-7", "hash": "x"})
+
+
+def test_a_selector_of_very_many_values_is_not_tried() -> None:
+    """And that is said of the pods that it might select, not of others."""
+    values = [str(number) for number in range(MOST_TERMS + 1)]
+    vast = Selector(match_labels={"tier": "a"}, match_expressions=[Requirement("x", Operator.IN, values)])
+    index = Index([replace(budget("vast"), selector=vast), budget("web")])
+    assert index.excess(LAB, {"tier": "a"})
+    assert index.of(LAB, WEB)[0].name == "web"
+    assert not index.excess(LAB, WEB)
+
+
+def test_namespaces_with_too_many_budgets_are_known_by_their_excess() -> None:
+    """None of theirs counts, though some were read; other namespaces are as ever."""
+    index = Index([budget("a"), replace(budget("b"), namespace="other")], excess={LAB: "too many"})
+    assert (index.of(LAB, WEB), index.excess(LAB, WEB)) == ((), "too many")
+    assert index.excess("other", WEB) == ""
+    assert len(index.of("other", WEB)) == 1
+
+
+def test_an_index_after_another_has_the_budgets_of_today() -> None:
+    """What their selectors were found to select is kept, what they allow is not."""
+    before = Index([budget("a", allowed=1), budget("b", labels={"app": "db"})])
+    assert before.of(LAB, WEB)[0].allowed == 1
+    after = Index([budget("a", allowed=2), budget("b", labels={"app": "db"})], after=before)
+    assert after.of(LAB, WEB)[0].allowed == 2
+    assert [one.name for one in Index([budget("b")], after=after).of(LAB, WEB)] == ["b"]

@@ -21,6 +21,7 @@ from tests.queues.drain_cases import (
     keeping,
     only,
     planned,
+    planned_unread,
     pod,
     pods,
     work,
@@ -366,6 +367,7 @@ def test_every_hindrance_is_told_on_one_line() -> None:
     told = [
         only(planned([pod()], budget())),
         only(planned([pod()], budget(), budget("c"))),
+        only(planned_unread(job(1))),
         planned([*job(1), *job(1, "k")], budget(allowed=2)).blocked[0],
         only(planned([*job(1), pod("d", daemon=True, work=job(1)[0].work)])),
         only(planned([pod()], wishes=OVERDUE)),
@@ -395,3 +397,20 @@ def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
     assert [unit.how for unit in found.steps] == [How.DELETE] * steps
     assert len(found.leaving) == 2 - steps
     assert planned(held).steps == ()
+
+
+# Budgets that are too many to be looked at
+
+
+@pytest.mark.parametrize("held", [job(2), gang(2)], ids=["job", "gang"])
+def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[Runner]) -> None:
+    """A suspended Job asks no budget; past the deadline none is asked anyway."""
+    block = only(planned_unread(held))
+    assert (block.hindrance, block.never) == (Hindrance.MANY_BUDGETS, True)
+    assert "afterDeadline Delete" in block.message
+    assert len(planned_unread(held, wishes=DELETE).steps) == 1
+
+
+def test_a_pod_alone_is_left_to_the_eviction_api_where_its_budgets_are_not_known() -> None:
+    """It looks at all of them."""
+    assert going(planned_unread(pods(2))) == [["p0"], ["p1"]]

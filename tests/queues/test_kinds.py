@@ -7,7 +7,7 @@ import re
 import pytest
 
 from queues import kinds
-from queues.kinds import KINDS, Kind, kind_of
+from queues.kinds import KINDS, Kind, is_delegated, kind_of
 
 ROWS = [(key, row) for key, row in KINDS.items()]
 #: Those whose Job or template is a new thing each time, and those that are not part of Kubernetes.
@@ -69,3 +69,22 @@ def test_the_table_cannot_be_changed() -> None:
         KINDS["jobs"] = KINDS["cronjobs"]  # type: ignore[index]
     with pytest.raises(AttributeError):
         KINDS["jobs"].fixed = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("key", "managed_by", "delegated"),
+    [
+        ("jobs", None, False),
+        ("jobs", "", False),
+        ("jobs", "kubernetes.io/job-controller", False),
+        ("jobs", "example.com/nobody", True),
+        ("jobsets", "jobset.sigs.k8s.io/jobset-controller", False),
+        ("jobsets", "kubernetes.io/job-controller", True),
+        ("deployments", "example.com/nobody", False),
+    ],
+)
+def test_another_controller_acts_on_what_is_managed_by_it(
+    key: str, managed_by: str | None, delegated: bool
+) -> None:
+    """Kinds without the field are their own controller's, whatever a user writes there."""
+    assert is_delegated(key, managed_by) is delegated

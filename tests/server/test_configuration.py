@@ -43,6 +43,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "request_timeout": [("5", 5), ("3600", 3600), ("25", 25)],
     "drain_rate": [("1", 1), ("10000", 10000), ("7", 7)],
     "drain_in_flight": [("1", 1), ("100000", 100000), ("7", 7)],
+    "drain_grace_limit": [("1", 1), ("86400", 86400), ("7", 7)],
     "log_level": [("debug", "debug"), ("warning", "warning"), ("error", "error")],
 }
 
@@ -132,6 +133,7 @@ BAD: dict[str, list[str]] = {
     "request_timeout": ["", "4", "3601", "-60", "1m", "60s"],
     "drain_rate": ["", "0", "10001", "-1", "1.5", "fast"],
     "drain_in_flight": ["", "0", "100001", "-1", "1.5", "all"],
+    "drain_grace_limit": ["", "0", "86401", "-1", "1.5", "5m"],
     "log_level": ["", "INFO", "trace", "warn"],
 }
 

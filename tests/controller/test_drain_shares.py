@@ -1,0 +1,121 @@
+"""The server's limits, shared by drains: each goes on, however much another one asks for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.drain import Drain
+from controller.drain_shares import TIMES_IN_FLIGHT, share_limits, spare
+from queues.draining import Plan, Wishes
+from tests.controller.test_drain import NOW, evicting, pod
+from tests.queues.cases import MODEST
+
+RATE, IN_FLIGHT = 10.0, 6
+
+
+def drain(by: str, *, steps: int, **wishes: float) -> Drain:
+    """One that has so many pods to evict."""
+    made = Drain(by, now=NOW, rate=RATE)
+    made.set_wishes(Wishes(**wishes))  # type: ignore[arg-type]
+    made.expects(steps)
+    return made
+
+
+def look(held: Drain, others: list[Drain], *, flying: int, steps: int, now: float) -> int:
+    """As the controller does: how many pods it asks for; they are in flight from then on."""
+    found = Plan(
+        steps=tuple(evicting(f"{held.by}-{now}-{number}") for number in range(steps)),
+        leaving=tuple(pod(f"{held.by}-old-{number}") for number in range(flying)),
+    )
+    held.planned(found, now=now)
+    units, _ = held.sendable(found, now=now, spare=spare(others, in_flight=IN_FLIGHT))
+    for unit in units:
+        held.asking(unit, now=now)
+    return len(units)
+
+
+def test_a_drain_alone_has_all_of_both_limits() -> None:
+    alone = drain("a", steps=500)
+    share_limits([alone], rate=RATE, in_flight=IN_FLIGHT)
+    assert look(alone, [alone], flying=0, steps=500, now=NOW) == IN_FLIGHT
+
+
+def test_a_drain_that_begins_has_its_share_at_once_though_another_has_filled_the_limit() -> None:
+    """The other asks for no more until it is down to its own share."""
+    first, second = drain("a", steps=500), drain("b", steps=500)
+    share_limits([first], rate=RATE, in_flight=IN_FLIGHT)
+    look(first, [first], flying=0, steps=500, now=NOW)
+    both = [first, second]
+    share_limits(both, rate=RATE, in_flight=IN_FLIGHT)
+    assert look(second, both, flying=0, steps=500, now=NOW + 1) == IN_FLIGHT // 2
+    assert look(first, both, flying=IN_FLIGHT, steps=500, now=NOW + 1) == 0
+    assert look(first, both, flying=2, steps=500, now=NOW + 1) == 1
+
+
+def test_what_one_does_not_need_others_have() -> None:
+    small, large = drain("a", steps=1), drain("b", steps=500)
+    share_limits([small, large], rate=RATE, in_flight=IN_FLIGHT)
+    assert (small.share, large.share) == (1, IN_FLIGHT - 1)
+
+
+def test_of_more_drains_than_places_each_gets_its_turn() -> None:
+    """Whoever sent nothing for the longest time comes first."""
+    drains = [drain(f"d{number}", steps=5) for number in range(IN_FLIGHT + 2)]
+    sent = set()
+    for turn in range(2):
+        share_limits(drains, rate=RATE, in_flight=IN_FLIGHT)
+        for each in drains:
+            if look(each, drains, flying=0, steps=5, now=NOW + turn):
+                sent.add(each.by)
+        for each in drains:
+            each.planned(Plan(), now=NOW + turn)
+    assert sent == {each.by for each in drains}
+
+
+def test_the_rate_is_shared_too() -> None:
+    """And a gang of hundreds is owed by its own drain alone."""
+    greedy, modest = drain("a", steps=500), drain("b", steps=500)
+    both, asked = [greedy, modest], 0
+    for tenth in range(50):
+        share_limits(both, rate=RATE, in_flight=1000)
+        now = NOW + tenth / 10
+        gang = evicting(*(f"g-{tenth}-{number}" for number in range(300)), gang="ring")
+        greedy.sendable(Plan(steps=(gang,)), now=now, spare=1000)
+        asked += len(
+            modest.sendable(
+                Plan(steps=tuple(evicting(f"m-{tenth}-{n}") for n in range(9))), now=now, spare=1000
+            )[0]
+        )
+    assert RATE / 2 * 5 <= asked <= RATE / 2 * 5 + RATE
+
+
+def test_the_rate_of_a_queue_is_not_exceeded_by_its_share() -> None:
+    held = drain("a", steps=500, rate=2.0)
+    asked = 0
+    for tenth in range(50):
+        share_limits([held], rate=RATE, in_flight=1000)
+        units, _ = held.sendable(
+            Plan(steps=tuple(evicting(f"{tenth}-{n}") for n in range(9))), now=NOW + tenth / 10, spare=1000
+        )
+        asked += len(units)
+    assert 2 * 5 - 2 <= asked <= 2 * 5 + 2
+
+
+@MODEST
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), min_size=1, max_size=8), st.data())
+def test_whatever_others_hold_a_drain_that_has_none_in_flight_goes_on(
+    loads: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Unless there are more drains than places; and never are more than twice the limit in flight."""
+    drains = [drain(f"d{number}", steps=steps) for number, (steps, _) in enumerate(loads)]
+    flying = [0] * len(drains)
+    for turn in range(10):
+        share_limits(drains, rate=1000.0, in_flight=IN_FLIGHT)
+        for number, (each, (steps, _)) in enumerate(zip(drains, loads, strict=True)):
+            asked = look(each, drains, flying=flying[number], steps=steps, now=NOW + turn)
+            assert asked or not steps or flying[number] or len(drains) > IN_FLIGHT or turn == 0
+            flying[number] += asked
+        assert sum(flying) <= TIMES_IN_FLIGHT * IN_FLIGHT
+        stays = [data.draw(st.integers(0, number), label="still in flight") for number in flying]
+        flying = stays

@@ -1,0 +1,223 @@
+"""Terminating pods: how long each has its place in flight, what delays it, when its grace period is cut."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queues import terminating
+from queues.draining import Runner, Termination, Wishes
+from queues.selectors import Selector
+from queues.terminating import (
+    GRACE_LIMIT,
+    LEAST_GRACE,
+    SPARE_SECONDS,
+    Delay,
+    cut_grace,
+    delayed,
+    given_grace,
+    keeps_place,
+    longest_grace,
+    not_terminated,
+    requested_at,
+    takes_long,
+)
+from tests.docs.pages import ruled
+from tests.queues.cases import MODEST, NOW, SECOND
+from tests.queues.drain_cases import job, pod
+
+#: Thirty years; more than any calendar has.
+YEARS, FOREVER = 1_000_000_000, 9_000_000_000_000_000_000
+DELETE = Wishes(deadline=NOW - SECOND, delete_after=True)
+GRACES = st.sampled_from((0, 1, 30, 300, 301, 3600, YEARS, FOREVER))
+
+
+def terminated(*, grace: int, ago: float = 0.0, finalizers: tuple[str, ...] = ()) -> Runner:
+    """A pod whose deletion was asked for so many seconds ago."""
+    termination = Termination(
+        requested_at=NOW - timedelta(seconds=ago), grace=grace, node="node-0", finalizers=finalizers
+    )
+    return pod(leaving=True, own_grace=grace, termination=termination)
+
+
+def delay_of(runner: Runner, *, longest: int = GRACE_LIMIT, gone: tuple[str, ...] = ()) -> Delay | None:
+    found = delayed(runner, now=NOW, longest=longest, gone_nodes=gone)
+    return found.delay if found is not None else None
+
+
+def cut(runner: Runner, wishes: Wishes) -> int | None:
+    return cut_grace(runner, wishes, now=NOW, limit=GRACE_LIMIT)
+
+
+# Places
+
+
+@pytest.mark.parametrize(
+    ("grace", "longest", "kept_for"),
+    [(30, 300, 40), (0, 300, 10), (300, 300, 310), (YEARS, 300, 310), (FOREVER, 300, 310), (YEARS, 2, 12)],
+)
+def test_a_place_is_kept_for_the_grace_period_up_to_the_longest(
+    grace: int, longest: int, kept_for: float
+) -> None:
+    runner = terminated(grace=grace)
+    assert runner.termination is not None
+    for seconds, keeps in ((kept_for, True), (kept_for + 0.1, False)):
+        now = NOW + timedelta(seconds=seconds)
+        assert keeps_place(runner.termination, now=now, longest=longest) is keeps
+        found = delayed(runner, now=now, longest=longest, gone_nodes=())
+        assert (found is None) is keeps
+
+
+@MODEST
+@given(GRACES, GRACES, st.integers(0, 10**6))
+def test_no_grace_period_keeps_a_place_for_longer_than_the_longest(grace: int, more: int, ago: int) -> None:
+    """Whatever a user writes: asking for more never keeps it for longer than that."""
+    longest = 300
+    for each in (grace, more):
+        runner = terminated(grace=each, ago=ago)
+        assert runner.termination is not None
+        keeps = keeps_place(runner.termination, now=NOW, longest=longest)
+        assert not (keeps and ago > longest + SPARE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "longest"),
+    [(Wishes(), GRACE_LIMIT), (Wishes(grace=5), 5), (Wishes(grace=86_400), 86_400), (Wishes(grace=0), 1)],
+)
+def test_the_longest_grace_period_is_the_drains_or_the_servers(wishes: Wishes, longest: int) -> None:
+    assert longest_grace(wishes, limit=GRACE_LIMIT) == longest
+
+
+# Delays
+
+DELAYS: dict[Delay, Runner] = {
+    Delay.NODE_GONE: terminated(grace=30, ago=100, finalizers=("example.com/wait",)),
+    Delay.GRACE: terminated(grace=YEARS, ago=1000, finalizers=("example.com/wait",)),
+    Delay.FINALIZERS: terminated(grace=30, ago=100, finalizers=("example.com/wait",)),
+    Delay.NOT_ENDED: terminated(grace=30, ago=100),
+    Delay.NOT_TERMINATED: job(1, paused=True)[0],
+}
+
+
+@pytest.mark.parametrize("delay", Delay)
+def test_each_delay_is_named(delay: Delay) -> None:
+    """On one line, as the table of the module has it."""
+    runner = DELAYS[delay]
+    if delay is Delay.NOT_TERMINATED:
+        assert delay_of(runner) is None
+        assert not_terminated(runner).delay is delay
+        return
+    gone = ("node-0",) if delay is Delay.NODE_GONE else ()
+    assert delay_of(runner, gone=gone) is delay
+    assert [row[0] for row in ruled(terminating.__doc__)[0]] == list(Delay)
+
+
+def test_a_long_grace_period_is_named_with_its_end_and_the_way_out() -> None:
+    found = delayed(DELAYS[Delay.GRACE], now=NOW, longest=300, gone_nodes=())
+    assert found is not None
+    assert f"for its grace period is {YEARS} s" in found.message
+    assert "gracePeriodSeconds" in found.message
+
+
+def test_a_grace_period_beyond_the_calendar_is_named_too() -> None:
+    found = delayed(terminated(grace=FOREVER, ago=1000), now=NOW, longest=300, gone_nodes=())
+    assert found is not None
+    assert found.delay is Delay.GRACE
+
+
+def test_finalizers_are_named_a_few_of_them() -> None:
+    """A user writes as many as he likes, of any length."""
+    many = tuple(f"example.com/{'x' * 200}-{number}" for number in range(50))
+    found = delayed(terminated(grace=0, ago=100, finalizers=many), now=NOW, longest=300, gone_nodes=())
+    assert found is not None
+    assert found.message.endswith("and 47 more")
+    assert len(found.message) < 800
+
+
+def test_when_a_deletion_was_asked_for_is_read_off_its_end() -> None:
+    """That of a grace period that no calendar has was so long ago that its place is gone."""
+    assert requested_at(NOW, grace=30) == NOW - timedelta(seconds=30)
+    assert requested_at(NOW, grace=FOREVER) == datetime.min.replace(tzinfo=UTC)
+
+
+def test_who_may_take_long_is_known_before() -> None:
+    assert takes_long(pod(own_grace=301), Wishes(), limit=300)
+    assert not takes_long(pod(own_grace=300), Wishes(), limit=300)
+    assert not takes_long(pod(own_grace=YEARS), Wishes(grace=YEARS), limit=300)
+
+
+# Grace periods that are given and cut
+
+
+@pytest.mark.parametrize(
+    ("own", "wished", "delete", "given"),
+    [
+        (30, None, False, None),
+        (YEARS, None, False, None),
+        (30, None, True, None),
+        (YEARS, None, True, 300),
+        (30, 60, False, 60),
+        (30, 60, True, 60),
+        (YEARS, 0, False, LEAST_GRACE),
+    ],
+)
+def test_what_a_pod_is_given_to_end(own: int, wished: int | None, delete: bool, given: int | None) -> None:
+    """Its own, unless the drain says so; past the deadline no more than the longest. Never nothing."""
+    assert given_grace(pod(own_grace=own), Wishes(grace=wished), delete=delete, limit=300) == given
+
+
+@pytest.mark.parametrize(
+    ("wishes", "grace", "ago", "cut_to"),
+    [
+        (Wishes(), YEARS, 0, None),
+        (Wishes(deadline=NOW + SECOND, delete_after=True), YEARS, 0, None),
+        (Wishes(deadline=NOW - SECOND), YEARS, 0, None),
+        (Wishes(deadline=NOW - SECOND, grace=5), YEARS, 0, None),
+        (Wishes(grace=5, unreadable="so it is"), YEARS, 0, None),
+        (DELETE, YEARS, 0, 300),
+        (DELETE, YEARS, 100, 200),
+        (DELETE, YEARS, 10_000, 1),
+        (DELETE, 300, 100, None),
+        (DELETE, 30, 100, None),
+        (replace(DELETE, grace=3600), YEARS, 0, 3600),
+        (Wishes(grace=5), YEARS, 0, 5),
+        (Wishes(grace=0), YEARS, 0, 1),
+        (Wishes(grace=5), YEARS, 60, 1),
+        (Wishes(grace=5), 5, 0, None),
+    ],
+)
+def test_when_the_grace_period_of_a_terminating_pod_is_cut(
+    wishes: Wishes, grace: int, ago: int, cut_to: int | None
+) -> None:
+    """Where an administrator has said so; the time that has gone by counts."""
+    assert cut(terminated(grace=grace, ago=ago), wishes) == cut_to
+
+
+def test_who_stays_by_rule_keeps_its_grace_period() -> None:
+    kept = replace(terminated(grace=YEARS), labels={"stay": "yes"})
+    assert cut(kept, replace(DELETE, keep=Selector(match_labels={"stay": "yes"}))) is None
+    assert cut(replace(kept, daemon=True), DELETE) is None
+
+
+def test_who_is_not_terminating_has_none_to_cut() -> None:
+    assert cut(pod(own_grace=YEARS), DELETE) is None
+
+
+@MODEST
+@given(GRACES, st.integers(0, 10**6), st.sampled_from((None, 0, 1, 30, 3600)))
+def test_a_cut_is_shorter_than_before_and_never_nothing_and_once(
+    grace: int, ago: int, wished: int | None
+) -> None:
+    """What it is cut to is not cut again."""
+    wishes = replace(DELETE, grace=wished)
+    runner = terminated(grace=grace, ago=ago)
+    to = cut(runner, wishes)
+    if to is None:
+        assert grace <= longest_grace(wishes, limit=GRACE_LIMIT)
+        return
+    assert LEAST_GRACE <= to < grace
+    assert cut(terminated(grace=to, ago=ago), wishes) is None
