@@ -4,9 +4,6 @@ A pod, workload or PodGroup that admission let in may be stored at any moment af
 behind ours may be slow, or refuse it. A queue is not said to be Closed while something that was admitted
 to it may still come.
 
-A pod that names its node runs as soon as it is stored, and nobody is asked about a bind: a stop is not said
-to hold while one may still come (`placing`). Of what a replica that is gone admitted so nobody knows.
-
 Each carries the UID of the request that brought it (annotation `sluice.dev/admission`), which tells that it
 has come. What never comes is forgotten once the API server's time for a request has passed.
 
@@ -49,29 +46,22 @@ class Admissions:
     def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
         self._clock = clock
         self.request_seconds = request_seconds
-        #: Their queue, when they were admitted, and whether they name their node.
-        self._open: dict[str, tuple[str, float, bool]] = {}
+        #: Their queue, and when they were admitted.
+        self._open: dict[str, tuple[str, float]] = {}
         self._assumed_until = float("-inf")
 
-    def admitting(self, request: str, queue: str, *, placed: bool = False) -> None:
-        """We are about to admit something to the queue. `placed`: a pod that names its node."""
+    def admitting(self, request: str, queue: str) -> None:
+        """We are about to admit something to the queue."""
         now = self._clock()
         self._forget(now)
-        self._open[request] = (queue, now, placed)
-
-    def joins(self, request: str, held: str) -> None:
-        """This call was for the very request that `held` was, and is known by that."""
-        _, _, placed = self._open.pop(request, ("", 0.0, False))
-        before = self._open.get(held)
-        if placed and before is not None:
-            self._open[held] = (*before[:2], True)
+        self._open[request] = (queue, now)
 
     def refused(self, request: str) -> None:
         self._open.pop(request, None)
 
     def holds(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
-        held, at, _ = self._open.get(request, ("", 0.0, False))
+        held, at = self._open.get(request, ("", 0.0))
         return held == queue and at > self._clock() - self.request_seconds
 
     def arrived(self, request: str) -> None:
@@ -89,18 +79,13 @@ class Admissions:
     def queues(self) -> frozenset[str]:
         """The queues that something may still come to."""
         since = self._clock() - self.request_seconds
-        return frozenset(queue for queue, at, _ in list(self._open.values()) if at > since)
-
-    def placing(self) -> frozenset[str]:
-        """The queues that a pod which names its node may still come to."""
-        since = self._clock() - self.request_seconds
-        return frozenset(queue for queue, at, placed in list(self._open.values()) if placed and at > since)
+        return frozenset(queue for queue, at in list(self._open.values()) if at > since)
 
     def open_in(self, queues: Collection[str]) -> bool:
         return self.assumed or not self.queues().isdisjoint(queues)
 
     def _forget(self, now: float) -> None:
         """The oldest come first; a few at each call are more than come with it."""
-        for request, (_, at, _) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
+        for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
             if at <= now - self.request_seconds:
                 self._open.pop(request, None)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cluster.client import Client, decode
-from cluster.objects import Metadata, _Wire
+from cluster.objects import ListMeta, Metadata, _Wire, version_number
 
 COORDINATION = "/apis/coordination.k8s.io/v1"
 
@@ -37,11 +37,18 @@ class Lease(_Wire, frozen=True):
 
 
 class LeaseList(_Wire, frozen=True):
+    """`metadata.resource_version`: one that was current when the list was read."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[Lease] | None = None
+
+    @property
+    def version(self) -> int:
+        return version_number(self.metadata.resource_version)
 
 
 _lease = msgspec.json.Decoder(Lease)
-_list = msgspec.json.Decoder(LeaseList)
+_leases = msgspec.json.Decoder(LeaseList)
 
 
 class Leases:
@@ -55,10 +62,9 @@ class Leases:
     def get(self, name: str) -> Lease:
         return decode(self._client.get(f"{self._path}/{name}"), _lease)
 
-    def listed(self, *, label: str) -> list[Lease]:
+    def listed(self, *, label: str) -> LeaseList:
         """Those with this label, read consistently."""
-        found = decode(self._client.get(self._path, labelSelector=label), _list)
-        return found.items or []
+        return decode(self._client.get(self._path, labelSelector=label), _leases)
 
     def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
         body = {

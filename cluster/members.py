@@ -173,8 +173,11 @@ class Members:
         heard: Heard,
         arrived: Callable[[str], None] = lambda _admission: None,
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
+        stranger_gone: Callable[[Pod], object] = lambda _pod: None,
     ) -> None:
-        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there."""
+        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there. `stranger_gone`:
+        called for a pod that is gone and was no member."""
+        self._stranger_gone = stranger_gone
         self._judge = judge
         self._heard = heard
         self._arrived = arrived
@@ -213,6 +216,8 @@ class Members:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None:
             self._set(before, None)
+        else:
+            self._stranger_gone(obj)
 
     def _set(self, before: Member | None, after: Member | None) -> None:
         # In this order a reader finds the one or the other, never neither; and counts are never too low.

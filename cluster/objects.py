@@ -146,6 +146,29 @@ class PodCounts(_Wire, frozen=True):
     not_selected: int = 0
 
 
+class ChainLink(_Wire, frozen=True):
+    """A queue of a chain, and which of its specs."""
+
+    name: str = ""
+    generation: int = 0
+
+
+class StopStatus(_Wire, frozen=True):
+    """The stop that a queue's status tells of.
+
+    `chain`: the specs that it follows from, the queue's own first. `revision` stands for them, `scope` for those
+    of the queues below as well, once it is acknowledged. `queues`: how many those are, itself included.
+    `refusal`: what its pods are told. `waiting_for`: what the acknowledgement waits for.
+    """
+
+    revision: str = ""
+    scope: str = ""
+    queues: int = 0
+    chain: list[ChainLink] | None = None
+    refusal: str = ""
+    waiting_for: str = ""
+
+
 class QueueStatus(_Wire, frozen=True):
     state: str = ""
     observed_generation: int = 0
@@ -159,6 +182,7 @@ class QueueStatus(_Wire, frozen=True):
     allocated: dict[str, str | int | float] | None = None
     changes: list[Change] | None = None
     drain: Any = None
+    stop: StopStatus | None = None
 
     def condition(self, kind: str) -> Condition | None:
         return next((c for c in self.conditions or () if c.type == kind), None)

@@ -69,8 +69,16 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Passes:
     """The open passes, by pod."""
 
-    def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        request_seconds: float = REQUEST_SECONDS,
+        known: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`clock`: monotonic seconds. `known`: how many members there are, each of which may have a pass."""
         self._clock = clock
+        self._known = known
         self.request_seconds = request_seconds
         self._filtered: dict[Key, Pass] = {}
         self._binds: dict[Key, dict[str, Pass]] = {}
@@ -86,6 +94,11 @@ class Passes:
         self._filtered[namespace, name] = Pass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more passes of pods that are not known can be kept."""
+        return len(self._filtered) >= STRANGERS + self._known()
 
     def filter_refused(self, namespace: str, name: str) -> None:
         """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""

@@ -1,8 +1,11 @@
 """Which replicas answer requests, and how much of the queues each has seen.
 
 Each replica holds a Lease of its own, `sluice-replica-<identity>`, whose annotation says up to which
-resource version its board has every queue's change, and for which stopped queues it still has
-passes open (`cluster.passes`) or admissions (`cluster.admissions`).
+resource version its board has every queue's change and its members every pod's, and for which stopped queues
+it still has passes open (`cluster.passes`) or admissions (`cluster.admissions`).
+
+Replicas of different versions run side by side during a roll-out. What an annotation does not say is not known:
+each field has a default that says so, and what an older version reads keeps its name and meaning.
 
 Invariants
 - A replica answers (`alive`) only while its Lease is held, by its own monotonic clock counted from
@@ -23,10 +26,13 @@ import threading
 from collections.abc import Callable, Iterable
 
 import msgspec
+from msgspec import structs
 
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from cluster.leases import Lease, Leases, Watched
+from queues.acknowledgement import PodPass, ReplicaView
 
+PREFIX = "sluice-replica-"
 LABEL = "sluice.dev/replica"
 SEEN = "sluice.dev/seen"
 LEASE_SECONDS = 6
@@ -37,33 +43,56 @@ RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
 #: While passes are open their end is looked for this often.
 OPEN_SECONDS = 0.02
+#: Open passes whose pods are named: a Lease is small.
+PASSES_NAMED = 20
 
 log = logging.getLogger(__name__)
 
 
-class View(msgspec.Struct, frozen=True, gc=False):
-    """What one replica has seen: up to which version, which stopped queues have open passes, which closed
-    ones may still be come to by what it admitted, and which stopped ones by pods that name their node."""
+class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What one replica says it has seen. None where it does not say.
+
+    `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that it
+    has open passes of, and `passes` their pods, as queue, namespace and name, unless they are more than
+    `PASSES_NAMED`. `admitting`: the closed queues that what it admitted may still come to.
+    """
 
     seen: int = 0
-    open: tuple[str, ...] = ()
-    admitting: tuple[str, ...] = ()
-    placing: tuple[str, ...] = ()
+    open: tuple[str, ...] | None = None
+    admitting: tuple[str, ...] | None = None
+    pods: int | None = None
+    passes: tuple[tuple[str, str, str], ...] | None = None
 
     @property
     def under_way(self) -> bool:
         """Whether something that was let through may still come."""
-        return bool(self.open or self.admitting or self.placing)
+        return bool(self.open or self.admitting)
+
+    def says_the_same(self, other: View | None) -> bool:
+        """Whether nothing has changed that somebody may wait for. Pods change all the time."""
+        return other is not None and structs.replace(other, pods=self.pods) == self
+
+    def of(self, name: str) -> ReplicaView:
+        """As the rule of the acknowledgement takes it."""
+        named = (
+            None
+            if self.passes is None
+            else tuple(PodPass(queue=q, namespace=s, name=n) for q, s, n in self.passes)
+        )
+        opened = None if self.open is None else frozenset(self.open)
+        return ReplicaView(name=name, queues=self.seen, pods=self.pods, open=opened, passes=named)
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What the Leases of the other replicas say now.
+    """What the Leases of the other replicas say now, by the replica's name.
 
-    `left`: one that was there is gone, or may be; `vanished`: one is known to be. `lost`: what those that
-    are gone had said last, if that is known of all of them.
+    `version`: one that was current when they were read. `left`: one that was there is gone, or may be;
+    `vanished`: one is known to be. `lost`: what those that are gone had said last, if that is known of all of
+    them.
     """
 
-    views: list[View]
+    views: dict[str, View]
+    version: int
     left: bool
     vanished: bool
     lost: list[View] | None = None
@@ -87,14 +116,17 @@ class Presence:
         view: Callable[[], View],
         fresh: Fresh,
         lingering: Callable[[], bool] = lambda: False,
+        renewed: Callable[[float, int], object] = lambda _at, _version: None,
     ) -> None:
-        """`lingering`: whether something that we admitted may still come."""
+        """`lingering`: whether something that we admitted may still come. `renewed`: called after each renewal
+        with the time at which it was begun, in monotonic seconds, and the version that it was stored as."""
+        self._tell_renewed = renewed
         self._lingering = lingering
         self._leases = leases
         self._fresh = fresh
         self._is_fresh: Callable[[], bool] | None = None
         self._identity = identity
-        self._name = f"sluice-replica-{identity}"
+        self._name = f"{PREFIX}{identity}"
         self._clock = clock
         self._view = view
         self._until = 0.0
@@ -102,6 +134,8 @@ class Presence:
         self._renewed_at = float("-inf")
         self._told: View | None = None
         self._changed = threading.Event()
+        #: Whether what we know of the pods is waited for.
+        self._asked_for_pods = False
         self._stopped = threading.Event()
         #: Set once the Lease was held for the first time.
         self.held = threading.Event()
@@ -131,12 +165,18 @@ class Presence:
         """What we have seen has changed; from any thread."""
         self._changed.set()
 
+    def tell_pods(self) -> None:
+        """Somebody waits for what we know of the pods; from any thread."""
+        self._asked_for_pods = True
+        self._changed.set()
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._changed.clear()
+            asked, self._asked_for_pods = self._asked_for_pods, False
             view = self._view()
-            due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely()
-            if (due or view != self._told) and not self._renewed(view):
+            due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely() or asked
+            if (due or not view.says_the_same(self._told)) and not self._renewed(view):
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._changed.wait(self._pause(view))
@@ -160,11 +200,12 @@ class Presence:
         annotation = msgspec.json.encode(view).decode()
         extra = {"labels": {LABEL: "true"}, "annotations": {SEEN: annotation}}
         try:
-            self._write(extra)
+            version = self._write(extra)
         except ClusterError as exc:
             log.warning("our own Lease: %s", exc)
             return False
         self._told = view
+        self._tell_renewed(asked, version)
         self.held.set()
         gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
         self._renewed_at = asked
@@ -186,11 +227,13 @@ class Presence:
         self._is_fresh = None
         return True
 
-    def _write(self, extra: dict[str, dict[str, str]]) -> None:
+    def _write(self, extra: dict[str, dict[str, str]]) -> int:
+        """Renew or make it; the version that it was stored as."""
         try:
-            self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+            lease = self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
         except NotFound:
-            self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+            lease = self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+        return lease.metadata.version
 
     def _go(self) -> None:
         self._until = 0.0
@@ -209,7 +252,7 @@ class Others:
 
     def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
         self._leases = leases
-        self._own = f"sluice-replica-{identity}"
+        self._own = f"{PREFIX}{identity}"
         self._watched = Watched(clock)
         self._known: dict[str, View] | None = None
 
@@ -219,19 +262,19 @@ class Others:
         At the first reading somebody always may be gone: the process that we came after.
         Raises `cluster.exceptions.ClusterError`.
         """
-        leases = [
-            lease for lease in self._leases.listed(label=f"{LABEL}=true") if lease.metadata.name != self._own
-        ]
+        listed = self._leases.listed(label=f"{LABEL}=true")
+        leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
         self._watched.keep_only(lease.metadata.name for lease in leases)
         gone = [lease for lease in leases if self._watched.expired(lease)]
         self._sweep(gone)
         live = [lease for lease in leases if lease not in gone]
         before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
-        views = list(self._known.values())
+        views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
         if before is None:
-            return Reading(views, left=True, vanished=bool(gone))
+            return Reading(views, listed.version, left=True, vanished=bool(gone))
         lost = [view for name, view in before.items() if name not in self._known]
-        return Reading(views, left=bool(lost or gone), vanished=bool(lost or gone), lost=lost)
+        is_lost = bool(lost or gone)
+        return Reading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost)
 
     def _sweep(self, gone: Iterable[Lease]) -> None:
         for lease in gone:

@@ -39,7 +39,7 @@ import msgspec
 from cluster.exceptions import ClusterError
 
 #: Something of the kind as a rule changes by itself in a busy cluster, and a marker costs two writes.
-MARKER_SECONDS = 0.02
+MARKER_SECONDS = 0.003
 MARKER_GAP_SECONDS = 0.1
 #: After a marker that was refused, doubled up to the greatest.
 MARKER_RETRY_SECONDS = 1.0
@@ -93,6 +93,8 @@ class Progress:
         self._pending: dict[str, _Pending] = {}
         #: Up to which version a marker of a kind was begun after it was demanded, when, and how many failed.
         self._marked: dict[str, tuple[int, float, int]] = {}
+        #: Up to which version a marker of a kind is wanted for other replicas' sake.
+        self._announced: dict[str, int] = {}
         self._listeners: list[Reached] = []
         self._changed = threading.Condition()
         self._stopped = False
@@ -144,6 +146,13 @@ class Progress:
             self._note(kind, version, marker=marker and kind in self._markers)
         self.advanced(kind, self.applied(kind))  # it may have come before the demand was noted
         return self.applied(kind) >= version
+
+    def announce(self, kind: str, version: int) -> None:
+        """Have a marker written that is younger than this version, unless one was: other replicas wait for it."""
+        with self._changed:
+            if kind in self._markers and self._marked.get(kind, (0, 0.0, 0))[0] < version:
+                self._announced[kind] = max(version, self._announced.get(kind, 0))
+                self._changed.notify()
 
     def _note(self, kind: str, version: int, *, marker: bool) -> None:
         now = self._clock()
@@ -204,6 +213,7 @@ class Progress:
 
     def _pause(self) -> float | None:
         times = [min(self._times(pending)) for pending in self._pending.values()]
+        times += [self._marker_gap_ends(kind) for kind in self._announced]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def _times(self, pending: _Pending) -> list[float]:
@@ -214,6 +224,12 @@ class Progress:
     def _due(self) -> Callable[[], None] | None:
         """The next request that it is time for, taken note of as begun."""
         now = self._clock()
+        for kind, version in list(self._announced.items()):
+            if self._marked.get(kind, (0, 0.0, 0))[0] >= version:
+                del self._announced[kind]
+            elif self._marker_gap_ends(kind) <= now:
+                del self._announced[kind]
+                return self._marking(kind, version=version, at=now)
         for kind, pending in self._pending.items():
             if pending.mark_at is not None and pending.mark_at <= now:
                 pending.mark_at = None

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from types import MappingProxyType
 
 import msgspec
@@ -29,10 +30,11 @@ from cluster.coming import ComingNamespaces
 from cluster.commands import Commands
 from cluster.edits import Edits
 from cluster.isolation import Isolation
+from cluster.markers import NAME as MARKER
 from cluster.members import Member, Members
 from cluster.namespace_access import NamespaceAccess
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
-from cluster.passes import REQUEST_SECONDS, Passes
+from cluster.passes import REQUEST_SECONDS, Pass, Passes
 from cluster.podgroups import GroupKey, PodGroups
 from cluster.podgroups import queue_of as queue_of_podgroup
 from cluster.progress import Progress
@@ -60,6 +62,9 @@ WHOLE = ""
 STATUS = "status"
 #: What changed of a queue: the UID of a member, a PodGroup, `WHOLE` or `STATUS`.
 What = str | GroupKey
+
+#: Writes of ours that are remembered: a Lease is renewed every second or two, a pod heard of sooner.
+MOMENTS = 64
 
 Listener = Callable[[str, What], None]
 
@@ -101,7 +106,9 @@ class Store:
         self.rules = rules
         self.clock = clock
         self.isolation = Isolation(clock=clock.monotonic, counted=failed)
-        self.passes = Passes(clock=clock.monotonic, request_seconds=request_seconds)
+        self.passes = Passes(
+            clock=clock.monotonic, request_seconds=request_seconds, known=lambda: len(self.members)
+        )
         self.progress = Progress(clock=clock.monotonic)
         self.edits = Edits(clock=clock.monotonic)
         self.admissions = Admissions(clock=clock.monotonic, request_seconds=request_seconds)
@@ -111,6 +118,7 @@ class Store:
             heard=self._member_heard,
             arrived=arrived,
             group_uid=self._uid_of_group,
+            stranger_gone=self._stranger_gone,
         )
         self.queues: dict[str, QueueObject] = {}
         self.podgroups = PodGroups(
@@ -134,10 +142,14 @@ class Store:
         #: Up to which resource version the changes of queues are in the board; set after it is published.
         self.seen = 0
         self._coming = 0
+        #: Versions of writes of ours and when they were begun; replaced, never changed.
+        self._moments: tuple[tuple[int, float], ...] = ()
         self._listeners: list[Listener] = []
         self._ready: Callable[[], bool] = lambda: False
         self._board_lock = threading.Lock()
         self.relist_members: Callable[[], object] = lambda: None
+        #: Called in the pod reflector's thread when a marker has gone by.
+        self.marker_seen: Callable[[], object] = lambda: None
         #: Whether we were in touch with the API server once and are not any more.
         self.cut_off: Callable[[], bool] = lambda: False
 
@@ -164,7 +176,9 @@ class Store:
                 continue
             for member in self.members.waiting(queue):
                 if member.bindable and member.marked:
-                    self.passes.assume(namespace=member.namespace, name=member.name, queue=queue)
+                    self.passes.assume(
+                        namespace=member.namespace, name=member.name, queue=queue, uid=member.uid
+                    )
 
     def stopped_with_passes(self) -> tuple[str, ...]:
         """The queues that do not schedule and have passes open."""
@@ -172,12 +186,30 @@ class Store:
         queues = {one.queue for one in self.passes.open()}
         return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
 
-    def stopped_with_placing(self) -> tuple[str, ...]:
-        """The queues that do not schedule and that pods which name their node may still come to."""
-        board = self.board
-        return tuple(
-            sorted(queue for queue in self.admissions.placing() if not board.ruling(queue).schedules)
-        )
+    def open_passes(self, queues: Container[str], *, most: int) -> tuple[tuple[str, str, str], ...] | None:
+        """Queue, namespace and name of each open pass of these queues; None if they are more than `most`."""
+        passes = {(each.queue, *each.key) for each in islice(self.passes.open_in(queues), most + 1)}
+        return tuple(sorted(passes)) if len(passes) <= most else None
+
+    def moment(self, at: float, version: int) -> None:
+        """A write of ours that was begun at this time, in monotonic seconds, was stored as this version."""
+        self._moments = (*self._moments[1 - MOMENTS :], (version, at))
+
+    def settle_passes(self) -> None:
+        """Drop the passes of pods that do not wait, as far as all pods are known that could have been passed.
+
+        Whatever was passed before a write of ours was begun existed before the version of that write.
+        """
+        known, at = self.progress.applied("pods"), None
+        for version, begun in self._moments:
+            if version <= known:
+                at = begun
+        if at is not None:
+            self.passes.settle(before=at, waits=self._waits)
+
+    def _waits(self, each: Pass) -> bool:
+        member = self.members.get(each.namespace, each.name)
+        return member is not None and member.waiting and each.uid in {"", member.uid}
 
     def closed_with_admissions(self) -> tuple[str, ...]:
         """The queues that do not accept and that something admitted before may still come to."""
@@ -228,6 +260,19 @@ class Store:
             return ruling
         labels = self.labels_of_namespace(namespace)
         return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
+
+    def refusal(self, ruling: Ruling) -> str:
+        """What a pod is told that the ruling stops: what its queue's status says, if that is for the same specs.
+
+        Replicas of different versions may word it differently; the status has one wording for all of them.
+        """
+        held = self.queues.get(ruling.queue)
+        stop = held.status.stop if held is not None else None
+        return (
+            stop.refusal
+            if stop is not None and stop.refusal and stop.revision == ruling.revision
+            else ruling.text
+        )
 
     def selects(self, queue: str, namespace: str) -> bool:
         """Whether the namespace may use the queue."""
@@ -397,6 +442,11 @@ class Store:
             self.podgroups.counts(queue).live_by_namespace,
             self.workloads.live_by_namespace(queue),
         )
+
+    def _stranger_gone(self, pod: Pod) -> None:
+        """Somebody waits for what each replica knows of the pods (`cluster.markers`)."""
+        if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
+            self.marker_seen()
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = GroupKey(group.metadata.namespace, group.metadata.name)

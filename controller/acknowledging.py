@@ -1,137 +1,215 @@
-"""Whether a stop is known to hold: from then on not one pod of the queue or below is bound.
+"""Whether a stop is known to hold: gathers the evidence for the rule in `queues.acknowledgement`.
 
-A stop is acknowledged when
-1. every live replica answers from a board that has it (`cluster.presence`; this one does: the controller
-   reads the same board);
-2. the guard is known to be on in each namespace where a member could be bound;
-3. no pass of the queue or below, on any of them, can land any more: whatever was let through before has
-   shown up as bound or gone, or has been refused since; or the guard has been on in its namespace for
-   longer than the API server lets a request take, so that its bind, if it comes, meets the guard;
-4. no pod that names its node is on its way to the queue or below (`cluster.admissions`): it meets no guard.
+| evidence                       | from                                                                    |
+|--------------------------------|-------------------------------------------------------------------------|
+| what other replicas have seen  | their Leases, read anew from the API server in each look                |
+| how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
+| what may be bound, and where   | the store's members, and the guard (`guarding`)                         |
+| what was let through here      | the store's passes, settled by the pods that are known                  |
+| what a lost replica let through | assumed of each pod that could have been (`Store.assume_passes`), once the pods are as new as the loss; but of queues that it had said to have stopped, with nothing open |
 
-The order matters: the guard is asked before the passes. The Leases are read anew from the API server; a
-replica that comes later lists the queues after it has its Lease, and finds the stop. Where one is found
-gone, or we have only just begun, what it may have let through counts as open (`Store.assume_passes`), but for
-queues that it had said to have stopped, with nothing open; and kube-scheduler is asked again about those
-pods (`recalling`), which shows that nothing of them is under way any more.
+kube-scheduler is asked again about the pods that are assumed to have been let through (`recalling`), which
+shows that nothing of them is under way any more.
 
-Members that kube-scheduler does not ask us about leave no pass; for their binds the guard must have
-been on for `UNASKED_SECONDS`, longer than a bind takes from admission to storage. (Not longer than
-the API server would allow it to take: a slow webhook behind ours, for a pod of another scheduler,
-bound in the very second of the stop, is what this does not cover.)
+Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps all
+of them. It is checked: pods that are newer than a Lease list read later show that it is not so, and then no stop
+is acknowledged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+
+import msgspec
 
 from cluster.exceptions import ClusterError
 from cluster.passes import Pass
-from cluster.presence import Others, View
+from cluster.presence import Reading, View
 from controller.guarding import Guards
 from controller.parts import Parts
 from controller.recalling import Recalling
+from controller.volume_waits import VolumeWaits
+from queues.acknowledgement import (
+    Evidence,
+    Obstacle,
+    Place,
+    PodPass,
+    ReplicaView,
+    obstacles,
+    replicas_have_seen,
+)
 
 UNASKED_SECONDS = 2.0
 #: For what every replica had seen already the Leases are not read more often.
 READ_SECONDS = 1.0
 
+PODS = "pods"
+
+log = logging.getLogger(__name__)
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Replicas that are gone: a version that was current then, and what they had said last, if that is known."""
+
+    version: int
+    views: tuple[View, ...] | None
+
 
 class Acknowledging:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts, *, guards: Guards, others: Others, recalling: Recalling) -> None:
+    def __init__(self, parts: Parts, *, guards: Guards, recalling: Recalling) -> None:
         self._store = parts.store
+        self._progress = parts.store.progress
         self._recalling = recalling
         self._guards = guards
-        self._others = others
-        self._views: list[View] | None = None
-        #: Whether they could not be read in this look: asked once is enough, however many want to know.
+        self._others = parts.others
+        self._volumes = VolumeWaits(parts)
+        self._reading: Reading | None = None
+        #: Whether the Leases could not be read in this look: asked once is enough, however many want to know.
         self._failed = False
         self._read_at = float("-inf")
         #: Up to which version every replica had seen the queues; whoever comes later lists them later.
         self._agreed = -1
+        #: By queue: the version of its stop, and one that was current after all replicas were read to have it.
+        self._pods_since: dict[str, tuple[int, int]] = {}
+        self._lost: Lost | None = None
 
     def begin(self) -> None:
         """A new look at the cluster: the Leases are read again when they are asked for."""
-        self._views, self._failed = None, False
+        self._reading, self._failed = None, False
 
-    def holds(self, queue: str, *, since: int) -> bool:
-        """Whether the stop that boards of version `since` have is known to hold now."""
+    def forget(self, queue: str) -> None:
+        """It schedules, or is gone."""
+        self._pods_since.pop(queue, None)
+
+    def obstacle(self, queue: str, *, since: int) -> Obstacle | None:
+        """The first thing that the stop which queues of version `since` have waits for; None if it holds."""
+        reading = self._read()
+        views = None if reading is None else tuple(view.of(name) for name, view in reading.views.items())
         below = self._store.board.tree.below(queue)
-        if not self._guarded(below) or not below.isdisjoint(self._store.admissions.placing()):
-            return False
-        views = self._read()
-        if views is None or any(view.seen < since or below & set(view.placing) for view in views):
-            return False
-        if any(self._can_land(one) for one in self._store.passes.open_in(below)):
+        version = self._version_of_pods(queue, views, since=since)
+        self._store.settle_passes()
+        found = self._store.passes.open_in(below)
+        evidence = Evidence(
+            queues=below,
+            since=since,
+            pods_since=version,
+            pods=self._progress.applied(PODS),
+            views=None if views is None else tuple(map(self._with_waits, views)),
+            unaccounted=self._lost is not None,
+            places=self._places(below),
+            guards=self._guards.on,
+            passes=tuple(map(self._pass, found)),
+            now=self._store.clock.monotonic(),
+            request_seconds=self._store.passes.request_seconds,
+            unasked_seconds=UNASKED_SECONDS,
+        )
+        first = next(obstacles(evidence), None)
+        if first is not None and found:
             self._recalling.recall(below)
-            return False
-        return self._guarded_long(below) or not any(below & set(view.open) for view in views)
+        return first
 
     def seen_by_all(self, since: int) -> bool:
         """Whether every live replica answers from a board of version `since` or later."""
         if since <= self._agreed and self._store.clock.monotonic() < self._read_at + READ_SECONDS:
             return True
-        views = self._read()
-        if views is None or any(view.seen < since for view in views):
+        reading = self._read()
+        if reading is None or any(view.seen < since for view in reading.views.values()):
             return False
         self._agreed = max(since, self._agreed)
         return True
 
     def nothing_comes(self, queue: str) -> bool:
         """Whether nothing that any live replica admitted to it or below can come any more."""
-        below, views = self._store.board.tree.below(queue), self._read()
-        if views is None or self._store.admissions.open_in(below):
+        below, reading = self._store.board.tree.below(queue), self._read()
+        if reading is None or self._store.admissions.open_in(below):
             return False
-        return not any(below & set(view.admitting) for view in views)
+        views = reading.views.values()
+        return all(view.admitting is not None and below.isdisjoint(view.admitting) for view in views)
 
-    def _read(self) -> list[View] | None:
-        """What the other live replicas have seen, read once a look; None if it cannot be read."""
-        if self._views is None and not self._failed:
+    def _version_of_pods(
+        self, queue: str, views: tuple[ReplicaView, ...] | None, *, since: int
+    ) -> int | None:
+        """The version that the pods have to be as new as; the watches are made to catch up with it."""
+        stop, version = self._pods_since.get(queue, (since, 0))
+        if stop != since or not version:
+            if views is None or self._reading is None or not replicas_have_seen(views, since=since):
+                return None
+            version = max(since, self._reading.version)
+            self._pods_since[queue] = (since, version)
+        self._progress.demand(PODS, version)
+        if any(view.pods is not None and view.pods < version for view in views or ()):
+            self._progress.announce(PODS, version)
+        return version
+
+    def _places(self, queues: frozenset[str]) -> tuple[Place, ...]:
+        members = self._store.members
+        places = []
+        for queue in queues:
+            unasked = frozenset(members.unmarked_namespaces(queue))
+            for namespace in members.bindable_namespaces(queue):
+                places.append(Place(queue, namespace, namespace in unasked))
+        return tuple(places)
+
+    def _pass(self, each: Pass) -> PodPass:
+        waits = None if each.bind else self._volumes.at(each.namespace, each.name)
+        return PodPass(
+            queue=each.queue, namespace=each.namespace, name=each.name, bind=each.bind, waiting_at=waits
+        )
+
+    def _with_waits(self, view: ReplicaView) -> ReplicaView:
+        """With what is known here of the pods that it let through."""
+        if not view.passes:
+            return view
+        named = [
+            msgspec.structs.replace(each, waiting_at=self._volumes.at(each.namespace, each.name))
+            for each in view.passes
+        ]
+        return msgspec.structs.replace(view, passes=tuple(named))
+
+    def _read(self) -> Reading | None:
+        """What the other live replicas say, read once a look; None if it cannot be read."""
+        if self._reading is None and not self._failed:
+            before = self._progress.applied(PODS)
             try:
                 reading = self._others.read()
             except ClusterError:
                 self._failed = True
                 return None
-            self._views = reading.views
+            if reading.version < before:
+                log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
+                self._failed = True
+                return None
+            self._reading = reading
             self._read_at = self._store.clock.monotonic()
-            if reading.left:
-                self._store.assume_passes(lambda queue: self._had_stopped(queue, reading.lost))
-            if reading.vanished:
-                self._store.admissions.assume()
-        return self._views
+            self._note_lost(reading)
+        self._count_lost()
+        return self._reading
 
-    def _had_stopped(self, queue: str, lost: list[View] | None) -> bool:
+    def _note_lost(self, reading: Reading) -> None:
+        if reading.left:
+            views = None if reading.lost is None else tuple(reading.lost)
+            if self._lost is not None and views is not None and self._lost.views is not None:
+                views = (*self._lost.views, *views)
+            elif self._lost is not None:
+                views = None
+            self._lost = Lost(reading.version, views)
+        if reading.vanished:
+            self._store.admissions.assume()
+
+    def _count_lost(self) -> None:
+        """Count what those that are gone may have let through, once all pods of that moment are known."""
+        lost = self._lost
+        if lost is not None and self._progress.demand(PODS, lost.version):
+            self._store.assume_passes(lambda queue: self._had_stopped(queue, lost.views))
+            self._lost = None
+
+    def _had_stopped(self, queue: str, lost: tuple[View, ...] | None) -> bool:
         """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
         board = self._store.board
         if lost is None or queue not in board.tree or board.ruling(queue).schedules:
             return False
         above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]
         version = max((obj.metadata.version for obj in above if obj is not None), default=0)
-        return all(view.seen >= version and queue not in view.open for view in lost)
-
-    def _guarded(self, queues: Iterable[str]) -> bool:
-        members, now = self._store.members, self._store.clock.monotonic()
-        for queue in queues:
-            if any(name not in self._guards.on for name in members.bindable_namespaces(queue)):
-                return False
-            for name in members.unmarked_namespaces(queue):
-                if self._guards.on.get(name, now) > now - UNASKED_SECONDS:
-                    return False
-        return True
-
-    def _guarded_long(self, queues: Iterable[str]) -> bool:
-        """Whether whatever another replica let through would have landed, or meets the guard."""
-        longest = self._store.clock.monotonic() - self._store.passes.request_seconds
-        return all(
-            self._guards.on.get(name, longest + 1) <= longest
-            for queue in queues
-            for name in self._store.members.bindable_namespaces(queue)
-        )
-
-    def _can_land(self, one: Pass) -> bool:
-        if one.bind:
-            return True
-        since = self._guards.on.get(one.namespace)
-        return since is None or since > self._store.clock.monotonic() - self._store.passes.request_seconds
+        return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)

@@ -46,7 +46,7 @@ class Announcing:
             )
         self._said_of_drain(before, after)
         active = after.status.condition(ACTIVE)
-        if active and _status(active) != _status(before.status.condition(ACTIVE)):
+        if active and _is_news(before.status.condition(ACTIVE), active):
             self._parts.recorder.record(
                 subject,
                 reason=f"Active{active.status}",
@@ -70,5 +70,7 @@ class Announcing:
         )
 
 
-def _status(condition: Condition | None) -> str:
-    return condition.status if condition else ""
+def _is_news(before: Condition | None, after: Condition) -> bool:
+    """A stop that is acknowledged anew, for other specs, is none."""
+    held = before.status if before else ""
+    return after.status not in {held, "Unknown"} and (held, after.status) != ("Unknown", "False")

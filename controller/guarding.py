@@ -7,20 +7,28 @@ that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 whe
 namespace that is being deleted the API server itself refuses every bind, and asks nobody.
 
 Invariants
-- `on` has a namespace only while its label is set and a probe after that was refused.
+- `on` has a namespace only while its label is set and each API server refused a probe after that: each has a
+  cache of its own, and asks nobody about a bind while the label has not reached it.
+- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal that was
+  decided before, by us or by somebody who leads no more, does not land: it is for the state of the namespace
+  that had the former token.
 - A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
   may have removed any, nothing is believed (`forget`).
 - Writes and probes run in threads of their own, since a probe may take long; `on` is
   changed there and read by the controller.
+- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds, after
+  those that were not tried yet.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from collections.abc import Callable
 
-from cluster.exceptions import NotFound, Refused, Unreachable
+from cluster.client import Client
+from cluster.exceptions import ClusterError, NotFound, Refused, Unreachable
 from cluster.objects import Metadata
 from controller.parts import Parts
 from queues import names
@@ -28,10 +36,12 @@ from queues.board import Board
 
 #: A label takes 11 to 46 ms to take effect; a probe that is not refused is repeated this often.
 PROBE_SECONDS = 0.01
-PROBES = 1000
+PROBES = 10
+RETRY_LEAST, RETRY_MOST = 0.05, 5.0
 #: By then the label that was written has come back by the watch.
 SEEN_SECONDS = 5.0
-SAID_AFTER = 100
+#: Of the tries of one namespace.
+SAID_AFTER = 4
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +54,37 @@ class Guards:
         self._changed = changed
         #: Since when, in monotonic seconds, a namespace is known to be guarded.
         self.on: dict[str, float] = {}
+        #: What we wrote as a namespace's label.
+        self._tokens: dict[str, str] = {}
+        #: How often a namespace was probed in vain, and when it is to be tried again.
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    @property
+    def due(self) -> float:
+        """When a namespace is to be tried again, in monotonic seconds."""
+        return min((at for _, at in list(self._failed.values())), default=math.inf)
 
     def forget(self) -> None:
         """Somebody else leads, or has led meanwhile."""
         self.on.clear()
+        self._tokens.clear()
+        self._failed.clear()
 
     def follow(self, board: Board) -> None:
         """Have the guard on just where it is wanted."""
         wanted = self.wanted(board)
         labelled = self._labelled()
-        lately = self._parts.store.clock.monotonic() - SEEN_SECONDS
+        now = self._parts.store.clock.monotonic()
         for name, since in list(self.on.items()):
-            if name not in labelled and since < lately:
+            if name not in labelled and since < now - SEEN_SECONDS:
                 self.on.pop(name, None)
+                self._tokens.pop(name, None)
+        self._failed = {name: held for name, held in list(self._failed.items()) if name in wanted}
         for name in (wanted - self.on.keys()) | (labelled - wanted):
-            rank = (0,) if name in wanted else (8,)
-            self._parts.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
+            times, at = self._failed.get(name, (0, 0.0))
+            if at <= now:
+                rank = (times,) if name in wanted else (8,)
+                self._parts.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
 
     def wanted(self, board: Board) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
@@ -89,40 +114,74 @@ class Guards:
 
     def _switching(self, name: str) -> Callable[[], None]:
         """One write a namespace at a time, whose direction is decided when it is sent."""
-
         term = self._parts.term()
 
+        def leads() -> bool:
+            return self._parts.leading() and self._parts.term() == term
+
         def switch() -> None:
-            wanted = name in self.wanted(self._parts.store.board)
-            if not wanted:
-                self.on.pop(name, None)
-            body = {"metadata": {"labels": {names.GUARD: "on" if wanted else None}}}
-            self._parts.client.patch(f"/api/v1/namespaces/{name}", body)
-            if wanted and self._probed(name) and self._parts.leading() and self._parts.term() == term:
-                self.on[name] = self._parts.store.clock.monotonic()
+            if not leads():
+                return
+            if name not in self.wanted(self._parts.store.board):
+                self._switch_off(name)
+            else:
+                self._switch_on(name)
+                if self._probed(name) and leads():
+                    self._failed.pop(name, None)
+                    self.on[name] = self._parts.store.clock.monotonic()
+                else:
+                    self._try_later(name)
             self._changed()
 
         return switch
 
+    def _switch_on(self, name: str) -> None:
+        token = self._tokens.get(name)
+        if token is None or name not in self._labelled():
+            token = token or secrets.token_hex(4)
+            self._parts.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
+            self._tokens[name] = token
+
+    def _switch_off(self, name: str) -> None:
+        """Only the label that is known here is removed, and no later one."""
+        self.on.pop(name, None)
+        self._tokens.pop(name, None)
+        namespace = self._parts.store.namespaces.get(name)
+        if namespace is not None and _guarded(namespace.metadata):
+            meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
+            self._parts.client.patch(_path(name), {"metadata": meta})
+
+    def _try_later(self, name: str) -> None:
+        times = self._failed.get(name, (0, 0.0))[0] + 1
+        wait = min(RETRY_MOST, RETRY_LEAST * 2.0 ** min(times, 10))
+        self._failed[name] = (times, self._parts.store.clock.monotonic() + wait)
+        if times == SAID_AFTER:
+            log.warning(
+                "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
+                "is the ValidatingWebhookConfiguration there and this server reachable, from each API server?",
+                name,
+            )
+
     def _probed(self, name: str) -> bool:
-        """Whether nothing can be bound there unseen; gives up after `PROBES`, to be asked anew."""
-        for number in range(PROBES):
+        """Whether nothing can be bound there unseen, through any API server; to be asked anew if not."""
+        for _ in range(PROBES):
             namespace = self._parts.store.namespaces.get(name)
             if namespace is None:
                 return False
-            if namespace.metadata.deletion_timestamp is not None or self._refused(name):
+            if namespace.metadata.deletion_timestamp is not None or self._refused_by_all(name):
                 return True
-            if number == SAID_AFTER:
-                log.warning(
-                    "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
-                    "is the ValidatingWebhookConfiguration there and this server reachable?",
-                    name,
-                )
             if self._parts.guard_writers.pause(PROBE_SECONDS):
                 return False
         return False
 
-    def _refused(self, namespace: str) -> bool:
+    def _refused_by_all(self, name: str) -> bool:
+        try:
+            return all(self._refused(name, client) for client in self._parts.api_servers.all())
+        except ClusterError as exc:
+            log.warning("the API servers cannot be read: %s", exc)
+            return False
+
+    def _refused(self, namespace: str, client: Client) -> bool:
         name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
         body = {
             "apiVersion": "v1",
@@ -132,7 +191,7 @@ class Guards:
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
         try:
-            self._parts.client.create(path, body, dryRun="All")
+            client.create(path, body, dryRun="All")
         except NotFound:
             return False
         except Unreachable:
@@ -140,6 +199,10 @@ class Guards:
         except Refused as exc:
             return names.PROBE_SEEN in exc.message
         return False
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}"
 
 
 def _guarded(meta: Metadata) -> bool:

@@ -76,9 +76,7 @@ class QueueController:
         self._observe_at = 0.0
         self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
         self._recalling = Recalling(parts)
-        self._acknowledging = Acknowledging(
-            parts, guards=self._guards, others=parts.others, recalling=self._recalling
-        )
+        self._acknowledging = Acknowledging(parts, guards=self._guards, recalling=self._recalling)
         self._draining = Draining(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
         self._reconciling = Reconciling(
             parts,
@@ -97,6 +95,7 @@ class QueueController:
         self._unreadable = UnreadableEvents(parts)
         self._thread: threading.Thread | None = None
         parts.store.listen(self._notes.told)
+        parts.store.progress.listen(lambda _kind: self._notes.wake(list(self._reconciling.pending)))
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
@@ -130,6 +129,7 @@ class QueueController:
         now = self._store.clock.monotonic()
         times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._isolation.due]
         if self._led:
+            times.append(self._guards.due)
             times.append(self._not_before("drains", self._draining.due))
             times.append(self._not_before("podgroups", min(self._grouping.due.values(), default=math.inf)))
         valid_until = self._store.board.valid_until
@@ -160,7 +160,7 @@ class QueueController:
         self._step("guard", lambda: self._guards.follow(self._store.board))
         self._let_go(noted)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
-        wanted = self._to_reconcile(noted)
+        wanted = self._to_reconcile({*noted, *self._reconciling.outdated()})
         draining = {queue for queue in wanted if self._draining.concerns(queue)}
         for queue in wanted:
             if queue not in draining:

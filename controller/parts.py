@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from cluster.api_servers import ApiServers
 from cluster.client import Client
 from cluster.counting import Counting
 from cluster.events import Recorder
@@ -26,6 +27,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     store: Store
     client: Client
+    api_servers: ApiServers
     writers: Writers
     guard_writers: Writers
     drain_writers: Writers

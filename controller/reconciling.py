@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from cluster.client import decode
-from cluster.objects import QueueObject
+from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.acknowledging import Acknowledging
 from controller.announcing import Announcing
 from controller.closing import Close, Closing
@@ -48,8 +48,10 @@ from controller.status import (
     wanted,
 )
 from controller.timing import undo_if_past
+from queues.acknowledgement import Obstacle
 from queues.drained import drained
 from queues.drained import status as drained_status
+from queues.showing import cut
 from queues.states import State
 from queues.times import rfc3339
 from queues.verdict import Verdict
@@ -63,6 +65,8 @@ ACKNOWLEDGE_SECONDS = 0.02
 #: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
 #: replicas have seen it by then, and guards are on.
 YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
+#: A stop that waits for longer than this says for what.
+WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
 EMPTY_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -71,9 +75,9 @@ _queue = msgspec.json.Decoder(QueueObject)
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A stop that is not acknowledged: which, in boards from which version on, heard of when."""
+    """A stop that is not acknowledged: for which specs, in boards from which version on, heard of when."""
 
-    revision: str
+    scope: str
     seen: int
     at: float
 
@@ -117,8 +121,10 @@ class Reconciling:
         self.pending: dict[str, Pending] = {}
         #: Queues of which somebody wanted something else while a status of theirs was being written.
         self._held_up: set[str] = set()
-        #: The revision of the stop that was acknowledged last, by queue.
+        #: The specs that a stop is acknowledged for, by queue (`Board.scope`).
         self._acknowledged: dict[str, str] = {}
+        #: What a stop waits for, by queue.
+        self._waiting_for: dict[str, str] = {}
 
     @property
     def awaited(self) -> bool:
@@ -155,7 +161,13 @@ class Reconciling:
             obj,
             verdict,
             self._counted(queue),
-            known=Known(stop=acknowledged, seen=seen, below=checked),
+            known=Known(
+                stop=acknowledged,
+                told=self._stop(obj, verdict, acknowledged=acknowledged),
+                scope="" if verdict.schedules else self._parts.store.board.scope(queue),
+                seen=seen,
+                below=checked,
+            ),
             now=self._parts.store.clock.now(),
             kept_by=kept_by(self._parts.store, verdict),
             drain=self._drain(queue),
@@ -221,18 +233,52 @@ class Reconciling:
     def _is_acknowledged(self, queue: str) -> bool:
         store = self._parts.store
         board, now = store.board, store.clock.monotonic()
-        revision = board.ruling(queue).revision
-        if self._acknowledged.get(queue) == revision:
+        scope = board.scope(queue)
+        if self._acknowledged.get(queue) == scope:
             return True
+        self._acknowledged.pop(queue, None)
         stop = self.pending.get(queue)
-        if stop is None or stop.revision != revision:
-            stop = self.pending[queue] = Pending(revision, board.seen, now)
-        if not self._acknowledging.holds(queue, since=stop.seen):
+        if stop is None or stop.scope != scope:
+            stop = self.pending[queue] = Pending(scope, board.seen, now)
+        obstacle = self._acknowledging.obstacle(queue, since=stop.seen)
+        if obstacle is not None:
+            self._wait_for(queue, obstacle, since=stop.at)
             return False
         self.pending.pop(queue)
-        self._acknowledged[queue] = revision
+        self._waiting_for.pop(queue, None)
+        self._acknowledged[queue] = scope
         self._parts.counting.acknowledgement.observe(now - stop.at)
         return True
+
+    def outdated(self) -> set[str]:
+        """The queues whose stop is acknowledged for other specs than there are now."""
+        board = self._parts.store.board
+        return {queue for queue, scope in self._acknowledged.items() if board.scope(queue) != scope}
+
+    def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
+        """Say what a stop waits for, once it has waited for a while."""
+        if self._parts.store.clock.monotonic() < since + WAITING_SECONDS:
+            return
+        text = cut(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
+        if self._waiting_for.get(queue) != text:
+            self._waiting_for[queue] = text
+            log.warning("the stop of queue %s waits: %s", queue, text)
+
+    def _stop(self, obj: QueueObject, verdict: Verdict, *, acknowledged: bool) -> StopStatus | None:
+        """A text that is there already stays while it is of the same specs, whoever worded it."""
+        if verdict.schedules:
+            return None
+        board, queue = self._parts.store.board, obj.metadata.name
+        ruling = board.ruling(queue)
+        chain = board.tree.chain(queue).queues
+        return StopStatus(
+            revision=ruling.revision,
+            scope=board.scope(queue) if acknowledged else "",
+            queues=len(board.tree.below(queue)),
+            chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
+            refusal=self._parts.store.refusal(ruling),
+            waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
+        )
 
     def _write(
         self, obj: QueueObject, difference: dict[str, Any], again: float | None, *, at_once: bool
@@ -250,16 +296,22 @@ class Reconciling:
         if essential and counted and (resting or not may_share(counted)):
             difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
         what = STATUS if difference is essential or not counted else COUNTS
-        if not self._submit(obj, difference, what=what):
+        if not self._submit(obj, difference, what=what, fenced=bool(essential)):
             return max(ACKNOWLEDGE_SECONDS, self._parts.writers.wait((what, queue)))
         self._counted_at[queue] = now
         self._under_way.add(queue)
         return again
 
-    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str) -> bool:
-        """Have it written; False if a former write of this queue is still under way, or was just refused."""
+    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str, fenced: bool) -> bool:
+        """Have it written; False if a former write of this queue is still under way, or was just refused.
+
+        `fenced`: only over the object that it was derived from, for whoever derived it may lead no more.
+        """
         queue = obj.metadata.name
-        body = {"metadata": {"uid": obj.metadata.uid}, "status": difference}
+        meta = {"uid": obj.metadata.uid}
+        if fenced:
+            meta["resourceVersion"] = obj.metadata.resource_version
+        body = {"metadata": meta, "status": difference}
         written: list[QueueObject] = []
 
         def write() -> None:
@@ -312,8 +364,9 @@ class Reconciling:
             memory.pop(queue, None)
 
     def _forget_stop(self, queue: str) -> None:
-        self.pending.pop(queue, None)
-        self._acknowledged.pop(queue, None)
+        self._acknowledging.forget(queue)
+        for memory in (self.pending, self._acknowledged, self._waiting_for):
+            memory.pop(queue, None)
 
 
 def _sooner(seconds: float, again: float | None) -> float:

@@ -21,10 +21,10 @@ from typing import Any
 import msgspec
 
 from cluster.members import Counts
-from cluster.objects import Condition, QueueObject, QueueStatus
+from cluster.objects import Condition, QueueObject, QueueStatus, StopStatus
 from queues import names
 from queues.changes import history
-from queues.conditions import Finding, accepting, active
+from queues.conditions import ACTIVE, Finding, accepting, active, not_acknowledged
 from queues.drained import Standing
 from queues.quantities import Amount, canonical
 from queues.times import rfc3339
@@ -42,16 +42,22 @@ RESOURCES = 100
 MORE_RESOURCES = "sluice.dev/more-resources"
 NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 #: What says whether a stop holds and a queue accepts. Its size is ours: names and texts in it are cut.
-ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes"})
+ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes", "stop"})
 #: Bytes of all else that are written together with it.
 SHARED_BYTES = 4096
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What is known: that the stop holds on every replica, that each has seen whether the queue accepts, and
-    that no queue below shows the Closed of a former close."""
+    that no queue below shows the Closed of a former close.
+
+    `told`: the stop that there is, acknowledged or not; None where there is none. `scope`: what its
+    acknowledgement would stand for.
+    """
 
     stop: bool
+    told: StopStatus | None = None
+    scope: str = ""
     seen: bool
     below: bool = True
 
@@ -87,10 +93,13 @@ def wanted(
     """The status in wire form. `drain`: None while it is not known, or there is none."""
     generation = obj.metadata.generation
     findings = []
+    conditions_unknown: Finding | None = None
     if known.seen:
         findings.append(accepting(verdict, kept_by=kept_by))
     if known.stop or verdict.schedules:
         findings.append(active(verdict))
+    elif _is_void(obj.status, scope=known.scope):
+        conditions_unknown = not_acknowledged(verdict)
     waiting = len(findings) < BOTH or not known.below
     conditions = {c.type: _told(c) for c in obj.status.conditions or ()}
     if not verdict.drains:
@@ -99,6 +108,8 @@ def wanted(
         findings.append(
             drain.finding if known.stop or not drain.finding.status else _unacknowledged(drain.finding)
         )
+    if conditions_unknown is not None:
+        findings.append(conditions_unknown)
     for finding in findings:
         held = obj.status.condition(finding.type)
         conditions[finding.type] = _condition(finding, held, generation=generation, now=now)
@@ -109,7 +120,16 @@ def wanted(
         **counts(counted, schedules=verdict.schedules, quota=in_quota(obj)),
         "changes": changes(obj),
         "drain": (drain.told if drain is not None else obj.status.drain) if verdict.drains else None,
+        "stop": stop_told(known.told) if known.told else None,
     }
+
+
+def _is_void(status: QueueStatus, *, scope: str) -> bool:
+    """Whether the status says that a stop is acknowledged, but for other specs than there are now."""
+    held = status.condition(ACTIVE)
+    if held is None or held.status != "False":
+        return False
+    return status.stop is None or status.stop.scope != scope
 
 
 def _unacknowledged(finding: Finding) -> Finding:
@@ -181,7 +201,21 @@ def present(status: QueueStatus) -> dict[str, Any]:
         "allocated": status.allocated,
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
         "drain": status.drain,
+        "stop": stop_told(status.stop) if status.stop else None,
     }
+
+
+def stop_told(stop: StopStatus) -> dict[str, Any]:
+    """In wire form; what is empty is left out."""
+    told = {
+        "revision": stop.revision,
+        "scope": stop.scope,
+        "queues": stop.queues,
+        "chain": [{"name": link.name, "generation": link.generation} for link in stop.chain or ()],
+        "refusal": stop.refusal,
+        "waitingFor": stop.waiting_for,
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def changes(obj: QueueObject) -> list[dict[str, str]]:
@@ -211,7 +245,7 @@ def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _condition(finding: Finding, held: Condition | None, *, generation: int, now: datetime) -> dict[str, Any]:
-    status = "True" if finding.status else "False"
+    status = "Unknown" if finding.status is None else str(finding.status)
     kept = held is not None and held.status == status and held.last_transition_time is not None
     since = held.last_transition_time if kept and held else None
     return {

@@ -6,6 +6,11 @@ Invariants
 - A pass is recorded before the board is read: whoever publishes a stop and then finds no open
   pass knows that no answer given from the former board is still under way.
 - Not synced is an explicit error: the scheduler keeps the pod and comes back.
+- Of a pod that is known what is known counts, whatever the call says of it; its pass cannot be moved to another
+  queue or taken by a namesake. Of pods that are not known yet only so many have a pass at a time
+  (`passes.STRANGERS`), and none for longer than it takes to know all pods (`Store.settle_passes`).
+- A queue's text is the one that its status holds, where that is for the same specs: replicas of different
+  versions say the same, or kube-scheduler would try a pod again with each change of the text.
 - An answer has at most `ANSWER_BYTES` beside the names, which the call itself bounds.
 
 ======================================  =========================================
@@ -16,6 +21,9 @@ is in a queue that schedules            every name, and a pass is open
 is in a queue that does not             no name; the queue's text for each
 is of a namespace it does not select    no name; one text for each
 waits for a PodGroup that is not there  no name; the PodGroup's text for each
+is another one than the one that we     an error: our watch, or the caller, is
+know by that name                       behind
+is one of too many that we do not know  an error
 ======================================  =========================================
 """
 
@@ -25,12 +33,15 @@ from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from cluster.store import Store
 from extender.wire import FilterArgs, FilterResult
+from queues.membership import Membership, Source
 from queues.texts import stop_text
 from queues.verdict import Cause, Why
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
 ANSWER_BYTES = 24 * 1024 * 1024
 
+TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try again"
+ANOTHER = "sluice knows another pod by this name; try again once its watch has caught up"
 NOT_SYNCED = "sluice has not read the cluster yet; it answers as soon as it has"
 
 
@@ -38,7 +49,10 @@ def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
     """The answer to one filter call. Raises `Unreadable` for more nodes than can be answered."""
     if not store.synced:
         return FilterResult(Error=NOT_SYNCED)
-    text = rejection(args.Pod, store=store)
+    try:
+        text = rejection(args.Pod, store=store)
+    except _Unknown as exc:
+        return FilterResult(Error=str(exc))
     names = args.NodeNames or []
     if text is None:
         return FilterResult(NodeNames=names)
@@ -47,17 +61,38 @@ def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
     return FilterResult(FailedAndUnresolvableNodes=dict.fromkeys(names, text))
 
 
+class _Unknown(Exception):
+    """The pod is not known, and cannot be taken as it is told; for the scheduler to come back."""
+
+
 def rejection(pod: Pod, *, store: Store) -> str | None:
     """Why the pod may go nowhere now; None lets it through, with a pass if it is a member."""
-    membership = store.judge(pod)
+    membership = _membership(pod, store=store)
     if membership is None:
         return None
-    if membership.queue is None:
+    queue = membership.queue
+    if queue is None:
         return stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group))
     meta = pod.metadata
-    store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=membership.queue, uid=meta.uid)
-    ruling = store.ruling_for(membership.queue, namespace=meta.namespace)
+    store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid)
+    ruling = store.ruling_for(queue, namespace=meta.namespace)
     if ruling.schedules:
         return None
     store.passes.filter_refused(meta.namespace, meta.name)
-    return ruling.text
+    return store.refusal(ruling)
+
+
+def _membership(pod: Pod, *, store: Store) -> Membership | None:
+    """Of the pod as it is known, or as it is told where it is not known yet. Raises `_Unknown`."""
+    meta = pod.metadata
+    member = store.members.get(meta.namespace, meta.name)
+    if member is None:
+        told = store.judge(pod)
+        if told is not None and told.queue is not None and store.passes.is_full:
+            raise _Unknown(TOO_MANY)
+        return told
+    if meta.uid and member.uid != meta.uid:
+        raise _Unknown(ANOTHER)
+    if member.queue:
+        return Membership(queue=member.queue, source=Source.WRITTEN, group=member.group)
+    return store.judge(pod)

@@ -54,7 +54,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 class Board:
     """The rulings of one tree at one time."""
 
-    __slots__ = ("_rulings", "now", "restricted", "seen", "tree", "valid_until")
+    __slots__ = ("_rulings", "_scopes", "now", "restricted", "seen", "tree", "valid_until")
 
     def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
         self.tree = tree
@@ -63,6 +63,8 @@ class Board:
         self.valid_until = _next_resume(tree, now=now)
         self._rulings: Mapping[str, Ruling] = self._ruled(tree)
         self.restricted = self._restricted()
+        #: Worked out when it is asked for; whoever does so twice finds the same.
+        self._scopes: dict[str, str] = {}
 
     @classmethod
     def follow(
@@ -78,6 +80,15 @@ class Board:
         kept = {name: ruling for name, ruling in before._rulings.items() if name not in concerned}
         board._rulings = {**kept, **board._ruled(concerned & set(tree))}
         board.restricted = board._restricted()
+        above = {
+            one.name
+            for which in (tree, before.tree)
+            for name in changed
+            if name in which
+            for one in which.chain(name).queues
+        }
+        left = above | concerned
+        board._scopes = {name: scope for name, scope in before._scopes.items() if name not in left}
         return board
 
     def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
@@ -91,6 +102,17 @@ class Board:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
         found = self._rulings.get(name)
         return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
+
+    def scope(self, name: str) -> str:
+        """Changes whenever any spec changes that a stop of this queue rests on: of its chain, and of the queues
+        below it, of which one may have come from elsewhere."""
+        found = self._scopes.get(name)
+        if found is None:
+            below = sorted(
+                self.tree.queues[one].revision for one in self.tree.below(name) if one in self.tree
+            )
+            found = self._scopes[name] = _digest(",".join((self.ruling(name).revision, *below)))
+        return found
 
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)

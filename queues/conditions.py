@@ -10,7 +10,11 @@ Active       True     Ready               its pods are scheduled
              False    Suspended           someone on the chain desires Suspended
              False    Stopped             someone on the chain has a stop policy
              False    ChainBroken         a parent is missing or there is a cycle
+             Unknown  NotAcknowledged     a stop that held rests on specs that changed since
 ===========  =======  ==================  =========================================
+
+`Active` False says that the stop is acknowledged. It holds for the specs that `status.stop.scope` stands for: of
+the queue, of those above it and of those below it.
 """
 
 from __future__ import annotations
@@ -25,10 +29,10 @@ ACTIVE = "Active"
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """A condition without its times."""
+    """A condition without its times. `status`: None is Unknown."""
 
     type: str
-    status: bool
+    status: bool | None
     reason: str
     message: str
 
@@ -45,3 +49,9 @@ def active(verdict: Verdict) -> Finding:
     if verdict.stop is None:
         return Finding(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
     return Finding(ACTIVE, False, verdict.stop.why.value, stop_text(verdict.stop))
+
+
+def not_acknowledged(verdict: Verdict) -> Finding:
+    """In place of a stop that was acknowledged for other specs than there are now."""
+    text = f'queue "{verdict.queue}" is stopped, which is not acknowledged for the specs that there are now'
+    return Finding(ACTIVE, None, "NotAcknowledged", text)

@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ca_secret: str = ""
     hosts: tuple[str, ...] = ()
     kubeconfig: str = ""
+    api_servers: tuple[str, ...] = ()
     namespace: str = "sluice-system"
     service: str = "sluice"
     webhook_url: str = ""
@@ -59,6 +60,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("bind", _address(self.bind) is not None, "HOST:PORT with a port from 1 to 65535"),
             ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
             ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
+            (
+                "api_servers",
+                all(url and _is_https(url) for url in self.api_servers),
+                "https://HOST:PORT each",
+            ),
             ("hosts", all(map(_is_host, self.hosts)), "DNS names and addresses"),
             ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
             ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
@@ -107,6 +113,7 @@ _HELP: Mapping[str, str] = {
     "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
     "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
     "kubeconfig": "kubeconfig file; empty: the pod's own service account, else the user's default",
+    "api_servers": "URLs of all API servers; empty: those that the Service kubernetes has, or the one we know",
     "namespace": "our own namespace, which never holds members",
     "service": "the Service in front of us",
     "webhook_url": "where the API server reaches us, if not by the Service",

@@ -31,6 +31,7 @@ from certs.exceptions import CertificateError
 from certs.keeping import kept
 from certs.registering import register
 from certs.serving import ensure
+from cluster.api_servers import SERVED_NAME, ApiServers
 from cluster.client import Client, configuration
 from cluster.counting import Counting
 from cluster.electing import Elector
@@ -38,7 +39,7 @@ from cluster.events import Recorder
 from cluster.exceptions import ClusterError
 from cluster.leases import Leases
 from cluster.markers import PodMarker
-from cluster.presence import Others, Presence, View
+from cluster.presence import PASSES_NAMED, Others, Presence, View
 from cluster.store import WHOLE, Clock, Store
 from cluster.watching import Watching
 from cluster.writing import Writers
@@ -60,6 +61,8 @@ DRAIN_THREADS = 8
 CONNECTIONS = 16
 #: A Lease lasts six: one attempt that hangs must not be its end for long.
 LEASE_READ_SECONDS = 3.0
+#: A probe of an API server that does not answer keeps the probes of others waiting.
+PROBE_READ_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +107,7 @@ class Running:
             view=self._view,
             fresh=self._fresh,
             lingering=lambda: bool(self.store.admissions.queues()),
+            renewed=self.store.moment,
         )
         self._elector = Elector(
             leases,
@@ -114,12 +118,16 @@ class Running:
         )
         self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
+        self.store.marker_seen = self._presence.tell_pods
         self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
         recorder = Recorder(client=self.client, writers=self._writers, counting=self.counting)
         self._controller = QueueController(
             Parts(
                 store=self.store,
                 client=self.client,
+                api_servers=ApiServers(
+                    self.client, connect=self._connect, clock=clock, urls=settings.api_servers
+                ),
                 writers=self._writers,
                 guard_writers=self._guard_writers,
                 drain_writers=self._drain_writers,
@@ -196,15 +204,26 @@ class Running:
         found += self._watching.faults()
         return found if self._presence.alive else [*found, "our Lease is not held"]
 
+    def _connect(self, url: str) -> Client:
+        """One API server, by an address of its own."""
+        found = configuration(self.settings.kubeconfig or None)
+        found.host, found.tls_server_name = url, SERVED_NAME
+        return Client(found, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
+
     def _view(self) -> View:
         """What we have seen; the version is read first, for the passes may only be newer."""
+        store = self.store
         version = self._watching.reflectors["queues"].version
-        seen = max(self.store.seen, int(version) if version.isdigit() else 0)
+        seen = max(store.seen, int(version) if version.isdigit() else 0)
+        pods = store.progress.applied("pods")
+        store.settle_passes()
+        stopped = store.stopped_with_passes()
         return View(
             seen,
-            open=self.store.stopped_with_passes(),
-            admitting=self.store.closed_with_admissions(),
-            placing=self.store.stopped_with_placing(),
+            open=stopped,
+            admitting=store.closed_with_admissions(),
+            pods=pods,
+            passes=store.open_passes(stopped, most=PASSES_NAMED),
         )
 
     def _fresh(self) -> Callable[[], bool]:

@@ -7,7 +7,8 @@ its queue                           what happens
 ==================================  ===================================================
 schedules and accepts               annotation, label, marker
 does not schedule                   the same, a gate, and a warning
-does not schedule, pod has nodeName refused: it would run at once (the API forbids a gate)
+schedules, pod has nodeName         the same, and affinity to the node in its place
+does not schedule, pod has nodeName refused: the API forbids a gate beside it
 is not there                        annotation, label, marker, a gate, and a warning
 does not select its namespace       refused, but for pods of work that it had taken: those get a gate
 may not select it: it is too new    annotation, label, marker, a gate; with nodeName refused
@@ -71,7 +72,6 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
         kind="pods",
         references=pod.metadata.owner_references,
         group=membership.group,
-        placed=bool(pod.spec.node_name),
     )
     ruling = taken(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
@@ -182,7 +182,14 @@ def checked(request: Request, *, store: Store) -> Answer:
     membership = of_submitted_pod(
         store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
     )
-    if membership is None or pod.metadata.annotation(names.QUEUE) or _gated(pod):
+    if membership is None:
+        return ALLOWED
+    if pod.metadata.annotation(names.QUEUE) and pod.spec.node_name:
+        return refused(
+            "spec.nodeName: another webhook put this pod on a node after sluice had been asked; "
+            "have that webhook's configuration come before, or use node affinity"
+        )
+    if pod.metadata.annotation(names.QUEUE) or _gated(pod):
         return ALLOWED
     return refused(
         f"{membership.source}: another webhook made this pod a member after sluice had been asked; "

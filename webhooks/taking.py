@@ -33,14 +33,12 @@ from webhooks.terms import Terms
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names;
-    `placed`: a pod that names its node."""
+    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names."""
 
     queue: str
     kind: str
     references: list[OwnerReference] | None = None
     group: str = ""
-    placed: bool = False
 
 
 def bad_name(queue: str, *, where: str) -> Answer:
@@ -56,7 +54,7 @@ def unknown_namespace(request: Request) -> Answer:
 def taken(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Ruling | Answer:
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
-        store.admissions.admitting(request.uid, submission.queue, placed=submission.placed)
+        store.admissions.admitting(request.uid, submission.queue)
     ruling = store.ruling_for(submission.queue, namespace=request.namespace)
     asked = store.board.ruling(submission.queue) if ruling.undecided else ruling
     if not (ruling.selected or ruling.undecided):
@@ -74,7 +72,7 @@ def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
     request, and stays.
     """
     if held and held != request.uid and store.admissions.holds(held, queue):
-        store.admissions.joins(request.uid, held)
+        store.admissions.refused(request.uid)  # it is known by the former call
         return held
     return request.uid
 

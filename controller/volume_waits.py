@@ -1,0 +1,121 @@
+"""Pods that kube-scheduler holds for a volume, told from pods whose bind is under way.
+
+kube-scheduler passes filter and then holds a pod, for minutes perhaps, until each of its claims is bound to a
+volume (`VolumeBinding`, PreBind); only then it sends the bind. So a pod one of whose claims is read to be
+unbound has no bind under way at that moment. Where the bind guard was on by then, its bind will meet it.
+
+Invariants
+- `at` is a time before the pod and its claims were read from the API server, not from a cache.
+- A pod is read at most once in `AGAIN_SECONDS`, by the guard's writers, and only while a stop waits for it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.client import decode
+from cluster.exceptions import NotFound
+from controller.parts import Parts
+
+AGAIN_SECONDS = 1.0
+KEPT = 1_000
+#: kube-controller-manager puts it on a claim once the claim is bound for good.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+
+
+class ClaimSource(msgspec.Struct, frozen=True, rename="camel"):
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True, rename="camel"):
+    """`ephemeral`: its claim is made for the pod, and named after both."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, msgspec.Raw] | None = None
+
+
+class PodVolumes(msgspec.Struct, frozen=True):
+    volumes: list[Volume] | None = None
+
+
+class PodWithVolumes(msgspec.Struct, frozen=True):
+    spec: PodVolumes = PodVolumes()
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
+    volume_name: str = ""
+
+
+class ClaimMetadata(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    metadata: ClaimMetadata = ClaimMetadata()
+    spec: ClaimSpec = ClaimSpec()
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.spec.volume_name) and BIND_COMPLETED in (self.metadata.annotations or {})
+
+
+_pod = msgspec.json.Decoder(PodWithVolumes)
+_claim = msgspec.json.Decoder(Claim)
+
+Key = tuple[str, str]
+
+
+class VolumeWaits:
+    """Owner: the controller's thread; the reads run in the guard's writers, which add to `_waits`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._waits: dict[Key, float] = {}
+        self._asked: dict[Key, float] = {}
+
+    def at(self, namespace: str, name: str) -> float | None:
+        """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known.
+
+        Has the pod read, soon, if that was not done lately.
+        """
+        key, now = (namespace, name), self._parts.store.clock.monotonic()
+        if now >= self._asked.get(key, float("-inf")) + AGAIN_SECONDS:
+            if len(self._asked) >= KEPT:
+                self._asked = {k: at for k, at in self._asked.items() if now < at + AGAIN_SECONDS}
+                self._waits = {k: at for k, at in list(self._waits.items()) if k in self._asked}
+            self._asked[key] = now
+            self._parts.guard_writers.submit(("volumes", key), lambda: self._look(key), rank=(5,))
+        return self._waits.get(key)
+
+    def _look(self, key: Key) -> None:
+        began = self._parts.store.clock.monotonic()
+        if self._waits_for_volume(*key):
+            self._waits[key] = began
+        else:
+            self._waits.pop(key, None)
+
+    def _waits_for_volume(self, namespace: str, name: str) -> bool:
+        client, home = self._parts.client, f"/api/v1/namespaces/{namespace}"
+        try:
+            pod = decode(client.get(f"{home}/pods/{name}"), _pod)
+        except NotFound:
+            return False
+        for volume in pod.spec.volumes or ():
+            claim = claim_of(volume, pod=name)
+            if claim and not self._is_bound(f"{home}/persistentvolumeclaims/{claim}"):
+                return True
+        return False
+
+    def _is_bound(self, path: str) -> bool:
+        try:
+            return decode(self._parts.client.get(path), _claim).is_bound
+        except NotFound:
+            return False
+
+
+def claim_of(volume: Volume, *, pod: str) -> str:
+    """The name of the claim behind a volume of the pod; "" if there is none."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod}-{volume.name}" if volume.ephemeral is not None else ""
