@@ -223,3 +223,22 @@ def test_the_question_whether_a_queue_is_empty_is_asked_less_and_less(look: Whol
     look.hears(queue("a", generation=2, state="Closed"))
     look.look(rounds=600, seconds=0.1)
     assert 5 <= len(asked) <= 9
+
+
+def test_conditions_that_cannot_be_read_are_left_as_they_are(look: WholeLook) -> None:
+    """Those of others would be lost: the list is written as a whole. The phase is kept all the same."""
+    odd = {"type": 5, "status": "True"}
+    look.hears(queue("a"), podgroup("odd", queue="a", status={"conditions": [odd]}))
+    look.look()
+    [body, *_] = look.bodies("/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/odd")
+    assert body["status"] == {"phase": "Inqueue"}
+
+
+@pytest.mark.parametrize("year", ["0000", "0001", "9999"])
+def test_the_time_of_somebody_elses_condition_goes_back_as_it_came(look: WholeLook, year: str) -> None:
+    odd = {"type": "Odd", "status": "True", "lastTransitionTime": f"{year}-01-01T00:00:00+00:00"}
+    look.hears(queue("a"), podgroup("odd", queue="a", status={"conditions": [odd]}))
+    look.look()
+    [body, *_] = look.bodies("/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/odd")
+    assert body["status"]["conditions"][0] == odd
+    assert look.store.unreadable.all() == []
