@@ -29,21 +29,25 @@ class Unreadable:
 
     def __init__(self) -> None:
         self._by_kind: dict[str, dict[str, Fault]] = {}
+        #: Grows with each change.
+        self.changes = 0
 
     def record(self, kind: str, meta: Metadata, text: str) -> None:
         fault = Fault(kind, meta.namespace, meta.name, meta.uid, text)
         self._by_kind.setdefault(kind, {})[meta.uid] = fault
+        self.changes += 1
 
     def forget(self, kind: str, uid: str) -> None:
         """It can be read, or is gone."""
         held = self._by_kind.get(kind)
-        if held:
-            held.pop(uid, None)
+        if held and held.pop(uid, None) is not None:
+            self.changes += 1
 
     def keep_only(self, kind: str, uids: Container[str]) -> None:
         held = self._by_kind.get(kind, {})
         for uid in [uid for uid in held if uid not in uids]:
             del held[uid]
+            self.changes += 1
 
     def of(self, uid: str) -> str:
         """What is wrong with an object; empty if it can be read."""

@@ -5,8 +5,10 @@ Invariants
 - Order: by the rank given (smaller first), then by arrival.
 - Of the writes of one lane one is under way at a time; the others make room for whatever has none.
 - A write that the API server is too busy for (429, 5xx, no answer) is tried again up to `TRIES`
-  times, after the time it asks for, and no thread waits meanwhile; one it refuses (404, 409, ...) is given
-  up. Either way whoever asked is told by the return of `done(key, ok)`.
+  times, after the time it asks for; one it refuses (404, 409, ...) is given up. Either way whoever
+  asked is told by the return of `done(key, ok)`.
+- Where the server itself is busy or gone the thread waits, so that nobody asks more of it. A 500 may be of
+  this object alone, such as a webhook that fails for it: then no thread waits, and all others are written.
 - A write that is refused for what it says (any 4xx but 404, 409 and 410, or that it is too large), or that
   fails in another way, has its key back off (`isolation`): until then none of this key is taken (`wait`).
   It is named in the log, the metrics, and an event on its `subject`.
@@ -36,6 +38,8 @@ TRIES = 6
 MOVED_ON = frozenset({404, 409, 410})
 #: What the API server says of an object that it or etcd does not take for its size, with whatever status.
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
+#: What the API server says where it fails at an object, a webhook for it included.
+OF_THE_OBJECT = 500
 #: Before the key of a write, in `isolation`.
 STEP = "write"
 
@@ -224,7 +228,7 @@ class Writers:
         if isinstance(exc, Overloaded | Unreachable) and not _is_too_large(exc):
             count(what, "retried").inc()
             if entry.tries + 1 < TRIES:
-                self._again(entry, _pause(exc, tries=entry.tries))
+                self._again(entry, self._waited(_pause(exc, tries=entry.tries), exc))
                 return None
             log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), TRIES, exc)
             subject = subject if isinstance(exc, Overloaded) else None
@@ -234,6 +238,13 @@ class Writers:
                 return False
         self._isolation.failed(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
         return False
+
+    def _waited(self, seconds: float, exc: ClusterError) -> float:
+        """The seconds that are left to wait, after the thread has, where it is to."""
+        if isinstance(exc, Refused) and exc.status == OF_THE_OBJECT:
+            return seconds
+        self._stopped.wait(seconds)
+        return 0.0
 
 
 def _pause(exc: Overloaded | Unreachable, *, tries: int) -> float:

@@ -204,7 +204,7 @@ class Commanding:
     def _dropped(self, command: Command, why: str) -> None:
         meta = command.metadata
         self._parts.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
-        action = command.action if command.action in set(Action) else "unknown"
+        action = command.action if command.action in set(Action) else "other"
         self._parts.counting.commands.labels(action, "dropped").inc()
         log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
         self._delete(command)

@@ -10,7 +10,7 @@ Invariants
 - A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` a group; what
   does not differ is not written.
 - The past is refused: while the store holds an older group than the one last written, it is left alone.
-- Conditions of other types, which others write, stay as they are.
+- Conditions of other types, which others write, stay as they are; where one cannot be read, none is written.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Grouping:
         ruling = self._parts.store.ruling_for(queue_of(group), namespace=meta.namespace)
         had = self._parts.store.members.had_group(*key, meta.uid) or _had_pods(group)
         wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
+        if "status.conditions" in self._parts.store.unreadable.of(meta.uid):
+            del wanted["conditions"]  # what others wrote there could not be written back
         difference = _differing(wanted, group)
         if not difference:
             return

@@ -27,10 +27,14 @@ class UnreadableEvents:
         self._parts = parts
         #: UIDs of the objects that were reported, by queue.
         self._reported: dict[str, frozenset[str]] = {}
+        self._looked_at = 0
 
     def report(self) -> None:
         """Record what is new."""
         store = self._parts.store
+        changes = store.unreadable.changes
+        if changes == self._looked_at:
+            return
         by_queue: dict[str, list[Fault]] = {}
         for fault in store.unreadable.all():
             by_queue.setdefault(store.queue_of_unreadable(fault), []).append(fault)
@@ -44,6 +48,7 @@ class UnreadableEvents:
             self._parts.recorder.record(
                 queue_subject(obj), reason="Unreadable", message=text(faults), warning=True, budget=BUDGET
             )
+        self._looked_at = changes
 
 
 def text(faults: list[Fault]) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from queues.queue import Queue
+from queues.showing import NAME_LIMIT, cut
 from queues.times import rfc3339
 
 #: Lines kept on a queue; the oldest go first.
@@ -26,7 +27,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
-    """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs."""
+    """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs.
+
+    The lines are kept in an annotation, of which all together may have 256 KiB: a name is cut.
+    """
+    by = cut(by, limit=NAME_LIMIT)
     told = _time(at)
     pairs = (
         ("state", before.desired.value, after.desired.value),

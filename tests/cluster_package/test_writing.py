@@ -336,3 +336,65 @@ def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -
     for number in range(20):
         writers.submit(("a", number), fails if number % 2 else written(number), lane="narrow")
     assert written.wait_for(10) == list(range(0, 20, 2))
+
+
+# One that is refused or busy keeps no other waiting
+
+
+def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Writers]) -> None:
+    """A webhook of somebody's that fails for every write of his pods: those of others are written."""
+    writers, written = new(threads=2), Written()
+    writers.start()
+    begun = threading.Semaphore(0)
+
+    def busy() -> None:
+        begun.release()
+        raise overloaded(5.0, code=500)
+
+    for number in range(20):
+        writers.submit(("busy", number), busy, rank=(0,))
+    for _ in range(20):
+        assert begun.acquire(timeout=WAIT)
+    writers.submit(("free", 1), written("free"), rank=(9,))
+    assert written.wait_for(1) == ["free"]
+
+
+def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(new: Callable[..., Writers]) -> None:
+    writers, trouble = new(), Refused(422, "Invalid", "")
+
+    def write() -> None:
+        raise trouble
+
+    writers.start()
+    assert done_of(writers, write) is False
+    assert 0 < writers.wait(("what", "key")) <= 1.0
+    assert not writers.submit(("what", "key"), lambda: None)
+    assert writers.submit(("what", "another"), lambda: None)
+
+
+@pytest.mark.parametrize("status", [404, 409, 410])
+def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., Writers], status: int) -> None:
+    kinds = {404: NotFound, 409: Conflict}
+    writers, trouble = new(), kinds.get(status, Refused)(status, "Reason", "")
+
+    def write() -> None:
+        raise trouble
+
+    writers.start()
+    assert done_of(writers, write) is False
+    assert writers.wait(("what", "key")) == 0
+
+
+def test_what_is_too_large_is_not_tried_again_whatever_the_status(
+    new: Callable[..., Writers], counting: Counting
+) -> None:
+    """The API server says 500 where etcd refuses it."""
+    writers = new()
+    writers.start()
+
+    def write() -> None:
+        raise Overloaded(500, "InternalError", "etcdserver: request is too large", retry_after=1.0)
+
+    assert done_of(writers, write) is False
+    assert outcomes(counting) == {("what", "refused"): 1}
+    assert writers.wait(("what", "key")) > 0

@@ -14,7 +14,20 @@ from hypothesis import strategies as st
 from cluster.members import Counts
 from cluster.objects import QueueObject, QueueStatus
 from cluster.store import queue_value
-from controller.status import PHASES, Counted, Known, changes, differing, present, urgent, wanted
+from controller.status import (
+    MORE_RESOURCES,
+    PHASES,
+    RESOURCES,
+    Counted,
+    Known,
+    changes,
+    differing,
+    may_share,
+    parts,
+    present,
+    urgent,
+    wanted,
+)
 from queues.tree import Tree
 from queues.verdict import verdict
 from tests.queues.cases import MODEST, NOW
@@ -225,6 +238,35 @@ def test_the_counts_are_those_counted() -> None:
 def test_in_a_queue_that_does_not_schedule_all_who_wait_are_parked() -> None:
     status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
     assert status["pods"]["parked"] == 5
+
+
+def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:
+    """What each cluster has and what the quota names is among them, whatever others are called."""
+    asked = {f"a{number:04}.example.com/r": 1 for number in range(1000)}
+    asked |= {"memory": 1024, "cpu": 2, "zzz.example.com/gpu": 4}
+    pods = Counts(running=3, allocated=asked)
+    obj = queue("a", capability={"zzz.example.com/gpu": "8"}, deserved=[], guarantee={"resource": 5})
+    told = status_of(obj, counted=Counted(pods=pods, groups={}))["allocated"]
+    assert len(told) == RESOURCES + 2
+    assert (told["pods"], told["cpu"], told["memory"], told["zzz.example.com/gpu"]) == ("3", "2", "1Ki", "4")
+    assert told[MORE_RESOURCES] == str(len(asked) - RESOURCES)
+    assert told["a0096.example.com/r"] == "1"
+
+
+def test_so_many_resources_are_shown_with_none_more() -> None:
+    pods = Counts(allocated={f"r-{number:04}": 1 for number in range(RESOURCES)})
+    told = status_of(queue("a"), counted=Counted(pods=pods, groups={}))["allocated"]
+    assert len(told) == RESOURCES + 1
+    assert MORE_RESOURCES not in told
+
+
+def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
+    status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
+    essential, counted = parts(status)
+    assert set(essential) == {"state", "observedGeneration", "conditions", "changes"}
+    assert {"allocated", "pods", "drain"} <= set(counted)
+    assert may_share(counted)
+    assert not may_share({**counted, "allocated": {f"r-{number}": "1" for number in range(1000)}})
 
 
 # The history

@@ -17,6 +17,7 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("create", QUEUES, {}),
         ("patch", QUEUES, {}),
         ("patch", f"{QUEUES}:status", {}),
+        ("get", "bus.volcano.sh/commands", {}),
         ("delete", "bus.volcano.sh/commands", {}),
         ("create", "bus.volcano.sh/commands", {}),
         ("patch", "/pods", {}),

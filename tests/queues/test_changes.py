@@ -99,3 +99,11 @@ def test_a_change_is_written_as_the_design_names_it() -> None:
 def test_twenty_changes_are_kept() -> None:
     """As many as the design says."""
     assert KEPT == 20
+
+
+def test_the_longest_names_and_reasons_fit_an_annotation() -> None:
+    """A user's name may have any length; of annotations the API server takes 256 KiB."""
+    after = queue("q", desired=SUSPENDED)
+
+    lines = between(BEFORE, after, by="u" * 100_000, reason="\u0001" * 1024, at=NOW)
+    assert len(msgspec.json.encode([lines[0]] * KEPT)) < 200 * 1024
