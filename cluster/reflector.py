@@ -148,7 +148,7 @@ class Reflector(Generic[T]):
         """
         self.kind = kind
         self._optional = optional
-        self._path = path
+        self.path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._sink = sink
@@ -231,11 +231,16 @@ class Reflector(Generic[T]):
 
         (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.
         """
-        self._asking.get(self._path, **self._selected, limit=1)
+        self._asking.get(self.path, **self._selected, limit=1)
 
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it was started and runs no more, though nobody has stopped it."""
+        return self._thread is not None and not self._thread.is_alive() and not self._stopped.is_set()
 
     @property
     def _watch_is_due(self) -> bool:
@@ -371,7 +376,7 @@ class Reflector(Generic[T]):
             query: dict[str, str | int] = {**self._selected, "limit": PAGE}
             if token:
                 query["continue"] = token
-            page = self._page(self._client.get(self._path, **query))
+            page = self._page(self._client.get(self.path, **query))
             self._accept()
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             token = page.metadata.continue_
@@ -387,7 +392,7 @@ class Reflector(Generic[T]):
         """A page of a list; an answer without a version is none, whatever its status said."""
         page = decode(data, _LIST)
         if not page.metadata.resource_version:
-            raise Unreachable(f"list {self._path}: the answer is no list")
+            raise Unreachable(f"list {self.path}: the answer is no list")
         return page
 
     def _watch(self) -> bool:
@@ -398,7 +403,7 @@ class Reflector(Generic[T]):
         self._watches = max(self._watches + 1, self._watch_wanted)
         seconds = self._random.randint(*(self._watch_seconds or WATCH_SECONDS))
         stream = self._client.stream(
-            self._path,
+            self.path,
             query={
                 **self._selected,
                 "watch": "true",
