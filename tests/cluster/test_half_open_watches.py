@@ -1,4 +1,4 @@
-"""A watch whose connection lives and says nothing any more: stops are acknowledged all the same, in seconds."""
+"""A watch whose connection lives and says nothing any more: stops are acknowledged all the same, soon."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ ENDS = "starting"
 @pytest.fixture
 def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
-    monkeypatch.setattr("server.running.certified", lambda _settings, *, client: b"")  # noqa: ARG005
-    monkeypatch.setattr("server.running.register", lambda _client, *, certificate: 0)  # noqa: ARG005
+    monkeypatch.setattr("server.running.certified", lambda _settings, *, client: b"")
+    monkeypatch.setattr("server.running.register", lambda _client, *, certificate: 0)
     made = Running(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
     yield made
     made.stop()
