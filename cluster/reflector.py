@@ -49,11 +49,11 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from cluster.client import Client, decode
+from cluster.client import Client
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
-from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject, version_number
+from cluster.listing import Pages
+from cluster.objects import Bookmark, Metadata, RawEvent, StatusObject, version_number
 
-PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
 #: it soon, and silence beyond that is a dead connection. Each watch costs the API server 1 ms.
 WATCH_SECONDS = (20, 30)
@@ -79,7 +79,6 @@ log = logging.getLogger(__name__)
 
 _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
-_LIST = msgspec.json.Decoder(RawList)
 _STATUS = msgspec.json.Decoder(StatusObject)
 
 
@@ -154,6 +153,7 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._asking = client
         self._client = client.line()
+        self._pages = Pages()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
         self._watch_seconds = watch_seconds
@@ -371,29 +371,16 @@ class Reflector(Generic[T]):
 
     def _list_all(self, number: int) -> None:
         found: list[T] = []
-        token = ""
-        while not self._stopped.is_set():
-            query: dict[str, str | int] = {**self._selected, "limit": PAGE}
-            if token:
-                query["continue"] = token
-            page = self._page(self._client.get(self.path, **query))
-            self._accept()
+        for page in self._pages.read(self._client, self.path, query=self._selected, seen=self._accept):
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
-            token = page.metadata.continue_
-            if not token:
-                self._sink.replace(found)
-                self._advance(page.metadata.resource_version)
-                self._counters.reflected(self.kind, "list")
-                self.completed = number
-                self.synced.set()
+            version = page.metadata.resource_version
+            if self._stopped.is_set():
                 return
-
-    def _page(self, data: bytes) -> RawList:
-        """A page of a list; an answer without a version is none, whatever its status said."""
-        page = decode(data, _LIST)
-        if not page.metadata.resource_version:
-            raise Unreachable(f"list {self.path}: the answer is no list")
-        return page
+        self._sink.replace(found)
+        self._advance(version)
+        self._counters.reflected(self.kind, "list")
+        self.completed = number
+        self.synced.set()
 
     def _watch(self) -> bool:
         """Watch until the server ends it; False if it ended at once without a word."""
