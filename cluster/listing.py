@@ -37,7 +37,12 @@ class Pages:
         self._limit = PAGE
 
     def read(
-        self, client: Client, path: str, *, query: Mapping[str, str | int], seen: Callable[[], object] = int
+        self,
+        client: Client,
+        path: str,
+        *,
+        query: Mapping[str, str | int],
+        seen: Callable[[], object] = lambda: None,
     ) -> Iterator[RawList]:
         """The pages of a list. `seen` is called for each answer. Raises `cluster.exceptions.ClusterError`."""
         token = ""
