@@ -41,6 +41,7 @@ from cluster.exceptions import (
     NotFound,
     Overloaded,
     Refused,
+    TooLarge,
     Unreachable,
 )
 
@@ -137,8 +138,9 @@ class Client:
         query: Mapping[str, str | int] | None = None,
         body: object | None = None,
         content_type: str = JSON,
+        most_bytes: int | None = None,
     ) -> bytes:
-        """One request, answered whole."""
+        """One request, answered whole. Raises `TooLarge` where the answer has more than `most_bytes`."""
         connection = self._open(
             method,
             path,
@@ -148,7 +150,7 @@ class Client:
             read_seconds=self._read_seconds or READ_SECONDS,
         )
         try:
-            return b"".join(connection.pieces(f"{method} {path}"))
+            return _joined(connection.pieces(f"{method} {path}"), most_bytes, what=f"{method} {path}")
         finally:
             self._give_back(connection)
 
@@ -276,6 +278,18 @@ class Line(Client):
             with contextlib.suppress(OSError):
                 # The plain method: ssl's own would change the object under the reading thread.
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+def _joined(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
+    if most is None:
+        return b"".join(pieces)
+    held, size = [], 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size > most:
+            raise TooLarge(f"{what}: the answer has more than {most} bytes")
+    return b"".join(held)
 
 
 def _nobody(_: socket.socket) -> None:

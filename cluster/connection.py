@@ -6,7 +6,8 @@ a drain is nothing but small writes.
 Invariants
 - One request at a time. A connection is asked again only after an answer that was read to its end and did not
   say that it is the last; `stale` tells whether the server has ended it in the meantime.
-- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever.
+- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever. A peer whose
+  machine, or the way to it, is gone is noticed by the kernel in seconds (`LOST`), in mid-answer and idle.
 - Whatever goes wrong raises `Unreachable`, and the connection is of no more use: its owner closes it.
 - Each socket is told of (`noted`) before anything is waited for on it, so that any other thread may shut it
   down. It is closed at the latest with its connection's last reference.
@@ -31,6 +32,8 @@ from cluster.exceptions import ConfigurationError, Unreachable
 #: Bytes. The API server's heads have some hundred.
 HEAD_LIMIT = 65_536
 RECEIVED_AT_ONCE = 65_536
+#: Of TCP: what was sent and is not acknowledged after 5 s, and probes after 5 s of silence: two, 2 s apart.
+LOST = {"TCP_USER_TIMEOUT": 5_000, "TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 2}
 #: What may stand in a target as it is; everything else is percent-encoded.
 IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
 
@@ -170,7 +173,7 @@ class Connection:
                 self.close()
                 failure = exc
             else:
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _end_when_lost(made)
                 return self._secured(made)
         raise failure
 
@@ -192,6 +195,15 @@ class Connection:
             raise OSError("the connection was cut")
         else:
             answer.ended, answer.lasting = True, False
+
+
+def _end_when_lost(made: socket.socket) -> None:
+    """Have the kernel end a connection whose other end has gone without a word, used or idle, in seconds."""
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in LOST.items():
+        if hasattr(socket, name):  # not everywhere: the plugin's users have other systems too
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Answer:

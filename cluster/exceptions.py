@@ -3,6 +3,7 @@
 ClusterError
 ├── ConfigurationError    no usable kubeconfig or credentials
 ├── Unreachable           no answer: refused, cut, timed out
+├── TooLarge              an answer has more bytes than were asked for at most
 ├── Unreadable            a body from outside that is not what it should be
 │   └── Faulty            a review whose object, and nothing else, is not what it should be
 ├── NotReady              asked before the cluster has been read, or since it was lost
@@ -26,6 +27,10 @@ class ConfigurationError(ClusterError):
 
 class Unreachable(ClusterError):
     """The API server gave no answer."""
+
+
+class TooLarge(ClusterError):
+    """The answer has more bytes than the caller takes; the rest of it was not read."""
 
 
 class Refused(ClusterError):

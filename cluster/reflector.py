@@ -50,15 +50,15 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from cluster.client import Client, decode
+from cluster.client import Client
 from cluster.event_handlers import IsolatedSink, Sink, Stored
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.isolation import Isolation
 from cluster.lenient import fault_text
-from cluster.objects import Bookmark, RawEvent, RawList, StatusObject, version_number
+from cluster.listing import Pages
+from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
 from cluster.unreadable import Unreadable
 
-PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
 #: it soon, and silence beyond that is a dead connection. Each watch costs the API server 1 ms.
 WATCH_SECONDS = (20, 30)
@@ -84,7 +84,6 @@ log = logging.getLogger(__name__)
 
 _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(Bookmark)
-_LIST = msgspec.json.Decoder(RawList)
 _STATUS = msgspec.json.Decoder(StatusObject)
 
 
@@ -137,7 +136,7 @@ class Reflector(Generic[T]):
         """
         self.kind = kind
         self._optional = optional
-        self._path = path
+        self.path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._asking = client
@@ -145,6 +144,7 @@ class Reflector(Generic[T]):
         self._lenient = lenient
         self._unreadable = unreadable or Unreadable()
         self._client = client.line()
+        self._pages = Pages()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
         self._watch_seconds = watch_seconds
@@ -222,11 +222,16 @@ class Reflector(Generic[T]):
 
         (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.
         """
-        self._asking.get(self._path, **self._selected, limit=1)
+        self._asking.get(self.path, **self._selected, limit=1)
 
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it was started and runs no more, though nobody has stopped it."""
+        return self._thread is not None and not self._thread.is_alive() and not self._stopped.is_set()
 
     @property
     def _watch_is_due(self) -> bool:
@@ -357,30 +362,17 @@ class Reflector(Generic[T]):
 
     def _list_all(self, number: int) -> None:
         found: list[T] = []
-        token = ""
-        while not self._stopped.is_set():
-            query: dict[str, str | int] = {**self._selected, "limit": PAGE}
-            if token:
-                query["continue"] = token
-            page = self._page(self._client.get(self._path, **query))
-            self._accept()
+        for page in self._pages.read(self._client, self.path, query=self._selected, seen=self._accept):
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
-            token = page.metadata.continue_
-            if not token:
-                self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in found})
-                self._sink.replace(found)
-                self._advance(page.metadata.resource_version)
-                self._counters.reflected(self.kind, "list")
-                self.completed = number
-                self.synced.set()
+            version = page.metadata.resource_version
+            if self._stopped.is_set():
                 return
-
-    def _page(self, data: bytes) -> RawList:
-        """A page of a list; an answer without a version is none, whatever its status said."""
-        page = decode(data, _LIST)
-        if not page.metadata.resource_version:
-            raise Unreachable(f"list {self._path}: the answer is no list")
-        return page
+        self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in found})
+        self._sink.replace(found)
+        self._advance(version)
+        self._counters.reflected(self.kind, "list")
+        self.completed = number
+        self.synced.set()
 
     def _watch(self) -> bool:
         """Watch until the server ends it; False if it ended at once without a word."""
@@ -390,7 +382,7 @@ class Reflector(Generic[T]):
         self._watches = max(self._watches + 1, self._watch_wanted)
         seconds = self._random.randint(*(self._watch_seconds or WATCH_SECONDS))
         stream = self._client.stream(
-            self._path,
+            self.path,
             query={
                 **self._selected,
                 "watch": "true",

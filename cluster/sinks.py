@@ -59,33 +59,42 @@ class NamespaceSink:
         self._store = store
 
     def replace(self, objects: list[Namespace]) -> None:
-        before, former = self._annotations(), self._store.namespaces
+        former = self._store.namespaces
+        before = {name: self._store.queue_of_namespace(name) for name in former}
         self._store.namespaces = {obj.metadata.name: obj for obj in objects}
         for name in self._store.namespaces if former else ():
             self._store.labels_changed(name, _labels(former.get(name)))
-        if before and before != self._annotations():
+        changed = [obj for obj in objects if self._is_news(obj.metadata.name, before.get(obj.metadata.name))]
+        if changed:
             self._store.relist_members()
         self._store.tell("")
 
     def upsert(self, obj: Namespace) -> None:
-        held = self._store.namespaces.get(obj.metadata.name)
+        name = obj.metadata.name
+        held = self._store.namespaces.get(name)
         if held is not None and obj.metadata.older_than(held.metadata):
             return
-        before = self._store.queue_of_namespace(obj.metadata.name)
-        self._store.namespaces[obj.metadata.name] = obj
-        self._store.labels_changed(obj.metadata.name, _labels(held))
-        # Of a new one nothing was admitted yet that would have to be judged again (`Store.knows`).
-        if held is not None and before != self._store.queue_of_namespace(obj.metadata.name):
+        before = self._store.queue_of_namespace(name) if held is not None else None
+        self._store.namespaces[name] = obj
+        self._store.labels_changed(name, _labels(held))
+        if self._is_news(name, before):
             self._store.relist_members()
         self._store.tell("")
+
+    def _is_news(self, name: str, before: str | None) -> bool:
+        """Whether something in it may have been judged otherwise than it is now. `before`: None if unknown.
+
+        Of a new one nothing was judged as a rule: the webhook writes the queue into what it admits.
+        """
+        queue = self._store.queue_of_namespace(name)
+        if self._store.was_judged_early(name):
+            return bool(queue) or self._store.coming.queue_of(name) != queue
+        return before is not None and before != queue
 
     def remove(self, obj: Namespace) -> None:
         held = self._store.namespaces.get(obj.metadata.name)
         if held is None or not _is_past(obj.metadata, held.metadata):
             self._store.namespaces.pop(obj.metadata.name, None)
-
-    def _annotations(self) -> dict[str, str]:
-        return {name: self._store.queue_of_namespace(name) for name in self._store.namespaces}
 
 
 def _labels(held: Namespace | None) -> Mapping[str, str] | None:

@@ -40,6 +40,7 @@ from cluster.podgroups import queue_of as queue_of_podgroup
 from cluster.progress import Progress
 from cluster.unreadable import Fault, Unreadable
 from cluster.workloads import AllWorkloads, facts, written_in
+from queues import names
 from queues.board import Board, Ruling, for_namespace
 from queues.kinds import Kind
 from queues.membership import (
@@ -62,6 +63,8 @@ WHOLE = ""
 STATUS = "status"
 #: What changed of a queue: the UID of a member, a PodGroup, `WHOLE` or `STATUS`.
 What = str | GroupKey
+#: Namespaces that we have not heard of and that hold something. Beyond, all is judged anew.
+EARLY_AT_MOST = 10_000
 
 #: Writes of ours that are remembered: a Lease is renewed every second or two, a pod heard of sooner.
 MOMENTS = 64
@@ -150,6 +153,8 @@ class Store:
         self.relist_members: Callable[[], object] = lambda: None
         #: Called in the pod reflector's thread when a marker has gone by.
         self.marker_seen: Callable[[], object] = lambda: None
+        #: Namespaces that were not known when something in them was judged that names no queue itself.
+        self._judged_early: set[str] = set()
         #: Whether we were in touch with the API server once and are not any more.
         self.cut_off: Callable[[], bool] = lambda: False
 
@@ -227,6 +232,8 @@ class Store:
 
     def judge(self, pod: Pod) -> Membership | None:
         """The membership of a stored pod."""
+        if not pod.metadata.annotation(names.QUEUE):
+            self._note_judged_early(pod.metadata.namespace)
         return of_stored_pod(self.facts(pod), rules=self.rules, group=self.queue_of_group)
 
     def facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
@@ -344,10 +351,27 @@ class Store:
         """What was written down is the answer; of what we were not asked about, the rules' first word."""
         if obj.metadata.namespace in self.rules.exempt_namespaces:
             return ""
+        self._note_judged_early(obj.metadata.namespace)
         found = self.judge_workload(kind, obj)
         if isinstance(found, Disagreement):
             found = found.first
         return written_in(obj) or (found.queue or "" if found else "")
+
+    def _note_judged_early(self, namespace: str) -> None:
+        """Before the namespace is looked up: whoever stores it meanwhile looks here afterwards."""
+        if namespace in self.namespaces:
+            return
+        if len(self._judged_early) >= EARLY_AT_MOST:
+            self._judged_early.clear()
+            self.relist_members()
+        self._judged_early.add(namespace)
+
+    def was_judged_early(self, namespace: str) -> bool:
+        """Whether something in it was judged before it was known; asking forgets it."""
+        if namespace not in self._judged_early:
+            return False
+        self._judged_early.discard(namespace)
+        return True
 
     # The board
 

@@ -15,6 +15,7 @@ import msgspec
 
 from cluster.client import Client
 from cluster.counting import Counting
+from cluster.debouncing import Debounced
 from cluster.definitions import (
     NEEDED,
     Definition,
@@ -74,6 +75,7 @@ class Watching:
     ) -> None:
         """`marker`: makes an event of a pod (`cluster.markers`)."""
         self._progress = store.progress
+        self._started = False
         self._client = client
         self._counting = counting
         self._isolation = store.isolation
@@ -96,13 +98,15 @@ class Watching:
         self._definitions = Definitions(self._mended)
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
-        store.relist_members = self._relist_members
+        self._relisting = Debounced(self._relist_members, name="relisting", clock=store.clock.monotonic)
+        store.relist_members = self._relisting.ask
         for kind in DEMANDED:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
-    def _relist_members(self) -> None:
-        for kind in THEN:
-            self.reflectors[kind].relist()
+    def _relist_members(self) -> Callable[[], bool]:
+        """Have whatever may be a member listed; returns what tells whether all of it has been."""
+        wanted = [(self.reflectors[kind], self.reflectors[kind].relist()) for kind in THEN]
+        return lambda: all(reflector.completed >= number for reflector, number in wanted)
 
     def _reflector(
         self,
@@ -148,7 +152,9 @@ class Watching:
 
     def start(self, *, patience: float) -> None:
         """Start all; waits up to `patience` seconds for what members need, then starts them anyway."""
+        self._started = True
         self._progress.start()
+        self._relisting.start()
         for kind in FIRST:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
@@ -157,8 +163,18 @@ class Watching:
         for kind in THEN:
             self.reflectors[kind].start()
 
+    def dead(self) -> list[str]:
+        """The threads that were started and have ended."""
+        threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
+        found = [name for name, reflector in threads.items() if reflector.has_died]
+        if self._started:
+            found += [] if self._progress.alive else ["progress"]
+            found += [] if self._relisting.alive else ["relisting"]
+        return found
+
     def stop(self) -> None:
         self._progress.stop()
+        self._relisting.stop()
         for reflector in self.reflectors.values():
             reflector.stop()
 

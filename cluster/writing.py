@@ -94,8 +94,8 @@ class Writers:
     def start(self) -> None:
         for number in range(self._number):
             thread = threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -106,6 +106,10 @@ class Writers:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout=5)
+
+    def dead(self) -> list[str]:
+        """The threads that were started and have ended."""
+        return [thread.name for thread in self._threads if not thread.is_alive()]
 
     def submit(
         self,

@@ -8,12 +8,16 @@
 | `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
 | `drain-writer-<n>` | `Writers`    | after the eviction under way             |
 | `certificates`     | `Running`    | at once                                  |
+| `starting`         | `Running`    | once the whole cluster has been read     |
+| `relisting`        | `Watching`   | at once                                  |
 | `progress`         | `Store`      | after the request under way              |
 | `presence`         | `Running`    | when our own Lease is deleted            |
 | `elector`          | `Running`    | when the leader's Lease is given up      |
 
 Start: the certificate and its registration first, then the reflectors in a thread of their own
 (nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
+
+Each of them is watched: one that has ended, and was not stopped, is named by `dead`, and so by `/healthz`.
 """
 
 from __future__ import annotations
@@ -145,6 +149,8 @@ class Running:
         self._ready: Callable[[], object] = lambda: None
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
+        #: Those of them that have done what they were for.
+        self._ended: set[str] = set()
 
     def _new_writers(self, name: str, threads: int) -> Writers:
         return Writers(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
@@ -169,9 +175,9 @@ class Running:
         self._drain_writers.start()
         self._controller.start()
         for name, work in (("certificates", self._certify), ("starting", self._watch)):
-            thread = threading.Thread(target=work, name=name, daemon=True)
-            self._threads.append(thread)
+            thread = threading.Thread(target=self._surely, args=(name, work), name=name, daemon=True)
             thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """Stop every thread, the controller first, so that it writes nothing from half a view."""
@@ -193,10 +199,13 @@ class Running:
         found = [] if self._controller.alive else ["queue-controller"]
         found += [] if self._presence.running else ["presence"]
         found += [] if self._elector.running else ["elector"]
-        for kind, reflector in self._watching.reflectors.items():
-            if reflector.synced.is_set() and not reflector.alive:
-                found.append(f"reflector-{kind}")
-        return found
+        found += self._watching.dead()
+        for writers in (self._writers, self._guard_writers, self._drain_writers):
+            found += writers.dead()
+        return [
+            *found,
+            *(one.name for one in self._threads if not one.is_alive() and one.name not in self._ended),
+        ]
 
     def missing(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
@@ -248,6 +257,14 @@ class Running:
                 return
         self._ready()
 
+    def _surely(self, name: str, work: Callable[[], None]) -> None:
+        """Do it to its end; whatever it raises is logged and ends the thread, which `dead` then names."""
+        try:
+            work()
+            self._ended.add(name)
+        except Exception:
+            log.exception("thread %s ended", name)
+
     def _certify(self) -> None:
         wait = 0.0
         while not self._stopped.wait(wait):
@@ -256,9 +273,12 @@ class Running:
                 if changed:
                     log.info("caBundle written into %d webhooks", changed)
                 wait = CERTIFICATE_SECONDS
-            except (ClusterError, CertificateError) as exc:
+            except (ClusterError, CertificateError, OSError) as exc:
                 log.warning("the webhooks cannot be given our caBundle yet: %s", exc)
                 wait = RETRY_SECONDS
+            except Exception:
+                log.exception("the webhooks cannot be given our caBundle yet")
+                wait = CERTIFICATE_SECONDS
 
 
 def certified(settings: Settings, *, client: Client) -> bytes:

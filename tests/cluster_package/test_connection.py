@@ -15,7 +15,7 @@ import pytest
 from kubernetes.client import Configuration
 
 from cluster.client import TOKEN_SECONDS, Client
-from cluster.connection import HEAD_LIMIT, target
+from cluster.connection import HEAD_LIMIT, LOST, target
 from cluster.exceptions import ClusterError, ConfigurationError, Unreachable
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -86,6 +86,19 @@ def client(server: Sayings) -> Iterator[Client]:
 def test_a_connection_is_asked_again(client: Client, server: Sayings) -> None:
     server.texts = [PLAIN, PLAIN]
     assert (client.get("/a"), client.get("/b"), server.connections) == (b"{}", b"{}", 1)
+
+
+def test_the_kernel_ends_one_whose_other_end_is_gone_without_a_word(client: Client, server: Sayings) -> None:
+    """Else a write on it, the guard's label for one, waits for its answer for half a minute."""
+    server.texts = [PLAIN]
+    client.get("/a")
+    made = client._idle[-1]._socket
+    assert made is not None
+    assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    options = {name: made.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in LOST}
+    assert options == LOST
+    assert options["TCP_USER_TIMEOUT"] <= 5_000
+    assert options["TCP_KEEPIDLE"] + options["TCP_KEEPCNT"] * options["TCP_KEEPINTVL"] < 10
 
 
 def test_one_that_is_said_to_be_over_is_not(client: Client, server: Sayings) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.client import Client
+from cluster.client import Client, decode
 from cluster.reflector import Reflector
 from localcluster.cluster import LocalCluster
 from tests.cluster_package.faulty_proxy import (
@@ -120,7 +120,7 @@ def test_a_list_that_fails_is_begun_anew_and_told_whole(
     page: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cluster.reflector.PAGE", 1)
+    monkeypatch.setattr("cluster.listing.PAGE", 1)
     proxy.order(fault, when=lambda asked: asked.lists and ("continue" in asked.query) == (page == "middle"))
     with reflected(client, path(namespace), sink):
         eventually(lambda: sink.lists)
@@ -136,6 +136,42 @@ def test_an_empty_kind_is_in_sync(client: Client, sink: Strict) -> None:
     with reflected(client, nothing, sink) as reflector:
         eventually(reflector.synced.is_set)
     assert sink.held == {}
+
+
+def test_a_page_that_is_too_large_is_asked_for_again_with_fewer_objects(
+    client: Client,
+    proxy: FaultyProxy,
+    cluster: LocalCluster,
+    namespace: str,
+    sink: Strict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sixty pods of 8 MiB had taken all the memory of every replica at each of its starts."""
+    held: list[int] = []
+
+    def weighed(data: bytes, decoder: object) -> object:
+        held.append(len(data))
+        return decode(data, decoder)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cluster.listing.PAGE_BYTES", 30_000)
+    monkeypatch.setattr("cluster.listing.decode", weighed)
+    create_many(cluster, namespace, 30)
+    with cluster.api() as api:
+        Notes(api, namespace)
+        for number in range(20):
+            large = {"n": "1", "filled": "<" * (1_500 if number else 20_000)}
+            body = {"metadata": {"name": f"large-{number}"}, "data": large}
+            assert api.request("POST", path(namespace), body).status == 201
+        with reflected(client, path(namespace), sink) as reflector:
+            eventually(reflector.synced.is_set)
+            eventually(lambda: sink.now() == Notes(api, namespace).now())
+    assert len(sink.names()) == 50
+    assert [size for size in held if size > 30_000] == [max(held)], "only the one that is larger by itself"
+    limits = [int(asked.query["limit"]) for asked in lists(proxy)]
+    assert limits[0] == 500
+    assert min(limits) == 1
+    assert sink.lists == 1
+    sink.agreed()
 
 
 # Watching
@@ -740,7 +776,7 @@ def test_after_any_trouble_what_is_held_is_what_there_is(
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cluster.reflector.PAGE", 2)
+    monkeypatch.setattr("cluster.listing.PAGE", 2)
     monkeypatch.setattr("cluster.reflector.WATCH_SECONDS", (1, 1))
     monkeypatch.setattr("cluster.reflector.SILENCE_SECONDS", 0.2)
     monkeypatch.setattr("cluster.client.READ_SECONDS", 0.5)

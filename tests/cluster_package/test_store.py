@@ -15,7 +15,7 @@ from cluster import namespace_access
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
 from cluster.podgroups import GroupKey
 from cluster.sinks import NamespaceSink, QueueSink
-from cluster.store import STATUS, WHOLE, Store, queue_value
+from cluster.store import EARLY_AT_MOST, STATUS, WHOLE, Store, queue_value
 from queues.board import Board
 from queues.membership import Rules
 from queues.states import Desired, StopPolicy
@@ -322,6 +322,67 @@ def test_the_first_list_of_namespaces_asks_for_nothing() -> None:
     assert asked == []
     NamespaceSink(server.store).replace([read(namespace("team", queue="b", version=2), Namespace)])
     assert asked == [1]
+
+
+def test_the_first_list_of_namespaces_has_pods_that_were_read_before_it_listed_again() -> None:
+    """The namespaces could not be read for longer than the pods had the patience to wait."""
+    server, asked = Server().lacks(namespace("team")), []
+    server.store.relist_members = lambda: asked.append(1)
+    server.has(pod())
+    NamespaceSink(server.store).replace([read(namespace("team", queue="a"), Namespace)])
+    assert asked == [1]
+    NamespaceSink(server.store).replace([read(namespace("team", queue="a"), Namespace)])
+    assert asked == [1]
+
+
+def test_workloads_that_were_read_before_their_namespace_are_listed_again() -> None:
+    server, asked = Server().lacks(namespace("team")), []
+    server.store.relist_members = lambda: asked.append(1)
+    server.has(job("j"))
+    server.has(namespace("team", queue="a"))
+    assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("held", "annotations"), [("a", None), ("", {"sluice.dev/queue": "b"}), ("a", {"sluice.dev/queue": "b"})]
+)
+def test_a_new_namespace_that_changes_nothing_has_nothing_listed(
+    held: str, annotations: dict[str, str] | None
+) -> None:
+    """Nothing was judged before it, or by what was written into it, or it names no queue."""
+    server, asked = Server().lacks(namespace("team")), []
+    server.store.relist_members = lambda: asked.append(1)
+    if annotations is not None:
+        server.has(pod(annotations=annotations))
+    server.has(namespace("team", queue=held))
+    assert asked == []
+
+
+def test_a_namespace_that_names_no_queue_has_nothing_listed_though_pods_came_before_it() -> None:
+    server, asked = Server().lacks(namespace("team")), []
+    server.store.relist_members = lambda: asked.append(1)
+    server.has(pod(), namespace("team"))
+    assert asked == []
+    server.has(namespace("team", version=2, queue="a"))
+    assert asked == [1]
+
+
+def test_a_list_of_namespaces_with_a_new_one_has_nothing_listed() -> None:
+    server, asked = Server(), []
+    server.store.relist_members = lambda: asked.append(1)
+    both = [read(namespace(name, queue=queue), Namespace) for name, queue in (("team", ""), ("new", "a"))]
+    NamespaceSink(server.store).replace(both)
+    assert asked == []
+
+
+def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
+    server, asked = Server(), []
+    server.store.relist_members = lambda: asked.append(1)
+    for number in range(EARLY_AT_MOST + 1):
+        server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
+    assert asked == [1]
+    assert not server.store.was_judged_early("never-0")
+    assert server.store.was_judged_early(f"never-{EARLY_AT_MOST}")
 
 
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:

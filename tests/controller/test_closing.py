@@ -17,11 +17,11 @@ QUEUE = "sluice.dev/queue"
 def occupied(*groups: Wire) -> list[str]:
     """The labels of what is live, where nothing else is there."""
 
-    def get(path: str, **_: Any) -> bytes:
+    def request(_method: str, path: str, **_: Any) -> bytes:
         found = list(groups) if path == PODGROUPS else []
         return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": found})
 
-    parts = SimpleNamespace(client=SimpleNamespace(get=get))
+    parts = SimpleNamespace(client=SimpleNamespace(request=request))
     return list(_occupied(cast(Parts, parts), ["labs", "research"]))
 
 

@@ -105,13 +105,11 @@ def works() -> list[Work]:
         lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
     ]
     for reflector in watching.reflectors.values():
-        page = encoded({"metadata": {"resourceVersion": "1"}, "items": [OBJECT]})
         lines = [
             encoded({"type": "BOOKMARK", "object": OBJECT}),
             encoded({"type": "MODIFIED", "object": {"metadata": META, "spec": 1}}),
             encoded({"type": "ERROR", "object": STATUS}),
         ]
-        found.append(lambda reflector=reflector, page=page: reflector._page(page))  # type: ignore[misc]
         found += [lambda reflector=reflector, line=line: reflector._apply(line) for line in lines]  # type: ignore[misc]
     for path, handler in {**extender_handlers(store), **webhook_handlers(store, Terms())}.items():
         found += [lambda handler=handler, body=body: handler(body) for body in bodies(path)]  # type: ignore[misc]
