@@ -90,8 +90,8 @@ def reports(
     delays: Mapping[str, Delayed],
     selects: Callable[[str, str], bool] = lambda _queue, _namespace: True,
 ) -> dict[str, Report]:
-    """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID; `selects`: whether
-    a queue selects a namespace."""
+    """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID. `selects`:
+    whether a queue selects a namespace."""
     counts = {queue: _Counts() for queue in queues}
 
     def is_counted(pod: Runner) -> bool:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
 from queues.drained import Report, Standing, drained, reports
 from queues.draining import Plan, Runner
+from queues.terminating import Delay, Delayed
 from tests.queues.drain_cases import LAB, budget, planned, pod, pods
 
 FAR = "far"
 
 
-def told(plan: Plan, *, stuck: Iterable[str] = ()) -> Report:
-    """Of a queue that selects namespace `lab` alone."""
-    held = dict.fromkeys(stuck, "it does not end")
-    found = reports(plan, ["q"], stuck=held, selects=lambda _queue, namespace: namespace == LAB)
-    return found["q"]
+def report_of(plan: Plan, *late: Runner) -> Report:
+    """Of a queue that selects namespace `lab` alone. `late`: pods on their way that do not end."""
+    delays = {one.uid: Delayed(pod=one, delay=Delay.NOT_ENDED, message="it does not end") for one in late}
+    return reports(plan, ["q"], delays=delays, selects=lambda _queue, namespace: namespace == LAB)["q"]
 
 
-def said(plan: Plan, **more: Iterable[str]) -> tuple[str, str]:
-    found = drained("q", [told(plan, **more)])
-    return found.reason, found.message
+def said(plan: Plan) -> tuple[str, str]:
+    finding = drained("q", [report_of(plan)])
+    return finding.reason, finding.message
 
 
 STRANGERS = [pod(f"s{number}", namespace=FAR) for number in range(3)]
@@ -51,22 +49,22 @@ def test_a_budget_that_keeps_strangers_for_good_blocks_nobody_else() -> None:
     found = planned(STRANGERS, keeps)
     assert len(found.blocked) == 3
     assert said(found)[0] == Standing.DRAINED
-    assert told(found) == Report(not_selected=3)
+    assert report_of(found) == Report(not_selected=3)
 
 
 def test_a_stranger_that_does_not_end_is_no_blocker() -> None:
     found = planned([pod("s", namespace=FAR, leaving=True)])
-    assert told(found, stuck=["uid-s"]) == Report(not_selected=1)
+    assert report_of(found, *found.leaving) == Report(not_selected=1)
 
 
 def test_the_queues_own_pods_are_told_of_as_ever() -> None:
     """Beside any number of strangers."""
     found = planned([*pods(2), *STRANGERS])
-    report = told(found)
+    report = report_of(found)
     assert (report.left, report.not_selected) == (2, 3)
     assert said(found)[0] == Standing.DRAINING
 
 
 def test_where_every_namespace_is_selected_nothing_changes() -> None:
     found = planned([*pods(2), *STRANGERS])
-    assert reports(found, ["q"], stuck={})["q"].left == 5
+    assert reports(found, ["q"], delays={})["q"].left == 5

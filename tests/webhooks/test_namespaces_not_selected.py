@@ -280,7 +280,7 @@ def test_a_pod_of_such_work_that_names_its_node_is_refused(server: Server) -> No
     made = pod(annotations={NAMED: "vision"}, owner=owner(work), nodeName="node-1")
     answer = ask(server, made, user=CONTROLLER)
     assert answer.message == f"a pod with spec.nodeName would run at once: {DENIAL}"
-    assert server.store.admissions.placing() == frozenset()
+    assert server.store.admissions.queues() == frozenset()
 
 
 def test_the_pods_of_a_podgroup_that_was_taken_before_wait(server: Server) -> None:
