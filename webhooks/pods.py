@@ -42,6 +42,7 @@ from queues.membership import (
 )
 from queues.texts import fitted, stop_text, waiting_warning
 from queues.verdict import Cause, Why
+from webhooks.node_names import by_affinity
 from webhooks.patching import Step, entries, pointer
 from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
 from webhooks.taking import Submission, admission, bad_name, taken, unknown_namespace
@@ -85,7 +86,8 @@ def _member(pod: Pod, request: Request, membership: Membership, *, store: Store,
     came = admission(request, held, queue=ruling.queue, store=store)
     patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:
-        return Answer(patch=patch)
+        node = pod.spec.node_name
+        return Answer(patch=joined(patch, by_affinity(node, pod.spec.affinity)) if node else patch)
     return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
 
 

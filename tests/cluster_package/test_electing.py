@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from cluster.electing import Elector
 from cluster.exceptions import NotFound, Unreachable
-from cluster.leases import Leases
+from cluster.leases import Lease, Leases
+from cluster.objects import Metadata
 from cluster.presence import RETRY_SECONDS, Presence, View
 from tests.cluster_package.notes import eventually
 
@@ -29,13 +30,13 @@ class Kept:
         self._ask()
         raise NotFound(404, "NotFound", "not yet")
 
-    def create(self, *_: Any, **__: Any) -> None:
-        self._ask()
-        self.written += 1
+    def create(self, *_: Any, **__: Any) -> Lease:
+        return self.renew()
 
-    def renew(self, *_: Any, **__: Any) -> None:
+    def renew(self, *_: Any, **__: Any) -> Lease:
         self._ask()
         self.written += 1
+        return Lease(metadata=Metadata(resource_version=str(self.written)))
 
     def delete(self, *_: Any, **__: Any) -> None: ...
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.passes import FORGOTTEN_SECONDS, REQUEST_SECONDS, Pass, Passes
+from cluster.passes import FORGOTTEN_SECONDS, REQUEST_SECONDS, STRANGERS, Pass, Passes
 from tests.queues.cases import MODEST
 
 
@@ -174,17 +174,41 @@ def test_a_refusal_of_filter_says_nothing_of_a_bind_by_somebody_else() -> None:
     assert timed.open() == [("a", True), ("a", True)]
 
 
-def test_what_somebody_who_is_gone_may_have_let_through_is_a_bind_of_the_scheduler() -> None:
-    """It lands within the time of a request, or filter is asked again, or never."""
+def test_what_a_lost_replica_may_have_let_through_is_a_pass_of_filter() -> None:
+    """Its bind may be sent minutes later, so time alone does not end it: an attempt that is refused does."""
     timed = Timed()
     timed.passes.assume(namespace="team", name="a", queue="research")
-    timed.passes.assume(namespace="team", name="a", queue="research")
-    assert timed.open() == [("a", True)]
+    timed.now += 2 * REQUEST_SECONDS
+    assert timed.open() == [("a", False)]
+    assert timed.passes.assumed({"research"}) == [("team", "a")]
     timed.filter_refused()
     assert timed.open() == []
+
+
+def test_a_pass_of_our_own_is_not_replaced_by_an_assumed_one() -> None:
+    timed = Timed()
+    timed.filtered()
     timed.passes.assume(namespace="team", name="a", queue="research")
-    timed.now += REQUEST_SECONDS
-    assert timed.open() == []
+    assert timed.passes.assumed({"research"}) == []
+
+
+def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time_are_known() -> None:
+    """A caller may name what pods it likes; what came after that time is not known yet."""
+    timed = Timed()
+    for name in ("forged", "waits"):
+        timed.filtered(name)
+    timed.now += 1
+    timed.filtered("later")
+    timed.passes.settle(before=timed.now - 0.5, waits=lambda each: each.name == "waits")
+    assert timed.open() == [("later", False), ("waits", False)]
+
+
+def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
+    passes = Passes(clock=lambda: 0.0, known=lambda: 2)
+    for number in range(STRANGERS + 2):
+        assert not passes.is_full
+        passes.filtered(namespace="team", name=f"pod-{number}", queue="a")
+    assert passes.is_full
 
 
 def test_a_pass_knows_its_pod() -> None:

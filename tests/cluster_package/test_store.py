@@ -415,7 +415,9 @@ def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_b
         member("done", queue="a", resources=marked, status={"phase": "Failed"}),
     )
     server.store.assume_passes()
-    assert [(one.name, one.queue, one.bind) for one in server.store.passes.open()] == [("waiting", "a", True)]
+    assert [(one.name, one.queue, one.bind) for one in server.store.passes.open()] == [
+        ("waiting", "a", False)
+    ]
 
 
 def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.members import Counts
-from cluster.objects import QueueObject, QueueStatus
+from cluster.objects import QueueObject, QueueStatus, StopStatus
 from cluster.store import queue_value
 from controller.status import (
     MORE_RESOURCES,
@@ -164,9 +164,25 @@ def test_a_stop_that_became_another_waits_again() -> None:
     obj = queue(
         "a", generation=2, stopPolicy="Hold", status={"conditions": [before], "observedGeneration": 1}
     )
-    assert of_kind(status_of(obj, known=Known(stop=False, seen=True)), "Active") == before
+    waiting = of_kind(status_of(obj, known=Known(stop=False, seen=True, scope="other")), "Active")
+    assert (waiting["status"], waiting["reason"]) == ("Unknown", "NotAcknowledged")
     after = of_kind(status_of(obj), "Active")
     assert (after["reason"], after["lastTransitionTime"]) == ("Stopped", LONG_AGO)
+
+
+@pytest.mark.parametrize(("scope", "expected"), [("same", "False"), ("other", "Unknown")])
+def test_an_acknowledgement_falls_with_the_specs_that_it_holds_for(scope: str, expected: str) -> None:
+    """An ancestor, or a queue below, may have changed; the queue's own generation is what it was."""
+    held = {
+        "conditions": [condition("Active", "False")],
+        "observedGeneration": 1,
+        "stop": {"scope": "same", "revision": "r"},
+    }
+    obj = queue("a", generation=1, stopPolicy="Hold", status=held)
+    told = StopStatus(revision="r")
+    status = status_of(obj, known=Known(stop=False, seen=True, told=told, scope=scope))
+    assert of_kind(status, "Active")["status"] == expected
+    assert status["stop"] == {"revision": "r"}
 
 
 def test_a_queue_accepts_only_once_every_replica_does() -> None:
@@ -263,7 +279,7 @@ def test_so_many_resources_are_shown_with_none_more() -> None:
 def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
     status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
     essential, counted = parts(status)
-    assert set(essential) == {"state", "observedGeneration", "conditions", "changes"}
+    assert set(essential) == {"state", "observedGeneration", "conditions", "changes", "stop"}
     assert {"allocated", "pods", "drain"} <= set(counted)
     assert may_share(counted)
     assert not may_share({**counted, "allocated": {f"r-{number}": "1" for number in range(1000)}})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
+from cluster.api_servers import ApiServers
 from cluster.client import Client
 from cluster.counting import Counting
 from cluster.events import Recorder
@@ -38,6 +39,10 @@ _KINDS = {
     "Command": "commands",
 }
 _WORKLOADS = {(kind.api_version, kind.kind): key for key, kind in KINDS.items()}
+
+
+#: Of the cluster, as far as it has been read.
+VERSION = 1_000_000
 
 
 class Sent(NamedTuple):
@@ -105,20 +110,30 @@ class WholeLook:
         self.client = Boundary()
         client = cast(Client, self.client)
         self._watching = Watching(client=client, store=self.store, counting=self.counting)
+        self._watching.reflectors["pods"].applied = VERSION
         self._writers = [
             Inline(counting=self.counting, name=name, isolation=self.store.isolation)
             for name in ("writer", "guard", "drain")
         ]
-        others = SimpleNamespace(read=lambda: Reading(views=[], left=False, vanished=False, lost=[]))
+        others = SimpleNamespace(
+            read=lambda: Reading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+        )
         self.controller = QueueController(
             Parts(
                 store=self.store,
                 client=client,
+                api_servers=ApiServers(
+                    client,
+                    connect=lambda _url: client,
+                    clock=self.store.clock.monotonic,
+                    urls=["https://127.0.0.1"],
+                ),
                 writers=self._writers[0],
                 guard_writers=self._writers[1],
                 drain_writers=self._writers[2],
                 drain_rate=0.0,
                 drain_in_flight=10,
+                drain_grace_limit=60,
                 recorder=Recorder(client=client, writers=self._writers[0], counting=self.counting),
                 others=cast(Others, others),
                 leading=lambda: True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from queues.drained import CONDITION_LIMIT, MESSAGE_LIMIT, NAME_LIMIT, TOLD, Tally, drained, reports, status
+from queues.terminating import Delay, Delayed
 from tests.queues.cases import NOW
 from tests.queues.drain_cases import budget, planned, pods
 
@@ -23,7 +24,7 @@ def test_a_condition_of_many_blockers_is_cut_and_names_how_many() -> None:
     runners = pods(300, LONG)
     held = [budget(f"{LONG}{number:02}") for number in range(60)]
     found = planned(runners, *held)
-    told = reports(found, ["q"], stuck={})
+    told = reports(found, ["q"], delays={})
     finding = drained("q", [told["q"]] * 50)
     assert len(finding.message) <= CONDITION_LIMIT
     assert finding.message.startswith('pods of queue "q" run that may not be evicted; blocked by')
@@ -35,9 +36,12 @@ def test_a_condition_of_many_blockers_is_cut_and_names_how_many() -> None:
 
 def test_a_report_of_the_longest_names_is_small() -> None:
     runners = pods(300, LONG)
-    stuck = {pod.uid: "f" * 5000 for pod in runners}
-    leaving = [msgspec.structs.replace(pod, leaving=True) for pod in runners]
-    told = reports(planned(leaving), ["q"], stuck=stuck)["q"]
+    leaving = [
+        msgspec.structs.replace(pod, namespace=f"{LONG}{number}", leaving=True)
+        for number, pod in enumerate(runners)
+    ]
+    delays = {pod.uid: Delayed(pod=pod, delay=Delay.NOT_ENDED, message="f" * 5000) for pod in leaving}
+    told = reports(planned(leaving), ["q"], delays=delays)["q"]
     written = status(Tally(since=NOW), told, since="2030-01-01T00:00:00Z")
     assert len(written["blockers"]) == TOLD
     assert len(msgspec.json.encode(written)) < TOLD * (NAME_LIMIT + MESSAGE_LIMIT + 100)

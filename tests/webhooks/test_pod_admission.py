@@ -211,30 +211,31 @@ def test_our_marker_is_taken_off_a_pod_of_no_queue_wherever_it_is(server: Server
     assert after["spec"]["initContainers"] == [{"name": "c", "resources": {"requests": {}}}]
 
 
-def test_a_pod_that_names_its_node_is_on_its_way_until_it_has_come(server: Server) -> None:
-    """It never meets filter or a bind, so a stop has to wait for it; not so for any other."""
-    placing = server.store.admissions.placing
-    admitted(server, submitted("research"), uid="r-1")
-    refused(server, submitted("held", nodeName="node-1"), uid="r-2")
-    admitted(server, submitted("research", nodeName="node-1"), uid="r-3", dry_run=True)
-    assert placing() == frozenset()
+def test_a_pod_that_names_its_node_comes_there_by_the_scheduler(server: Server) -> None:
+    """Stored with the name it would run at once, past filter and guard."""
     after, _ = admitted(server, submitted("research", nodeName="node-1"), uid="r-4")
-    assert placing() == {"research"}
-    assert server.store.stopped_with_placing() == ()
-    server.has(queue("research", state="Suspended", version=9))
-    assert server.store.stopped_with_placing() == ("research",)
-    server.has(after)
-    assert placing() == frozenset()
+    assert "nodeName" not in after["spec"]
+    field = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert after["spec"]["affinity"] == wanted
 
 
 def test_a_node_that_another_webhook_names_counts_too(server: Server) -> None:
-    """Asked again for one request, we know it by the first name that we gave it."""
+    """We are asked again for one request."""
     once, _ = admitted(server, submitted("research"), uid="r-1")
     once["spec"]["nodeName"] = "node-1"
-    admitted(server, once, uid="r-2")
-    assert server.store.admissions.placing() == {"research"}
-    server.store.admissions.arrived("r-1")
-    assert server.store.admissions.placing() == frozenset()
+    after, _ = admitted(server, once, uid="r-2")
+    assert "nodeName" not in after["spec"]
+
+
+def test_a_member_that_has_a_node_after_all_webhooks_is_refused(server: Server) -> None:
+    """We were not asked again; whoever named the node has to come before us."""
+    once, _ = admitted(server, submitted("research"), uid="r-1")
+    once["spec"]["nodeName"] = "node-1"
+    answer = server.ask("/validate/pods", once)
+    assert not answer.allowed
+    assert "spec.nodeName" in answer.message
 
 
 def test_on_a_pod_that_waits_for_its_group_our_keys_are_taken_off(server: Server) -> None:
