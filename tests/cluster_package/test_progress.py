@@ -208,6 +208,23 @@ def test_a_marker_that_is_refused_is_tried_again_and_hinders_nothing_else(
         assert kind.progress.alive
 
 
+def test_a_listener_that_fails_hinders_neither_the_reflector_nor_another(
+    client: Client, namespace: str, notes: Notes, cluster: LocalCluster
+) -> None:
+    def fail(_kind: str) -> None:
+        raise RuntimeError("as ordered")
+
+    sink = Strict()
+    with demanding(client, namespace, sink, marker=lambda: notes.update("a", "marked")) as kind:  # type: ignore[arg-type,return-value]
+        kind.progress.listen(fail)
+        kind.progress.listen(kind.reached.append)
+        kind.demand(elsewhere(cluster, namespace))
+        eventually(lambda: kind.reached == ["notes", "notes"])
+        notes.create("later")
+        eventually(lambda: sink.now() == notes.now())
+    assert sink.lists == 1
+
+
 def test_what_is_not_watched_is_never_up_to_date() -> None:
     progress = Progress(clock=time.monotonic)
     assert not progress.demand("pods", 1)
