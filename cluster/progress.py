@@ -186,8 +186,15 @@ class Progress:
             if not pending.versions:
                 del self._pending[kind]
         if met:
-            for reached in self._listeners:
+            self._tell(kind)
+
+    def _tell(self, kind: str) -> None:
+        """What a listener raises is none of the reflector's business."""
+        for reached in self._listeners:
+            try:
                 reached(kind)
+            except Exception:
+                log.exception("%s: a listener failed on hearing that it is up to date", kind)
 
     # Our own thread
 

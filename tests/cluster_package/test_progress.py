@@ -79,6 +79,16 @@ def elsewhere(cluster: LocalCluster, namespace: str) -> int:
         return int(reply.json()["metadata"]["resourceVersion"])
 
 
+def marking(cluster: LocalCluster, namespace: str) -> Marker:
+    """Writes a note, over a connection of its own: it is called in another thread."""
+
+    def mark() -> None:
+        with cluster.api() as api:
+            Notes(api, namespace).update("a", str(time.monotonic_ns()))
+
+    return mark
+
+
 def watches(proxy: FaultyProxy) -> list[Asked]:
     return [asked for asked in proxy.asked if asked.watch]
 
@@ -128,7 +138,7 @@ def test_a_marker_brings_a_quiet_kind_up_to_date(
     client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, cluster: LocalCluster
 ) -> None:
     """Nothing of the kind has happened since; only an event can show that."""
-    with demanding(client, namespace, Strict(), marker=lambda: notes.update("a", "marked")) as kind:  # type: ignore[arg-type,return-value]
+    with demanding(client, namespace, Strict(), marker=marking(cluster, namespace)) as kind:
         eventually(lambda: watches(proxy))
         version = elsewhere(cluster, namespace)
         assert not kind.demand(version)
@@ -141,9 +151,11 @@ def test_one_marker_is_enough_for_all_who_ask_at_once(
     client: Client, namespace: str, notes: Notes, proxy: FaultyProxy, cluster: LocalCluster
 ) -> None:
     marked: list[int] = []
+    write = marking(cluster, namespace)
 
     def mark() -> None:
-        marked.append(notes.update("a", str(len(marked))))
+        marked.append(len(marked))
+        write()
 
     with demanding(client, namespace, Strict(), marker=mark) as kind:
         versions = [elsewhere(cluster, namespace) for _ in range(5)]
@@ -206,6 +218,23 @@ def test_a_marker_that_is_refused_is_tried_again_and_hinders_nothing_else(
         assert not kind.demand(version)
         eventually(lambda: kind.demand(version))
         assert kind.progress.alive
+
+
+def test_a_listener_that_fails_hinders_neither_the_reflector_nor_another(
+    client: Client, namespace: str, notes: Notes, cluster: LocalCluster
+) -> None:
+    def fail(_kind: str) -> None:
+        raise RuntimeError("as ordered")
+
+    sink = Strict()
+    with demanding(client, namespace, sink, marker=marking(cluster, namespace)) as kind:
+        kind.progress.listen(fail)
+        kind.progress.listen(kind.reached.append)
+        kind.demand(elsewhere(cluster, namespace))
+        eventually(lambda: kind.reached == ["notes", "notes"])
+        notes.create("later")
+        eventually(lambda: sink.now() == notes.now())
+    assert sink.lists == 1
 
 
 def test_what_is_not_watched_is_never_up_to_date() -> None:
