@@ -108,6 +108,7 @@ class PodSpec(_Wire, frozen=True):
     resources: ResourceNeeds | None = None
     overhead: dict[str, str | int | float] | None = None
     termination_grace_period_seconds: int | None = None
+    affinity: Any = None
 
 
 class PodStatus(_Wire, frozen=True):
