@@ -22,11 +22,12 @@ import msgspec
 
 from cluster import budgets
 from cluster.client import Client
-from cluster.exceptions import ClusterError, NotFound, Refused
+from cluster.exceptions import ClusterError, NotFound, Overloaded, Refused
 from cluster.objects import Pod
 from queues import names
 from queues.budgets import Budget, Index, Key
 from queues.membership import label_value
+from queues.showing import shown
 
 #: Queues named in one label selector.
 AT_ONCE = 50
@@ -35,6 +36,9 @@ NAMESPACES = 50
 MOST_BUDGETS = 1000
 BUDGETS = 20
 NODES = 20
+#: What is too much to be read, or cannot be, is asked for again after so long; characters of why.
+EXCESS_SECONDS = 30.0
+SAID_LIMIT = 300
 #: What nobody has asked for in so long is forgotten.
 FORGET_SECONDS = 60.0
 NEVER = float("-inf")
@@ -139,17 +143,25 @@ class BudgetReader:
     def _read_namespaces(self, wanted: Iterable[str], *, at: float) -> None:
         """Raises what the last of them raised where none could be read."""
         failed: ClusterError | None = None
-        turn = sorted(wanted, key=lambda namespace: (self._time_of(namespace), namespace))[:NAMESPACES]
-        read = 0
+        turn = sorted(wanted, key=lambda namespace: (self._time_of(namespace), namespace))
+        turn = [namespace for namespace in turn if not self._rests(namespace, at=at)][:NAMESPACES]
         for namespace in turn:
             try:
-                self._read[namespace] = _budgets_of(self._client, namespace, at=at)
-                read += 1
-            except Refused as exc:
+                found = budgets.budgets(self._client, namespace=namespace, most=MOST_BUDGETS)
+                self._read[namespace] = _Read(at=at, budgets=found.budgets, excess=found.excess)
+            except Overloaded as exc:
                 failed = exc
+            except Refused as exc:
                 log.warning("the disruption budgets of namespace %s cannot be read: %s", namespace, exc)
-        if failed is not None and not read:
+                excess = f"the PodDisruptionBudgets of namespace {namespace} cannot be read: {exc}"
+                self._read[namespace] = _Read(at=at, budgets=(), excess=shown(excess, limit=SAID_LIMIT))
+        if failed is not None and not any(held.at == at for held in self._read.values()):
             raise failed
+
+    def _rests(self, namespace: str, *, at: float) -> bool:
+        """What could not be read is asked for more seldom: it may be large."""
+        held = self._read.get(namespace)
+        return held is not None and bool(held.excess) and at < held.at + EXCESS_SECONDS
 
     def _time_of(self, namespace: str) -> float:
         held = self._read.get(namespace)
@@ -205,14 +217,6 @@ class BudgetReader:
         for node in turn[:NODES]:
             self._nodes[node] = asked.at, not _is_there(self._client, node)
         return frozenset(node for node in asked.nodes if self._nodes.get(node, (NEVER, False))[1])
-
-
-def _budgets_of(client: Client, namespace: str, *, at: float) -> _Read:
-    held = budgets.budgets(client, namespace=namespace, most=MOST_BUDGETS + 1)
-    if len(held) <= MOST_BUDGETS:
-        return _Read(at=at, budgets=tuple(held))
-    excess = f"namespace {namespace} has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
-    return _Read(at=at, budgets=(), excess=excess)
 
 
 def _needs(index: Index, asked: Asked) -> dict[Key, int]:

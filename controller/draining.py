@@ -168,7 +168,7 @@ class Draining:
         )
         held = list(seeing.runners())
         drain.seen(held, on_its_way=self._is_on_its_way, now=now)
-        if now >= drain.read_at + READ_SECONDS:
+        if now >= drain.read_at + (READ_SECONDS if drain.knows_all else LOOK_SECONDS):
             self._wanted[drain.by] = self._asked(drain, held)
         if drain.reading is None:
             drain.expects(len(held))

@@ -184,7 +184,7 @@ class Pausing:
             raise Hindered(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.how is not How.SUSPEND:
             return
-        held = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS + 1)
+        held = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS)
         for budget, counted in _counting(held, [pod for pod in mine if pod.status.phase == "Running"]):
             _check(budget, counted, budgets.selected(client, budget))
 
@@ -263,13 +263,11 @@ def _unmarked(work: Workload) -> list[dict[str, Any]]:
     return patch
 
 
-def _counting(held: list[Budget], running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+def _counting(held: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
     """The budgets that select running pods, each with those. Raises `Hindered` where they are too many."""
-    if running and len(held) > MOST_BUDGETS:
-        raise Hindered(
-            f"its namespace has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
-        )
-    index, chosen = Index(held), dict[Key, tuple[Budget, list[Pod]]]()
+    if running and held.excess:
+        raise Hindered(held.excess)
+    index, chosen = Index(held.budgets), dict[Key, tuple[Budget, list[Pod]]]()
     for pod in running:
         labels = pod.metadata.labels or {}
         if excess := index.excess(pod.metadata.namespace, labels):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from cluster import budgets
 from cluster.client import Client
-from cluster.exceptions import Refused
+from cluster.exceptions import Overloaded
 from controller import drain_reading
 from controller.drain_reading import Asked, BudgetReader
 from localcluster.cluster import LocalCluster
@@ -127,13 +128,34 @@ def test_a_selector_that_is_too_long_to_be_asked_for_concerns_its_budget_alone(
 def test_a_namespace_that_cannot_be_read_concerns_itself_alone(
     client: Client, proxy: FaultyProxy, new_namespace: NewNamespace
 ) -> None:
-    """Where none can be read, that is said."""
+    """It is known by that; where the API server is too busy for all of them, that is said."""
     broken, other = new_namespace(), new_namespace()
-    proxy.order(status(403, reason="Forbidden"), when=lambda one: broken in one.path, times=2)
-    reading = BudgetReader(client).read(asked(broken, other))
-    assert (reading.knows(broken), reading.knows(other)) == (False, True)
-    with pytest.raises(Refused):
+    proxy.order(status(403, reason="Forbidden"), when=lambda one: broken in one.path, times=1)
+    reader = BudgetReader(client)
+    reading = reader.read(asked(broken, other))
+    assert "cannot be read" in reading.index.excess(broken, WEB)
+    assert not reading.index.excess(other, WEB)
+    assert reader.read(asked(broken, other, at=1.0)).index.excess(broken, WEB)
+    assert not reader.read(asked(broken, other, at=drain_reading.EXCESS_SECONDS)).index.excess(broken, WEB)
+    proxy.order(status(429, reason="TooManyRequests"), when=lambda one: "budgets" in one.path, times=1)
+    with pytest.raises(Overloaded):
         BudgetReader(client).read(asked(broken))
+
+
+def test_budgets_that_are_too_large_are_not_read_to_their_end(
+    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor asked for again at once."""
+    monkeypatch.setattr(budgets, "PAGE_SIZE", 1)
+    monkeypatch.setattr(budgets, "MOST_BYTES", 100)
+    large = new_namespace()
+    for number in range(3):
+        make(client, large, f"budget-{number}")
+    reader, before = BudgetReader(client), len(proxy.asked)
+    reading = reader.read(asked(large))
+    reader.read(asked(large, at=1.0))
+    assert "too large" in reading.index.excess(large, WEB)
+    assert len(proxy.asked) - before == 1
 
 
 def test_nodes_are_looked_for_in_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
