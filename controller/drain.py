@@ -307,9 +307,15 @@ class Drain:
         """It is asked for again after a while, which grows; what it took of the rate is given back."""
         times = self._failed.get(uid, (0, ""))[0] + 1
         self._failed[uid] = (times, answer.message)
-        longest = BUDGET_SECONDS if answer.outcome is Outcome.BUDGET else LONGEST_WAIT
+        by_budget = answer.outcome is Outcome.BUDGET and self._knows_budgets(answer)
+        longest = BUDGET_SECONDS if by_budget else LONGEST_WAIT
         self._not_before[uid] = now + max(wait, min(AGAIN_SECONDS * 2.0 ** min(times - 1, 10), longest))
         self._bucket.take(-1)
+
+    def _knows_budgets(self, answer: Answer) -> bool:
+        """Else the eviction API has to look through very many for each try."""
+        pod = answer.pod or answer.unit.pods[0]
+        return self.reading is None or not self.reading.index.excess(pod.namespace, pod.labels)
 
     def told(self, plan: Plan) -> Plan:
         """The plan with those that were refused again and again among the blocked, in the refusal's words."""
