@@ -196,7 +196,7 @@ class Index:
 
 
 class _Matcher:
-    """The selectors of one namespace, each by the rarest of the labels that it asks for."""
+    """The selectors of one namespace, each by the rarest of the labels that it asks for. From any thread."""
 
     def __init__(self, selectors: list[Selector | None]) -> None:
         self.selectors = selectors
@@ -217,12 +217,12 @@ class _Matcher:
 
     def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
         """The places of those that select such a pod; None where too many would have to be tried."""
-        asked = self._deciding(labels)
-        if asked in self._found:
-            return self._found[asked]
-        if len(self._found) >= MOST_REMEMBERED:
-            self._found = {}
-        found = self._found[asked] = self._tried(labels, asked)
+        asked, remembered = self._deciding(labels), self._found
+        if asked in remembered:
+            return remembered[asked]
+        if len(remembered) >= MOST_REMEMBERED:
+            remembered = self._found = {}
+        found = remembered[asked] = self._tried(labels, asked)
         return found
 
     def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
