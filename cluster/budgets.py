@@ -45,7 +45,7 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
     One whose selector cannot be read is left to the API server.
     """
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    found, size = [], 0
+    read, size = [], 0
     for place, raw in enumerate(listed(client, path, page_size=PAGE_SIZE)):
         size += len(raw)
         if place >= most:
@@ -53,10 +53,10 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
         if size > MOST_BYTES:
             return Budgets((), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read")
         try:
-            found.append(budget_of(_budget.decode(raw)))
+            read.append(budget_of(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
             log.warning("a PodDisruptionBudget cannot be read: %s", exc)
-    return Budgets(tuple(found))
+    return Budgets(tuple(read))
 
 
 def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:

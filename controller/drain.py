@@ -313,7 +313,7 @@ class Drain:
         self._bucket.take(-1)
 
     def _knows_budgets(self, answer: Answer) -> bool:
-        """Else the eviction API has to look through very many for each try."""
+        """Whether they were read. If not, the eviction API looks through very many for each try."""
         pod = answer.pod or answer.unit.pods[0]
         return self.reading is None or not self.reading.index.excess(pod.namespace, pod.labels)
 

@@ -189,7 +189,7 @@ class Draining:
             busy=self._busy(drain.reading),
         )
         delays = self.accounts.delayed(drain, found)
-        slow = frozenset(one.pod.namespace for one in delays.values() if one.delay is not Delay.NODE_GONE)
+        slow = frozenset(each.pod.namespace for each in delays.values() if each.delay is not Delay.NODE_GONE)
         drain.planned(found, stuck=frozenset(delays), slow=slow, now=now)
         wait = self._take(drain, found)
         found = drain.told(found)

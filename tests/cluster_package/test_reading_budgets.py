@@ -11,7 +11,7 @@ import pytest
 
 from cluster import budgets
 from cluster.client import Client
-from cluster.exceptions import Overloaded
+from cluster.exceptions import Refused
 from controller import drain_reading
 from controller.drain_reading import Asked, BudgetReader
 from localcluster.cluster import LocalCluster
@@ -126,20 +126,21 @@ def test_a_selector_that_is_too_long_to_be_asked_for_concerns_its_budget_alone(
 
 
 def test_a_namespace_that_cannot_be_read_concerns_itself_alone(
-    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace
+    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is known by that; where the API server is too busy for all of them, that is said."""
+    """It is read when it can be, and keeps no other from its turn; where none can be read, that is said."""
     broken, other = new_namespace(), new_namespace()
-    proxy.order(status(403, reason="Forbidden"), when=lambda one: broken in one.path, times=1)
+    monkeypatch.setattr(drain_reading, "NAMESPACES", 1)
+    proxy.order(status(403, reason="Forbidden"), when=lambda asked: broken in asked.path, times=2)
     reader = BudgetReader(client)
-    reading = reader.read(asked(broken, other))
-    assert "cannot be read" in reading.index.excess(broken, WEB)
-    assert not reading.index.excess(other, WEB)
-    assert reader.read(asked(broken, other, at=1.0)).index.excess(broken, WEB)
-    assert not reader.read(asked(broken, other, at=drain_reading.EXCESS_SECONDS)).index.excess(broken, WEB)
-    proxy.order(status(429, reason="TooManyRequests"), when=lambda one: "budgets" in one.path, times=1)
-    with pytest.raises(Overloaded):
-        BudgetReader(client).read(asked(broken))
+    with pytest.raises(Refused):
+        reader.read(asked(broken, other))
+    reading = reader.read(asked(broken, other, at=1.0))
+    assert (reading.knows(broken), reading.knows(other)) == (False, True)
+    with pytest.raises(Refused):
+        reader.read(asked(broken, other, at=2.0))
+    reader.read(asked(broken, other, at=3.0))
+    assert reader.read(asked(broken, other, at=4.0)).knows(broken)
 
 
 def test_budgets_that_are_too_large_are_not_read_to_their_end(
