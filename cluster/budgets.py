@@ -20,9 +20,8 @@ from queues.selectors import BadSelector
 FINISHED = frozenset({"Succeeded", "Failed"})
 #: Pods that are looked at to count those outside.
 MOST_COUNTED = 2000
-#: Bytes of the budgets of one namespace; budgets in one answer, each of which may be 1.5 MiB.
+#: Bytes of the budgets of one namespace.
 MOST_BYTES = 8 << 20
-PAGE_SIZE = 100
 #: Characters of a selector in a request.
 LONGEST_SELECTOR = 4000
 
@@ -46,7 +45,7 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
     """
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     read, size = [], 0
-    for place, raw in enumerate(listed(client, path, page_size=PAGE_SIZE)):
+    for place, raw in enumerate(listed(client, path)):
         size += len(raw)
         if place >= most:
             return Budgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")

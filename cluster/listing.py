@@ -12,11 +12,11 @@ from cluster.objects import RawList
 PAGE = 500
 
 
-def listed(client: Client, path: str, *, selector: str = "", page_size: int = PAGE) -> Iterator[Any]:
+def listed(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
     """The objects of a list, page by page, as bytes; none where the kind is not installed."""
     token = ""
     while True:
-        query: dict[str, str | int] = {"limit": page_size}
+        query: dict[str, str | int] = {"limit": PAGE}
         if selector:
             query["labelSelector"] = selector
         if token:
