@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 import msgspec
 
@@ -19,8 +18,11 @@ from queues.budgets import Budget, BudgetObject, budget_of
 from queues.selectors import BadSelector
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-#: Pods that are looked at to count those outside, and characters of a selector in a request.
+#: Pods that are looked at to count those outside.
 MOST_COUNTED = 2000
+#: Bytes of the budgets of one namespace.
+MOST_BYTES = 8 << 20
+#: Characters of a selector in a request.
 LONGEST_SELECTOR = 4000
 
 log = logging.getLogger(__name__)
@@ -29,19 +31,31 @@ _budget = msgspec.json.Decoder(BudgetObject)
 _pod = msgspec.json.Decoder(Pod)
 
 
-def budgets(client: Client, *, namespace: str, most: int) -> list[Budget]:
-    """Those of the namespace, the first `most` at most.
+class Budgets(msgspec.Struct, frozen=True):
+    """Those of one namespace; none where they are too many or too large to be read, and why (`excess`)."""
+
+    budgets: tuple[Budget, ...]
+    excess: str = ""
+
+
+def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
+    """Those of the namespace, if they are no more than `most`, and no larger than `MOST_BYTES` together.
 
     One whose selector cannot be read is left to the API server.
     """
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    found = []
-    for raw in islice(listed(client, path), most):
+    read, size = [], 0
+    for place, raw in enumerate(listed(client, path)):
+        size += len(raw)
+        if place >= most:
+            return Budgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
+        if size > MOST_BYTES:
+            return Budgets((), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read")
         try:
-            found.append(budget_of(_budget.decode(raw)))
+            read.append(budget_of(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
             log.warning("a PodDisruptionBudget cannot be read: %s", exc)
-    return found
+    return Budgets(tuple(read))
 
 
 def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:

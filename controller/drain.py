@@ -55,8 +55,9 @@ class Drain:
         #: Up to which version of the queues every replica is known to refuse their pods.
         self.agreed = -1
         self.reading: Reading | None = None
-        #: When it was asked for last.
+        #: When it was asked for last; whether the budgets of all units were read by then.
         self.read_at = float("-inf")
+        self.knows_all = True
         #: When to look again; infinity is "when something is heard".
         self.due = 0.0
         self.looked_at = 0.0
@@ -205,6 +206,7 @@ class Drain:
         places = [pod for pod in plan.leaving if pod.uid not in self.stuck]
         flying, slowly = len(places), sum(1 for pod in places if pod.namespace in self.slow)
         ready = [unit for unit in plan.steps if self._may_ask(unit, now)]
+        self.knows_all = all(self._knows(unit) for unit in plan.steps)
         self.active = bool(ready)
         self.demand = self._demand(flying + sum(len(unit.pods) for unit in ready), flying=flying)
         limit = min(self.wishes.in_flight or self.share, self.share)
@@ -305,9 +307,15 @@ class Drain:
         """It is asked for again after a while, which grows; what it took of the rate is given back."""
         times = self._failed.get(uid, (0, ""))[0] + 1
         self._failed[uid] = (times, answer.message)
-        longest = BUDGET_SECONDS if answer.outcome is Outcome.BUDGET else LONGEST_WAIT
+        by_budget = answer.outcome is Outcome.BUDGET and self._knows_budgets(answer)
+        longest = BUDGET_SECONDS if by_budget else LONGEST_WAIT
         self._not_before[uid] = now + max(wait, min(AGAIN_SECONDS * 2.0 ** min(times - 1, 10), longest))
         self._bucket.take(-1)
+
+    def _knows_budgets(self, answer: Answer) -> bool:
+        """Whether they were read. If not, the eviction API looks through very many for each try."""
+        pod = answer.pod or answer.unit.pods[0]
+        return self.reading is None or not self.reading.index.excess(pod.namespace, pod.labels)
 
     def told(self, plan: Plan) -> Plan:
         """The plan with those that were refused again and again among the blocked, in the refusal's words."""
@@ -334,14 +342,16 @@ class Drain:
         self._failed = {uid: one for uid, one in self._failed.items() if uid in present}
         self.commanded = {uid: at for uid, at in self.commanded.items() if uid in present}
 
+    def _knows(self, unit: Unit) -> bool:
+        """Whether the budgets of its namespace were read."""
+        return self.reading is None or self.reading.knows(unit.pods[0].namespace)
+
     def _may_ask(self, unit: Unit, now: float) -> bool:
         """Not where it was asked for and has not answered, or failed just now, or its budgets are unread."""
         namespace = unit.pods[0].namespace
         if self._quiet.get(namespace, (0.0, 0))[0] > now:
             return False
-        if self.reading is not None and not self.reading.knows(namespace):
-            return False
-        return not any(
+        return self._knows(unit) and not any(
             uid in self._under_way or uid in self._gone or self._not_before.get(uid, 0.0) > now
             for uid, _ in _requests(unit)
         )

@@ -95,6 +95,16 @@ class Accounts:
                 again_after=0.0,
             )
 
+    def _record_delay(self, delay: Delayed) -> None:
+        """On a pod that has lost its place in flight."""
+        self._parts.recorder.record(
+            _subject(delay.pod),
+            reason="EvictionDelayed",
+            message=f"the drain of its queue waits for this pod: {delay.message}",
+            warning=True,
+            budget=f"delays/{delay.pod.queue}",
+        )
+
     # What is told
 
     def tell(self, drain: Drain, found: Plan, delays: Mapping[str, Delayed]) -> set[str]:
@@ -135,6 +145,8 @@ class Accounts:
                 if since + ANSWER_SECONDS < monotonic:
                     delays[pod.uid] = not_terminated(pod)
         self._paused_since[drain.by] = suspended
+        for uid in delays.keys() - drain.stuck:
+            self._record_delay(delays[uid])
         return delays
 
 

@@ -35,7 +35,9 @@ NAMESPACES = 50
 MOST_BUDGETS = 1000
 BUDGETS = 20
 NODES = 20
-#: What nobody has asked for in so long is forgotten.
+#: What is too much to be read is asked for again after so long.
+EXCESS_SECONDS = 30.0
+#: What no drain has asked for in so long is forgotten.
 FORGET_SECONDS = 60.0
 NEVER = float("-inf")
 
@@ -45,8 +47,8 @@ log = logging.getLogger(__name__)
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """`going`: UIDs of the pods that are to go; `waiting`: of those that the drained queues keep from nodes.
 
-    `nodes`: those of pods that are on their way for too long. `unread`: queues of which nobody knows yet who
-    is on its way.
+    `nodes`: those of pods that are on their way for too long. `unread`: queues of which it is not known yet
+    which pods are on their way.
     """
 
     at: float
@@ -103,11 +105,13 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetReader:
-    """Owner: whoever reads; one reading after the other, from any thread."""
+    """Reads for all drains. One reading runs at a time, in any thread."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._read: dict[str, _Read] = {}
+        #: By namespace: when it was asked for last, whatever came of it.
+        self._asked_at: dict[str, float] = {}
         self._index = Index(())
         #: By budget: when the pods outside were counted last, and how many there were.
         self._outside: dict[Key, tuple[float, int | None]] = {}
@@ -126,43 +130,46 @@ class BudgetReader:
             index=self._index,
             leaving=_leaving(self._client, asked.unread),
             gone_nodes=self._gone(asked),
-            times={namespace: held.at for namespace, held in self._read.items()},
+            times={namespace: entry.at for namespace, entry in self._read.items()},
         )
 
     def _forget(self, wanted: Container[str], *, at: float) -> None:
         """What no drain has asked for in a while: one reading may be of some of the drains."""
         since = at - FORGET_SECONDS
-        self._read = {key: held for key, held in self._read.items() if key in wanted or held.at >= since}
-        self._outside = {key: held for key, held in self._outside.items() if held[0] >= since}
-        self._nodes = {node: held for node, held in self._nodes.items() if held[0] >= since}
+        self._read = {key: entry for key, entry in self._read.items() if key in wanted or entry.at >= since}
+        self._asked_at = {key: asked for key, asked in self._asked_at.items() if asked >= since}
+        self._outside = {key: count for key, count in self._outside.items() if count[0] >= since}
+        self._nodes = {node: entry for node, entry in self._nodes.items() if entry[0] >= since}
 
     def _read_namespaces(self, wanted: Iterable[str], *, at: float) -> None:
         """Raises what the last of them raised where none could be read."""
         failed: ClusterError | None = None
-        turn = sorted(wanted, key=lambda namespace: (self._time_of(namespace), namespace))[:NAMESPACES]
-        read = 0
+        turn = sorted(wanted, key=lambda namespace: (self._asked_at.get(namespace, NEVER), namespace))
+        turn = [namespace for namespace in turn if not self._rests(namespace, at=at)][:NAMESPACES]
+        self._asked_at |= dict.fromkeys(turn, at)
         for namespace in turn:
             try:
-                self._read[namespace] = _budgets_of(self._client, namespace, at=at)
-                read += 1
+                answer = budgets.budgets(self._client, namespace=namespace, most=MOST_BUDGETS)
+                self._read[namespace] = _Read(at=at, budgets=answer.budgets, excess=answer.excess)
             except Refused as exc:
                 failed = exc
                 log.warning("the disruption budgets of namespace %s cannot be read: %s", namespace, exc)
-        if failed is not None and not read:
+        if failed is not None and not any(entry.at == at for entry in self._read.values()):
             raise failed
 
-    def _time_of(self, namespace: str) -> float:
-        held = self._read.get(namespace)
-        return held.at if held is not None else NEVER
+    def _rests(self, namespace: str, *, at: float) -> bool:
+        """What is too much to be read is asked for more seldom."""
+        entry = self._read.get(namespace)
+        return entry is not None and bool(entry.excess) and at < entry.at + EXCESS_SECONDS
 
     def _indexed(self) -> Index:
         return Index(
             (
                 msgspec.structs.replace(budget, outside=self._outside.get(budget.key, (NEVER, None))[1])
-                for held in self._read.values()
-                for budget in held.budgets
+                for entry in self._read.values()
+                for budget in entry.budgets
             ),
-            excess={namespace: held.excess for namespace, held in self._read.items() if held.excess},
+            excess={namespace: entry.excess for namespace, entry in self._read.items() if entry.excess},
             after=self._index,
         )
 
@@ -171,8 +178,8 @@ class BudgetReader:
         needs = _needs(self._index, asked)
         short = {
             budget.key: budget
-            for held in self._read.values()
-            for budget in held.budgets
+            for entry in self._read.values()
+            for budget in entry.budgets
             if budget.allowed < needs.get(budget.key, 0)
         }
         for budget in self._in_turn(short.values()):
@@ -205,14 +212,6 @@ class BudgetReader:
         for node in turn[:NODES]:
             self._nodes[node] = asked.at, not _is_there(self._client, node)
         return frozenset(node for node in asked.nodes if self._nodes.get(node, (NEVER, False))[1])
-
-
-def _budgets_of(client: Client, namespace: str, *, at: float) -> _Read:
-    held = budgets.budgets(client, namespace=namespace, most=MOST_BUDGETS + 1)
-    if len(held) <= MOST_BUDGETS:
-        return _Read(at=at, budgets=tuple(held))
-    excess = f"namespace {namespace} has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
-    return _Read(at=at, budgets=(), excess=excess)
 
 
 def _needs(index: Index, asked: Asked) -> dict[Key, int]:

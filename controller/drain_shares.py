@@ -33,9 +33,9 @@ def share_limits(drains: Collection[Drain], *, rate: float, in_flight: int) -> N
         drain.set_shares(in_flight=flights[drain.by], rate=share)
 
 
-def spare(drains: Collection[Drain], *, in_flight: int) -> int:
-    """Pods that all of them together may still have in flight."""
-    return max(0, TIMES_IN_FLIGHT * in_flight - sum(drain.flying for drain in drains))
+def spare(flying: int, *, in_flight: int) -> int:
+    """Pods that all drains together may still have in flight, where so many are."""
+    return max(0, TIMES_IN_FLIGHT * in_flight - flying)
 
 
 def _rate(drain: Drain, rate: float) -> int:

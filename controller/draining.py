@@ -75,6 +75,8 @@ class Draining:
         self._wanted: dict[str, Asked] = {}
         self._reading = False
         self._reader = BudgetReader(parts.client)
+        #: Pods in flight in all drains but the one that is looked at.
+        self._flying_of_others = 0
         self.accounts = Accounts(parts)
 
     def heard(self, queue: str) -> None:
@@ -94,12 +96,15 @@ class Draining:
         self.pausing.collect()
         self._follow()
         told: set[str] = set()
+        flying = sum(drain.flying for drain in self._drains.values())
         share_limits(
             self._drains.values(), rate=self._parts.drain_rate, in_flight=self._parts.drain_in_flight
         )
         for drain in self._drains.values():
             if drain.looks_at <= self._now():
+                self._flying_of_others = others = flying - drain.flying
                 told |= self._looked(drain, seen_by_all=seen_by_all)
+                flying = others + drain.flying
         self._read()
         return told
 
@@ -168,7 +173,7 @@ class Draining:
         )
         held = list(seeing.runners())
         drain.seen(held, on_its_way=self._is_on_its_way, now=now)
-        if now >= drain.read_at + READ_SECONDS:
+        if now >= drain.read_at + (READ_SECONDS if drain.knows_all else LOOK_SECONDS):
             self._wanted[drain.by] = self._asked(drain, held)
         if drain.reading is None:
             drain.expects(len(held))
@@ -184,7 +189,7 @@ class Draining:
             busy=self._busy(drain.reading),
         )
         delays = self.accounts.delayed(drain, found)
-        slow = frozenset(one.pod.namespace for one in delays.values() if one.delay is not Delay.NODE_GONE)
+        slow = frozenset(each.pod.namespace for each in delays.values() if each.delay is not Delay.NODE_GONE)
         drain.planned(found, stuck=frozenset(delays), slow=slow, now=now)
         wait = self._take(drain, found)
         found = drain.told(found)
@@ -211,7 +216,8 @@ class Draining:
         if paused:
             return paused
         self._cut(drain, found, now=now)
-        room = spare(self._drains.values(), in_flight=self._parts.drain_in_flight)
+        flying = self._flying_of_others + drain.flying
+        room = spare(flying, in_flight=self._parts.drain_in_flight)
         units, wait = drain.sendable(found, now=now, spare=room)
         for unit in units:
             drain.asking(unit, now=now)

@@ -16,7 +16,7 @@ Invariants
   the Command). Only what bears it is given back, so what its user suspended stays so.
 - It is given back once its queue schedules again, whatever the queue asks for by then, and by whom.
 - Suspending it is conditional on what that depends on: its UID, and that it is not suspended. Not on its
-  resource version: whoever writes it all the time would keep it from being suspended for ever.
+  resource version: a user who writes it all the time would keep it from being suspended for ever.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ class Pausing:
             raise Hindered(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.how is not How.SUSPEND:
             return
-        held = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS + 1)
-        for budget, counted in _counting(held, [pod for pod in mine if pod.status.phase == "Running"]):
+        listed = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS)
+        for budget, counted in _counting(listed, [pod for pod in mine if pod.status.phase == "Running"]):
             _check(budget, counted, budgets.selected(client, budget))
 
     def _pods(self, work: Work, unit: Unit) -> list[Pod]:
@@ -282,13 +282,11 @@ def _unmarked(work: Workload) -> list[dict[str, Any]]:
     return patch
 
 
-def _counting(held: list[Budget], running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+def _counting(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
     """The budgets that select running pods, each with those. Raises `Hindered` where they are too many."""
-    if running and len(held) > MOST_BUDGETS:
-        raise Hindered(
-            f"its namespace has more than {MOST_BUDGETS} PodDisruptionBudgets, too many to be read"
-        )
-    index, chosen = Index(held), dict[Key, tuple[Budget, list[Pod]]]()
+    if running and listed.excess:
+        raise Hindered(listed.excess)
+    index, chosen = Index(listed.budgets), dict[Key, tuple[Budget, list[Pod]]]()
     for pod in running:
         labels = pod.metadata.labels or {}
         if excess := index.excess(pod.metadata.namespace, labels):

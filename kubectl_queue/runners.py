@@ -3,8 +3,8 @@
 Promises
 - A pod on a node that has not finished runs; one without a controller is bare.
 - What pauses is a Job, a JobSet (whose Jobs are its own), and a `batch.volcano.sh` Job whose controller has
-  taken it up: without one nobody would carry out that it is to pause. So it is with `spec.managedBy` of
-  another controller.
+  taken it up: without one nobody would carry out that it is to pause. What `spec.managedBy` leaves to another
+  controller does not pause.
 - What cannot be read as a budget is left out: the eviction API is who judges it.
 """
 

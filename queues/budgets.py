@@ -165,23 +165,21 @@ class Index:
         after: Index | None = None,
     ) -> None:
         """`excess`: namespaces whose budgets are too many to be read, and that in words."""
-        held: dict[str, list[Budget]] = {}
+        self._budgets: dict[str, list[Budget]] = {}
         for budget in budgets:
-            held.setdefault(budget.namespace, []).append(budget)
+            self._budgets.setdefault(budget.namespace, []).append(budget)
         self._excess = dict(excess or {})
         before = after._matchers if after is not None else {}
-        self._budgets = held
         self._matchers: dict[str, _Matcher] = {
             namespace: _matcher([budget.selector for budget in of], before.get(namespace))
-            for namespace, of in held.items()
+            for namespace, of in self._budgets.items()
         }
 
     def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
         """Those that select such a pod; none where that is not known."""
         matcher = self._matchers.get(namespace)
         places = matcher.places(labels) if matcher is not None and namespace not in self._excess else ()
-        held = self._budgets.get(namespace, ())
-        return tuple(held[place] for place in places) if places else ()
+        return tuple(self._budgets[namespace][place] for place in places or ())
 
     def excess(self, namespace: str, labels: Mapping[str, str]) -> str:
         """Why it is not known which budgets select such a pod; empty where it is."""
@@ -196,7 +194,7 @@ class Index:
 
 
 class _Matcher:
-    """The selectors of one namespace, each by the rarest of the labels that it asks for."""
+    """The selectors of one namespace, each by the rarest of the labels that it asks for. From any thread."""
 
     def __init__(self, selectors: list[Selector | None]) -> None:
         self.selectors = selectors
@@ -217,16 +215,16 @@ class _Matcher:
 
     def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
         """The places of those that select such a pod; None where too many would have to be tried."""
-        asked = self._deciding(labels)
-        if asked in self._found:
-            return self._found[asked]
-        if len(self._found) >= MOST_REMEMBERED:
-            self._found = {}
-        found = self._found[asked] = self._tried(labels, asked)
-        return found
+        asked, remembered = self._deciding(labels), self._found
+        if asked in remembered:
+            return remembered[asked]
+        if len(remembered) >= MOST_REMEMBERED:
+            remembered = self._found = {}
+        places = remembered[asked] = self._tried(labels, asked)
+        return places
 
     def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-        """The labels that selectors ask for; of pod and selectors, whoever has fewer is gone through."""
+        """The labels that selectors ask for. Loops over those of the pod or of the selectors, the fewer."""
         if len(labels) <= len(self._keys):
             return frozenset((key, value) for key, value in labels.items() if key in self._keys)
         return frozenset((key, labels[key]) for key in self._keys if key in labels)

@@ -111,6 +111,7 @@ def test_pods_that_ask_for_years_give_their_places_to_others_of_their_drain(stag
     found = told(stage, queue, "Blocked", left=2, leaving=2)
     assert "stubborn-0" in str(found["status"]["conditions"])
     stage.event(queue, "DrainBlocked", "stubborn-0", "has until", namespace="default")
+    stage.event("stubborn-1", "EvictionDelayed", "has until")
     assert "stubborn-0 and 1 more of its namespace" in plugin(stage, "why", "pod/stubborn-1")
 
 

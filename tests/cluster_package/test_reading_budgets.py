@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cluster import budgets
 from cluster.client import Client
 from cluster.exceptions import Refused
 from controller import drain_reading
@@ -125,15 +126,36 @@ def test_a_selector_that_is_too_long_to_be_asked_for_concerns_its_budget_alone(
 
 
 def test_a_namespace_that_cannot_be_read_concerns_itself_alone(
-    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace
+    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where none can be read, that is said."""
+    """It is read when it can be, and keeps no other from its turn; where none can be read, that is said."""
     broken, other = new_namespace(), new_namespace()
-    proxy.order(status(403, reason="Forbidden"), when=lambda one: broken in one.path, times=2)
-    reading = BudgetReader(client).read(asked(broken, other))
+    monkeypatch.setattr(drain_reading, "NAMESPACES", 1)
+    proxy.order(status(403, reason="Forbidden"), when=lambda asked: broken in asked.path, times=2)
+    reader = BudgetReader(client)
+    with pytest.raises(Refused):
+        reader.read(asked(broken, other))
+    reading = reader.read(asked(broken, other, at=1.0))
     assert (reading.knows(broken), reading.knows(other)) == (False, True)
     with pytest.raises(Refused):
-        BudgetReader(client).read(asked(broken))
+        reader.read(asked(broken, other, at=2.0))
+    reader.read(asked(broken, other, at=3.0))
+    assert reader.read(asked(broken, other, at=4.0)).knows(broken)
+
+
+def test_budgets_that_are_too_large_are_asked_for_more_seldom(
+    client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not counted: it is known that there are more."""
+    monkeypatch.setattr(budgets, "MOST_BYTES", 100)
+    large = new_namespace()
+    for number in range(3):
+        make(client, large, f"budget-{number}")
+    reader, before = BudgetReader(client), len(proxy.asked)
+    reading = reader.read(asked(large))
+    reader.read(asked(large, at=1.0))
+    assert "too large" in reading.index.excess(large, WEB)
+    assert len(proxy.asked) - before == 1
 
 
 def test_nodes_are_looked_for_in_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ import pytest
 from controller.drain import (
     AGAIN_SECONDS,
     ANSWER_SECONDS,
+    BUDGET_SECONDS,
     GRANTED_SECONDS,
     LONGEST_PAUSE,
+    LONGEST_WAIT,
     SETTLE_SECONDS,
     Drain,
 )
@@ -154,6 +156,20 @@ def test_what_failed_is_asked_for_again_after_a_while_that_grows(outcome: Outcom
         answer(held, unit, outcome)
         assert sendable(held, unit, now=NOW + wait * 0.9) == []
         assert sendable(held, unit, now=NOW + wait) == ["a"]
+
+
+@pytest.mark.parametrize(("excess", "longest"), [("", BUDGET_SECONDS), ("too many", LONGEST_WAIT)])
+def test_what_a_budget_refuses_is_soon_asked_again_unless_its_budgets_are_not_known(
+    excess: str, longest: float
+) -> None:
+    """Then the API server looks through thousands of them for each try."""
+    held, unit = drain(), evicting("a")
+    held.read(Reading(at=NOW, index=Index([], excess={"team": excess} if excess else {})))
+    for _ in range(20):
+        held.asking(unit, now=NOW)
+        answer(held, unit, Outcome.BUDGET)
+    assert sendable(held, unit, now=NOW + longest * 0.9) == []
+    assert sendable(held, unit, now=NOW + longest) == ["a"]
 
 
 def test_one_that_is_always_refused_keeps_no_other_waiting() -> None:

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from cluster.events import Subject
 from cluster.store import Clock, Store
 from controller import drain_accounts
 from controller.drain import Drain
 from controller.drain_accounts import Accounts
 from controller.parts import Parts
-from queues.draining import Plan
+from queues.draining import Plan, Termination
 from queues.membership import Rules
 from queues.terminating import GRACE_LIMIT, Delay
-from tests.queues.drain_cases import job
+from tests.queues.cases import NOW
+from tests.queues.drain_cases import job, pod
+
+
+class Told:
+    """Takes down what is recorded."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def record(self, subject: Subject, *, reason: str, **_: object) -> None:
+        self.lines.append((subject.name, reason))
 
 
 @pytest.fixture
-def accounts() -> Accounts:
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def accounts(told: Told) -> Accounts:
     """They read the store, which holds nothing, and the clock."""
-    store = Store(rules=Rules(), clock=Clock())
-    others: dict[str, Any] = dict.fromkeys(set(Parts.__struct_fields__) - {"store", "drain_grace_limit"})
-    return Accounts(Parts(store=store, drain_grace_limit=GRACE_LIMIT, **others))
+    known = {"store": Store(rules=Rules(), clock=Clock()), "drain_grace_limit": GRACE_LIMIT, "recorder": told}
+    others: dict[str, Any] = dict.fromkeys(set(Parts.__struct_fields__) - known.keys())
+    return Accounts(Parts(**{**others, **known}))
 
 
 def suspended(accounts: Accounts, drain: Drain) -> list[Delay]:
@@ -51,3 +69,13 @@ def test_suspended_work_that_nobody_ends_is_named_and_then_goes_by_its_pods(
         said = suspended(accounts, drain)
     assert said == [Delay.NOT_TERMINATED] * delays
     assert drain.unanswered == ({"uid-j"} if unanswered else set())
+
+
+def test_a_pod_that_loses_its_place_says_so_once(accounts: Accounts, told: Told) -> None:
+    """In an event, as long as it stays delayed."""
+    termination = Termination(requested_at=NOW - timedelta(days=9999), grace=30, node="node-0")
+    late, drain = pod("late", leaving=True, termination=termination), Drain("research", now=0.0, rate=1.0)
+    for _ in range(3):
+        delays = accounts.delayed(drain, Plan(leaving=(late,)))
+        drain.planned(Plan(leaving=(late,)), now=0.0, stuck=frozenset(delays))
+    assert told.lines == [("late", "EvictionDelayed")]

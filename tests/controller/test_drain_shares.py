@@ -29,7 +29,8 @@ def look(held: Drain, others: list[Drain], *, flying: int, steps: int, now: floa
         leaving=tuple(pod(f"{held.by}-old-{number}") for number in range(flying)),
     )
     held.planned(found, now=now)
-    units, _ = held.sendable(found, now=now, spare=spare(others, in_flight=IN_FLIGHT))
+    flying_now = sum(each.flying for each in others)
+    units, _ = held.sendable(found, now=now, spare=spare(flying_now, in_flight=IN_FLIGHT))
     for unit in units:
         held.asking(unit, now=now)
     return len(units)
