@@ -22,7 +22,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ from cluster.exceptions import (
     NotFound,
     Overloaded,
     Refused,
+    TooLong,
     Unreachable,
 )
 
@@ -133,8 +134,9 @@ class Client:
         query: Mapping[str, str | int] | None = None,
         body: object | None = None,
         content_type: str = JSON,
+        most: int | None = None,
     ) -> bytes:
-        """One request, answered whole."""
+        """One request, answered whole. Raises `TooLong` for an answer of more than `most` bytes."""
         connection = self._open(
             method,
             path,
@@ -144,7 +146,7 @@ class Client:
             read_seconds=self._read_seconds or READ_SECONDS,
         )
         try:
-            return b"".join(connection.pieces(f"{method} {path}"))
+            return _joined(connection.pieces(f"{method} {path}"), most=most, what=f"{method} {path}")
         finally:
             self._give_back(connection)
 
@@ -289,6 +291,17 @@ class Stream:
     def release(self) -> None:
         """Give the connection up; only the reading thread may."""
         self._connection.close()
+
+
+def _joined(pieces: Iterable[bytes], *, most: int | None, what: str) -> bytes:
+    found: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if most is not None and size > most:
+            raise TooLong(f"{what}: the answer has more than {most} bytes")
+        found.append(piece)
+    return b"".join(found)
 
 
 def _require_success(head: Head, connection: Connection, *, what: str) -> None:

@@ -3,6 +3,7 @@
 ClusterError
 ├── ConfigurationError    no usable kubeconfig or credentials
 ├── Unreachable           no answer: refused, cut, timed out
+├── TooLong               an answer longer than was asked for
 ├── Unreadable            a body from outside that is not what it should be
 │   └── Faulty            a review whose object, and nothing else, is not what it should be
 ├── NotReady              asked before the cluster has been read, or since it was lost
@@ -26,6 +27,10 @@ class ConfigurationError(ClusterError):
 
 class Unreachable(ClusterError):
     """The API server gave no answer."""
+
+
+class TooLong(ClusterError):
+    """The answer is longer than was asked for; the rest of it was not read."""
 
 
 class Refused(ClusterError):

@@ -41,6 +41,8 @@ import msgspec
 from cluster.client import Client, decode
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.objects import Bookmark, Metadata, RawEvent, RawList, StatusObject
+from cluster.paging import Paging, Query
+from cluster.trimming import LARGE, trimmed
 
 PAGE = 500
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -118,6 +120,7 @@ class Reflector(Generic[T]):
         self._decode = decode
         self._sink = sink
         self._client = client.line()
+        self._paging = Paging(self._fetch)
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
         self._stopped = threading.Event()
@@ -221,10 +224,10 @@ class Reflector(Generic[T]):
         found: list[T] = []
         token = ""
         while not self._stopped.is_set():
-            query: dict[str, str | int] = {**self._selected, "limit": PAGE}
+            query: dict[str, str | int] = dict(self._selected)
             if token:
                 query["continue"] = token
-            page = self._page(self._client.get(self._path, **query))
+            page = self._page(self._paging.read(query, limit=PAGE))
             found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             token = page.metadata.continue_
             if not token:
@@ -234,6 +237,9 @@ class Reflector(Generic[T]):
                 self.completed = number
                 self.synced.set()
                 return
+
+    def _fetch(self, query: Query, most: int | None) -> bytes:
+        return self._client.request("GET", self._path, query=query, most=most)
 
     def _page(self, data: bytes) -> RawList:
         """A page of a list; an answer without a version is none, whatever its status said."""
@@ -296,7 +302,8 @@ class Reflector(Generic[T]):
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode(raw)
+            obj = self._decode(raw)
+            return trimmed(obj) if len(raw) > LARGE else obj
         except msgspec.DecodeError as exc:
             self._counters.reflected(self.kind, "unreadable")
             log.warning("%s: an object cannot be read and is left out: %s", self.kind, exc)
