@@ -57,6 +57,7 @@ from cluster.isolation import Isolation
 from cluster.lenient import fault_text
 from cluster.listing import Pages
 from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
+from cluster.trimming import LARGE, trimmed
 from cluster.unreadable import Unreadable
 
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -447,7 +448,7 @@ class Reflector(Generic[T]):
             self._counters.reflected(self.kind, "unreadable")
             return self._read_leniently(raw, exc)
         self._unreadable.forget(self.kind, obj.metadata.uid)
-        return obj
+        return trimmed(obj) if len(raw) > LARGE else obj
 
     def _read_leniently(self, raw: msgspec.Raw, why: Exception) -> T | None:
         """With what can be read of it."""

@@ -15,13 +15,29 @@ out beyond it is of consequence for that very object alone:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from cluster.objects import Condition, PodGroup
+from cluster.objects import (
+    Condition,
+    JobTemplate,
+    Metadata,
+    Pod,
+    PodGroup,
+    ReplicatedJob,
+    Template,
+    TemplateHolder,
+    WorkloadObject,
+)
+from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
 from queues.phases import POPULATED, SCHEDULED
 from queues.quantities import Amount
 
+T = TypeVar("T")
+
+#: Bytes of JSON beyond which an object is trimmed as soon as it has been read, before a list is complete.
+LARGE = 64 * 1024
 LABELS_BYTES = 16 * 1024
 FINALIZERS = 16
 #: Characters of a name that no honest one is longer than.
@@ -31,15 +47,76 @@ RESOURCES = 128
 CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
-#: What is read of a PodGroup's labels and annotations.
-_OURS = ("sluice.dev/", "volcano.sh/", "scheduling.volcano.sh/")
+#: The annotations that are read, and the labels that are read apart from selecting.
+_READ = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
+_OURS = "sluice.dev/"
+#: The types of conditions that something follows from, of PodGroups and of workloads.
+_DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
+
+
+def trimmed(obj: T) -> T:
+    """A pod, PodGroup or workload without what nothing reads; anything else as it is."""
+    found: object = obj
+    match obj:
+        case Pod():
+            found = replace(obj, metadata=_metadata(obj.metadata))
+        case PodGroup():
+            found = kept_group(obj)
+        case WorkloadObject():
+            found = _workload(obj)
+    return cast(T, found)
+
+
+def _metadata(meta: Metadata) -> Metadata:
+    return replace(
+        meta,
+        labels=kept_labels(meta.labels) if meta.labels is not None else None,
+        annotations=_read(meta.annotations),
+        owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
+        finalizers=list(kept_finalizers(meta.finalizers)) or None,
+    )
+
+
+def _workload(obj: WorkloadObject) -> WorkloadObject:
+    spec = obj.spec
+    return replace(
+        obj,
+        metadata=_metadata(obj.metadata),
+        spec=replace(
+            spec,
+            template=_template(spec.template),
+            job_template=_job_template(spec.job_template) if spec.job_template else None,
+            tasks=[_holder(one) for one in spec.tasks] if spec.tasks is not None else None,
+            replicated_jobs=_replicated(spec.replicated_jobs),
+        ),
+        status=replace(obj.status, conditions=_conditions(obj.status.conditions)),
+    )
+
+
+def _replicated(jobs: list[ReplicatedJob] | None) -> list[ReplicatedJob] | None:
+    return jobs and [ReplicatedJob(template=_job_template(one.template)) for one in jobs]
+
+
+def _template(template: Template | None) -> Template | None:
+    if template is None or template.metadata is None:
+        return template
+    return replace(template, metadata=_metadata(template.metadata))
+
+
+def _holder(holder: TemplateHolder) -> TemplateHolder:
+    return replace(holder, template=_template(holder.template))
+
+
+def _job_template(of: JobTemplate) -> JobTemplate:
+    metadata = _metadata(of.metadata) if of.metadata is not None else None
+    return replace(of, metadata=metadata, spec=_holder(of.spec))
 
 
 def kept_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """The labels, as many of them as fit."""
+    """The labels, as many of them as fit; first of all those that say a queue."""
     if not labels:
         return {}
-    kept: dict[str, str] = {}
+    kept = _read(labels) or {}
     size = 0
     for key, value in labels.items():
         size += len(key) + len(value)
@@ -68,8 +145,8 @@ def kept_group(group: PodGroup) -> PodGroup:
         group,
         metadata=replace(
             meta,
-            labels=_ours(meta.labels),
-            annotations=_ours(meta.annotations),
+            labels=_read(meta.labels),
+            annotations=_read(meta.annotations),
             owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
             finalizers=None,
         ),
@@ -77,18 +154,20 @@ def kept_group(group: PodGroup) -> PodGroup:
     )
 
 
-def _ours(held: Mapping[str, str] | None) -> dict[str, str] | None:
+def _read(held: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Those that are read; a value that is no name or UID for its length is cut, and still is none."""
     if held is None:
         return None
-    return {key: value[:NAME] for key, value in held.items() if key.startswith(_OURS)}
+    read = (key for key in held if key in _READ or key.startswith(_OURS))
+    return {key: held[key][:NAME] for key in read}
 
 
 def _conditions(held: list[Condition] | None) -> list[Condition] | None:
     if held is None or sum(map(_size, held)) <= CONDITIONS_BYTES:
         return held
-    ours = [one for one in held if one.type in {POPULATED, SCHEDULED}]
-    others = [one for one in held if one.type not in {POPULATED, SCHEDULED}][: CONDITIONS - 2]
-    return [_cut(one) for one in (*others, *ours[:2])]
+    ours = [one for one in held if one.type in _DECIDING]
+    others = [one for one in held if one.type not in _DECIDING][: CONDITIONS - len(_DECIDING)]
+    return [_cut(one) for one in (*others, *ours[: len(_DECIDING)])]
 
 
 def _size(one: Condition) -> int:

@@ -5,12 +5,17 @@ They reach the server as reviews of up to 18 MiB and filter calls of up to 9 MiB
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from calling import Object
 from shapes import NAMED_BY, pod_body
 from stage import Stage
 from waiting_for import until
 from work import DEPLOYMENT, template_of, work_body
+
+from localcluster.cluster import LocalCluster
 
 MEBI = 1024 * 1024
 
@@ -49,6 +54,24 @@ def test_a_stop_holds_for_large_pods(stage: Stage, queue: str) -> None:
     assert made.warnings
     stage.edit(queue, state="Open")
     stage.all_bound(["large"])
+
+
+def most_memory(pid: int) -> int:
+    """The most that a process or one of its children ever had, in bytes."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    status = [Path(f"/proc/{one}/status").read_text() for one in (pid, *children)]
+    return max(int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) for text in status) * 1024
+
+
+def test_a_server_that_starts_reads_them_a_few_at_a_time(stage: Stage, outage: LocalCluster) -> None:
+    """Forty are 336 MB of JSON, fewer than a page usually has; the Deployment's limit is 1 Gi in all."""
+    bodies = [pod_body(f"large-{number}", gated=True) for number in range(40)]
+    for body in bodies:
+        filled(body["spec"]["containers"][0], 14 * MEBI // 10)
+    stage.flood(bodies)
+    outage.restart_components("server")
+    assert most_memory(outage.pids["server"]) < 320 * MEBI
+    stage.suspend(stage.queue("after"))
 
 
 @pytest.mark.parametrize("size", [2 * MEBI, 28 * MEBI // 10], ids=["2M", "2.8M"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
+import pytest
 
-from cluster.objects import Condition, Metadata, PodGroup, PodGroupStatus
+from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
 from cluster.trimming import (
     CONDITIONS,
     CONDITIONS_BYTES,
@@ -16,9 +18,11 @@ from cluster.trimming import (
     kept_group,
     kept_labels,
     kept_resources,
+    trimmed,
 )
+from cluster.workloads import names_in, templates
 from tests.server.asking import Server
-from tests.server.wire_objects import pod, podgroup
+from tests.server.wire_objects import WORKLOADS, Wire, pod, podgroup, template, workload
 
 MEBI = 1024 * 1024
 
@@ -97,3 +101,54 @@ def test_the_store_holds_little_of_the_largest_objects() -> None:
     assert held is not None
     assert len(json.dumps(held.labels)) + len(repr(held.requests)) < 40_000
     assert len(msgspec.json.encode(server.store.podgroups.get("team", "g"))) < 10_000
+
+
+GROUP, NAMED, LABELLED = (
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/queue-name",
+    "volcano.sh/queue-name",
+)
+SAID = {NAMED: "research", GROUP: "gang", "sluice.dev/queue": "research", "sluice.dev/queue-from": "workload"}
+MANY = {f"l{number:06}": "v" * 63 for number in range(18_000)}
+
+
+def read(obj: Wire, shape: type[Any]) -> Any:
+    return msgspec.json.decode(json.dumps(obj), type=shape)
+
+
+def test_a_trimmed_pod_says_its_queue_as_it_did() -> None:
+    huge = pod("p", annotations={**SAID, "note": "x" * MEBI}, labels={**MANY, LABELLED: "research"})
+    kept = trimmed(read(huge, Pod))
+    assert kept.metadata.annotations == SAID
+    assert kept.metadata.label(LABELLED) == "research"
+    assert len(msgspec.json.encode(kept)) < 40_000
+
+
+@pytest.mark.parametrize("resource", WORKLOADS)
+def test_a_trimmed_workload_says_its_queue_as_it_did(resource: str) -> None:
+    one = template({**SAID, "note": "x" * MEBI})
+    one["metadata"]["labels"] = {**MANY, LABELLED: "research"}
+    huge = workload(resource, "w", one, annotations={**SAID, "note": "x" * MEBI}, labels=MANY)
+    small_one = template(SAID)
+    small_one["metadata"]["labels"] = {LABELLED: "research"}
+    small = workload(resource, "w", small_one, annotations=SAID)
+    kept, plain = trimmed(read(huge, WorkloadObject)), read(small, WorkloadObject)
+    assert len(msgspec.json.encode(kept)) < 80_000
+    assert [names_in(each).annotations for _, each in templates(kept)] == [
+        names_in(each).annotations for _, each in templates(plain)
+    ]
+    assert all(names_in(each).labels[LABELLED] == "research" for _, each in templates(kept))
+    assert kept.metadata.annotations == plain.metadata.annotations
+
+
+def test_the_end_of_a_workload_is_seen_among_conditions_without_end() -> None:
+    others = [{"type": f"x-{number}", "message": "m" * 10_000} for number in range(100)]
+    ended = {"type": "Complete", "status": "True"}
+    job = workload("jobs.batch", "w", status={"conditions": [*others, ended]})
+    kept = trimmed(read(job, WorkloadObject)).status.conditions
+    assert [one.type for one in kept if one.status == "True"] == ["Complete"]
+
+
+def test_what_is_no_users_stays_as_it_is() -> None:
+    meta = Metadata(annotations={"a": "x" * MEBI})
+    assert trimmed(meta) is meta

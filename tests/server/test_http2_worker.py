@@ -143,6 +143,15 @@ def test_a_body_that_is_too_long_is_answered_so(caller: Caller) -> None:
     assert caller.answer(3)[0] == "200"
 
 
+def test_a_body_is_held_to_the_limit_of_its_path(certificate: tuple[Path, Path]) -> None:
+    """One of 1.1 MiB is an honest review, and too long for whatever takes none."""
+    with served(certificate) as server, Caller(server) as caller:
+        caller.greet()
+        for stream, path, expected in ((1, "/mutate/pods?timeout=5s", "200"), (3, "/metrics", "413")):
+            caller.send(caller.words.ask(stream, path, body=b"x" * 1_150_000))
+            assert caller.answer(stream)[0] == expected
+
+
 def test_whoever_breaks_the_rules_is_told_and_cut_off(server: Served) -> None:
     with Caller(server) as caller:
         caller.greet().send(frames.frame(Kind.PING, 0, 0, b"short"))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from served_worker import Served, served
 
 from server.http_limits import EXTENDER_BYTES, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
 from tests.server.wire_objects import pod, review
@@ -48,3 +51,38 @@ def test_the_largest_filter_call_fits() -> None:
 def test_what_all_callers_send_at_once_is_bounded_and_has_room_for_the_largest() -> None:
     """Half of it is one connection's: kube-apiserver's reviews come on one."""
     assert REVIEW_BYTES <= Limits().held_bytes // 2 <= 32 * 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def whole(certificate: tuple[Path, Path]) -> Iterator[Served]:
+    """A worker with the limits that are served."""
+    with served(certificate) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "status"),
+    [
+        ("/mutate/workloads?timeout=5s", 19 * 1024 * 1024, 200),
+        ("/mutate/workloads", REVIEW_BYTES, 200),
+        ("/mutate/workloads", REVIEW_BYTES + 1, 413),
+        ("/extender/filter", EXTENDER_BYTES, 200),
+        ("/extender/filter", EXTENDER_BYTES + 1, 413),
+        ("/metrics", OTHER_BYTES, 200),
+        ("/metrics", OTHER_BYTES + 1, 413),
+    ],
+)
+def test_a_body_is_held_to_the_limit_of_its_path(whole: Served, path: str, size: int, status: int) -> None:
+    with whole.caller() as caller:
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
+        caller.send(head.encode() + (b"x" * size if status == 200 else b""))
+        assert caller.reply()[0] == status
+
+
+def test_a_body_without_a_length_is_held_to_it_too(whole: Served) -> None:
+    piece = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
+    for path, status in (("/mutate/pods", 200), ("/metrics", 413)):
+        with whole.caller() as caller:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            caller.send(head.encode() + piece * 5 + b"0\r\n\r\n")
+            assert caller.reply()[0] == status
