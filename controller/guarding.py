@@ -9,15 +9,15 @@ namespace that is being deleted the API server itself refuses every bind, and as
 Invariants
 - `on` has a namespace only while its label is set and each API server refused a probe after that: each has a
   cache of its own, and asks nobody about a bind while the label has not reached it.
-- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal that was
-  decided before, by us or by somebody who leads no more, does not land: it is for the state of the namespace
-  that had the former token.
+- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal
+  that was decided before, by us or by somebody who leads no more, does not land: it is for the state of the
+  namespace that had the former token.
 - A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
   may have removed any, nothing is believed (`forget`).
 - Writes and probes run in threads of their own, since a probe may take long; `on` is
   changed there and read by the controller.
-- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds, after
-  those that were not tried yet.
+- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds,
+  after those that were not tried yet.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Guards:
         if times == SAID_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
-                "is the ValidatingWebhookConfiguration there and this server reachable, from each API server?",
+                "is the ValidatingWebhookConfiguration there? is this server reachable from each API server?",
                 name,
             )
 
