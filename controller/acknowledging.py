@@ -15,7 +15,7 @@ kube-scheduler is asked again about the pods that are assumed to have been let t
 shows that nothing of them is under way any more.
 
 Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps
-all of them. It is checked: pods that are newer than a list of Leases read later show that it is not so, and then
+all of them. It is checked: pods that are newer than a list of Leases read later show that it is not so. Then
 no stop is acknowledged.
 """
 
