@@ -119,7 +119,7 @@ class Presence:
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
     ) -> None:
         """`lingering`: whether something that we admitted may still come. `renewed`: called after each
-        renewal with the time at which it was begun, in monotonic seconds, and the version it was stored as."""
+        renewal with the time at which it was begun, in monotonic seconds, and the version of it."""
         self._tell_renewed = renewed
         self._lingering = lingering
         self._leases = leases
