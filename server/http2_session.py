@@ -4,98 +4,128 @@ For callers that ask many things at once. The API server has a hundred binds und
 connections to a webhook: over HTTP/1.1 seven of ten calls had a handshake of their own, which cost more than
 all the rest of the call. Over HTTP/2 all go over one connection.
 
-Our own, for the h2 library takes three times the CPU time for each call (`make bench ROW=http2`).
-Headers are packed and unpacked by hpack.
+The protocol is the h2 library's. What it does not bound is bounded here, around it.
 
 Invariants
-- A frame is acted on once it is whole, and none is longer than `FRAME_BYTES`. Every block of headers is
-  decoded, whatever becomes of its stream, for the table that it changes is the connection's.
-- At most `Limits.streams` streams are open; one more is refused, which its sender may try again. What is
-  held of a body is bounded by `Limits.body_bytes`, of a head by `head_bytes`; beyond, the caller is
-  answered 413, or cut off. Of all that is not complete `held` says the sum; half of `Limits.held_bytes`
-  is one caller's, and beyond it the youngest stream is refused.
-- Nothing is sent beyond the caller's windows, and no frame that is longer than it takes. Of answers that
-  it makes no room for, `RESTS` bytes are kept, and for as long as `blocked` is not too long ago.
-- A fault of one stream ends that stream. A fault of the connection ends it, with a GOAWAY that says why.
-- What makes us work and asks nothing (resets, pings, settings, empty frames, ...) is counted, and
-  `NUISANCES` of it without a request that was answered end the connection. Frames of `SOME` data, and
-  windows that open by as much, are none: flow control bounds them.
-- After `go` no new stream is taken; its sender knows from our GOAWAY that it may ask elsewhere, and
-  whatever it had sent for it meanwhile is passed over. What was begun before is answered.
+- `advance` gives h2 a few frames at a time, so that whoever calls it can look at the clock in between. A
+  frame is whole, and none is longer than `FRAME_BYTES`; a block of headers has at most `Limits.head_bytes`
+  and `head_lines`, known before it is decoded.
+- Each frame costs, and a caller that is out of its `Allowance` (`server.http2_frames`) is cut off.
+- At most `Limits.streams` requests are under way. What is held of a body is bounded by `body_bytes`;
+  beyond, the caller is answered 413. `held` is the sum of all that is not complete; half of
+  `Limits.held_bytes` is one caller's, and beyond it the youngest request is refused.
+- Nothing is sent beyond the caller's windows. Of answers that it makes no room for, `RESTS` bytes are kept,
+  and for as long as `blocked` is not too long ago. `take` gives `TAKEN_AT_ONCE` bytes, or a frame more.
+- A request that is none ends its stream. A fault of the protocol ends the connection, with a GOAWAY.
+- After `go` no new request is taken; its sender knows from our GOAWAY that it may ask elsewhere. What was
+  begun before is answered. h2 never hears of a GOAWAY, neither ours nor the caller's: it would not send
+  another answer after one.
 """
 
 from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-import hpack
+import h2.config
+import h2.connection
+import h2.events
+import h2.settings
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+from hyperframe.frame import GoAwayFrame
 
 from server import http2_frames as frames
-from server.http2_frames import Error, Kind, Setting
-from server.http_limits import Limits
+from server.http2_frames import Allowance, Kind
+from server.http2_headers import Decoder, check_field, length_of, request_of
+from server.http_limits import SLOWEST, Limits
 from server.http_reading import Header, Refused, Request
 
 #: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
 WINDOW = 16 * 1024 * 1024
-NUISANCES = 1_000
-#: Bytes from which on a frame of data, or a window's increment, is no nuisance.
-SOME = 1_024
-#: Whoever takes a little of an answer now and then has so many times as long as who takes nothing of it.
-SLOWEST = 6
+FIRST_WINDOW, LARGEST_WINDOW = 65_535, 2**31 - 1
 #: Bytes of answers that a caller asked for and makes no room for.
 RESTS = 32 * 1024 * 1024
-#: Headers that belong to a connection, of which HTTP/2 has no more than one.
-CONNECTIONS_OWN = frozenset(
-    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
-)
-PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
-_BROKEN = b"\r\n\0"
+#: h2 is given so many frames at once at most: about a millisecond of its time.
+FRAMES_AT_ONCE = 8
+TAKEN_AT_ONCE = 64 * 1024
+#: Of the headers that we sent, what both sides remember.
+TABLE_BYTES = 4_096
+#: Of streams that have ended h2 remembers how, for what is still on its way for them.
+REMEMBERED_STREAMS = 1_024
 
 
 class Fault(Exception):
     """The connection cannot go on."""
 
-    def __init__(self, error: Error, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, error: ErrorCodes, reason: str) -> None:
+        super().__init__(reason)
         self.error = error
-        self.why = why
+        self.reason = reason
+
+
+class _Connection(h2.connection.H2Connection):
+    """h2's, but that it does not count its streams with each request.
+
+    `Session` does, and refuses one request too many, where h2 would end the connection.
+    """
+
+    MAX_CLOSED_STREAMS = REMEMBERED_STREAMS
+
+    @property
+    def open_inbound_streams(self) -> int:
+        if len(self.streams) > REMEMBERED_STREAMS:
+            self._open_streams(1)  # forgets those that have ended
+        return 0
+
+
+def _connection(limits: Limits) -> _Connection:
+    """h2's side of it. Headers are checked here rather than there: a fault in them ends one stream alone."""
+    connection = _Connection(
+        h2.config.H2Configuration(
+            client_side=False,
+            header_encoding=None,
+            validate_inbound_headers=False,
+            normalize_inbound_headers=False,
+            validate_outbound_headers=False,
+            normalize_outbound_headers=False,
+        )
+    )
+    connection.local_settings = h2.settings.Settings(
+        client=False,
+        initial_values={
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: limits.streams,
+            h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: min(limits.body_bytes + 1, LARGEST_WINDOW),
+            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.head_bytes,
+        },
+    )
+    connection.decoder = Decoder(
+        fields=limits.head_lines + len(":msap"), max_header_list_size=limits.head_bytes
+    )
+    connection.initiate_connection()
+    connection.increment_flow_control_window(WINDOW - FIRST_WINDOW)
+    return connection
 
 
 @dataclass(slots=True)
 class _Stream:
-    """One request and its answer. `head`: its bytes; `length`: what it says of the body, if it does."""
+    """One request and its answer. `head`: its bytes."""
 
     request: Request
-    window: int
     began: float
     head: int
-    length: int | None = None
     complete: bool = False
     answered_at: float | None = None
     #: Of the answer: what could not be sent yet.
     rest: memoryview = field(default_factory=lambda: memoryview(b""))
 
     @property
-    def answered(self) -> bool:
-        return self.answered_at is not None
-
-    @property
     def held(self) -> int:
         return self.head + self.request.body.tell()
-
-
-@dataclass(slots=True)
-class _Block:
-    """Headers under way, in several frames."""
-
-    stream: int
-    ends: bool
-    began: float
-    parts: list[bytes] = field(default_factory=list)
-    size: int = 0
 
 
 class Session:
@@ -111,39 +141,43 @@ class Session:
         self.blocked: float | None = None
         self._limits = limits
         self._clock = clock
-        self._in = bytearray()
+        self._allowance = Allowance(clock=clock)
+        self._incoming = bytearray()
         #: Since when the frame that is not whole yet has been coming.
         self._coming: float | None = None
-        self._out: list[bytes] = [
-            frames.settings(
-                {
-                    Setting.MAX_CONCURRENT_STREAMS: limits.streams,
-                    Setting.INITIAL_WINDOW_SIZE: min(limits.body_bytes + 1, frames.LARGEST_WINDOW),
-                    Setting.MAX_HEADER_LIST_SIZE: limits.head_bytes,
-                }
-            ),
-            frames.window_update(0, WINDOW - frames.FIRST_WINDOW),
-        ]
-        self._decoder = hpack.Decoder(max_header_list_size=limits.head_bytes)
         self._greeted = False
-        self._block: _Block | None = None
+        #: Of headers under way, in several frames: since when they come, and how many bytes have.
+        self._block_began: float | None = None
+        self._block_bytes = 0
+        self._connection = _connection(limits)
+        self._out = bytearray()
         self._streams: dict[int, _Stream] = {}
-        #: The highest stream that was taken, and that was heard of.
-        self._last = self._heard = 0
+        #: Those with an answer of which not all could be sent.
+        self._sending: dict[int, _Stream] = {}
+        #: Whether some of them wait for `take` rather than for the caller.
+        self._cut = False
         self._going = False
-        #: Whether a window has become larger since answers were sent last.
-        self._opened = False
         self._rests = 0
-        self._nuisances = 0
         self._taken = 0
-        self._window = frames.FIRST_WINDOW
-        self._first_window = frames.FIRST_WINDOW
-        self._frame_bytes = frames.FRAME_BYTES
+        self._handlers: Mapping[type, Callable[[Any], None]] = {
+            h2.events.RequestReceived: self._requested,
+            h2.events.DataReceived: self._data,
+            h2.events.TrailersReceived: self._trailers,
+            h2.events.StreamEnded: self._ended,
+            h2.events.StreamReset: self._was_reset,
+            h2.events.WindowUpdated: self._window_opened,
+            h2.events.RemoteSettingsChanged: self._settings_changed,
+        }
+
+    @property
+    def unread(self) -> int:
+        """Bytes that have arrived and were not looked at."""
+        return len(self._incoming)
 
     @property
     def midway(self) -> bool:
         """Whether a request has begun and is not complete."""
-        return bool(self._in or self._block or self.oldest)
+        return bool(self._incoming or self._block_began is not None or self.oldest)
 
     @property
     def oldest(self) -> int:
@@ -161,188 +195,167 @@ class Session:
         return self._rests
 
     @property
+    def waiting(self) -> int:
+        """Bytes that wait to be sent: `rests`, and what `take` will give."""
+        return self._rests + len(self._out)
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is asked and nothing is left to be sent."""
-        return not self._streams and not self._block
+        return not self._streams and self._block_began is None
 
     # From the caller
 
-    def feed(self, data: bytes) -> None:
-        """Take what has arrived. Never raises: a fault shows in `over`, and is told of to the caller."""
+    def receive(self, data: bytes) -> None:
+        """This has arrived; `advance` looks at it."""
         if self.over:
             return
-        self._in += data
-        try:
-            self._read()
-            if self._opened:
-                self._opened = False
-                self._send_rest()
-        except Fault as fault:
-            self._end(fault.error, fault.why)
-
-    def _read(self) -> None:
-        at, held = 0, self._in
-        if not self._greeted:
-            if not frames.PREFACE.startswith(bytes(held[: len(frames.PREFACE)])):
-                raise Fault(Error.PROTOCOL_ERROR, "this is not how HTTP/2 begins")
-            if len(held) < len(frames.PREFACE):
-                self._mark(progress=False)
-                return
-            self._greeted, at = True, len(frames.PREFACE)
-        try:
-            while len(held) - at >= frames.HEAD_BYTES:
-                size, kind, flags, stream = frames.head_of(held, at)
-                if size > frames.FRAME_BYTES:
-                    raise Fault(Error.FRAME_SIZE_ERROR, f"a frame may have {frames.FRAME_BYTES} bytes")
-                end = at + frames.HEAD_BYTES + size
-                if len(held) < end:
-                    return
-                payload = bytes(held[at + frames.HEAD_BYTES : end])
-                at = end
-                self._take(kind, flags, stream, payload)
-        finally:
-            del held[:at]
-            self._mark(progress=at > 0)
-
-    def _mark(self, *, progress: bool) -> None:
-        if progress or not self._in:
-            self._coming = None
-        if self._in and self._coming is None:
+        self._incoming += data
+        if self._coming is None:
             self._coming = self._clock()
 
-    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if self._block is not None and (kind != Kind.CONTINUATION or stream != self._block.stream):
-            raise Fault(Error.PROTOCOL_ERROR, "something came between the headers of a request")
-        match kind:
-            case Kind.HEADERS:
-                self._headers(flags, stream, payload)
-            case Kind.CONTINUATION:
-                self._continuation(flags, payload)
-            case Kind.DATA:
-                self._data(flags, stream, payload)
-            case Kind.WINDOW_UPDATE:
-                self._window_update(stream, payload)
-            case Kind.RST_STREAM:
-                self._reset(stream, payload)
-            case Kind.SETTINGS:
-                self._settings(flags, stream, payload)
-            case Kind.PING:
-                self._ping(flags, stream, payload)
-            case Kind.GOAWAY:
-                self.go()
-            case Kind.PUSH_PROMISE:
-                raise Fault(Error.PROTOCOL_ERROR, "only servers push")
-            case _:  # PRIORITY, and whatever comes after this was written
-                self._bear()
+    def advance(self) -> bool:
+        """Take a few of the frames that have arrived; whether there was one.
 
-    def _headers(self, flags: int, stream: int, payload: bytes) -> None:
-        if stream % 2 == 0:
-            raise Fault(Error.PROTOCOL_ERROR, f"{stream} is no stream of a caller's")
-        self._block = _Block(stream, ends=bool(flags & frames.END_STREAM), began=self._clock())
-        self._continuation(flags, _unpadded(payload, flags))
-
-    def _continuation(self, flags: int, payload: bytes) -> None:
-        block = self._block
-        if block is None:
-            raise Fault(Error.PROTOCOL_ERROR, "nothing is to be continued")
-        block.parts.append(payload)
-        block.size += len(payload)
-        if block.size > self._limits.head_bytes or len(block.parts) > self._limits.head_lines:
-            raise self._head_too_large()
-        if flags & frames.END_HEADERS:
-            self._block = None
-            self._begin(block.stream, self._decoded(b"".join(block.parts)), ends=block.ends)
-
-    def _decoded(self, block: bytes) -> list[Header]:
+        Never raises: a fault shows in `over`, and is told of to the caller.
+        """
+        if self.over:
+            return False
         try:
-            return [(bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)]
-        except hpack.OversizedHeaderListError as exc:
-            raise self._head_too_large() from exc
-        except Exception as exc:  # hpack lets some of Python's own through
-            raise Fault(Error.COMPRESSION_ERROR, f"headers that cannot be read: {exc}") from exc
+            if not self._greeted:
+                return self._greet()
+            size, leaving = self._measure()
+            if size:
+                self._take(size)
+            if leaving and not self.over:
+                self._leave()
+        except Fault as fault:
+            self._end(fault.error, fault.reason)
+            return False
+        return bool(size or leaving)
 
-    def _head_too_large(self) -> Fault:
-        what = f"the head of a request may have {self._limits.head_bytes} bytes"
-        return Fault(Error.ENHANCE_YOUR_CALM, what)
+    def _greet(self) -> bool:
+        length = len(frames.PREFACE)
+        if not frames.PREFACE.startswith(bytes(self._incoming[:length])):
+            raise Fault(ErrorCodes.PROTOCOL_ERROR, "this is not how HTTP/2 begins")
+        if len(self._incoming) < length:
+            return False
+        self._greeted = True
+        self._take(length)
+        return True
 
-    def _begin(self, number: int, headers: list[Header], *, ends: bool) -> None:
-        if number in self._streams:
-            self._trailers(number, ends=ends)
+    def _measure(self) -> tuple[int, bool]:
+        """How many bytes h2 is given next, all of them whole frames, and whether a GOAWAY follows them."""
+        at, count, incoming = 0, 0, self._incoming
+        while len(incoming) - at >= frames.HEAD_BYTES and count < FRAMES_AT_ONCE:
+            head = frames.head_of(incoming, at)
+            if head.size > frames.FRAME_BYTES or not frames.fits(head):
+                raise Fault(ErrorCodes.FRAME_SIZE_ERROR, f"a frame of {head.size} bytes is none of its kind")
+            if len(incoming) - at < head.whole:
+                break
+            if not self._allowance.spend(frames.cost(head)):
+                raise Fault(ErrorCodes.ENHANCE_YOUR_CALM, "much is said, and nothing asked")
+            if head.kind == Kind.GOAWAY and head.stream == 0 and self._block_began is None:
+                return at, True
+            self._measure_block(head)
+            at += head.whole
+            count += 1
+        return at, False
+
+    def _measure_block(self, head: frames.Head) -> None:
+        """Headers in several frames are decoded once they are whole: they are bounded before."""
+        if head.kind not in (Kind.HEADERS, Kind.CONTINUATION):
             return
-        if number <= self._heard:
-            self._bear()  # what follows a reset
+        self._block_bytes = head.size + (self._block_bytes if head.kind == Kind.CONTINUATION else 0)
+        if self._block_bytes > self._limits.head_bytes:
+            raise Fault(
+                ErrorCodes.ENHANCE_YOUR_CALM,
+                f"the head of a request may have {self._limits.head_bytes} bytes",
+            )
+        if head.flags & frames.END_HEADERS:
+            self._block_began, self._block_bytes = None, 0
+        elif self._block_began is None:
+            self._block_began = self._clock()
+
+    def _take(self, size: int) -> None:
+        data = bytes(self._incoming[:size])
+        self._discard(size)
+        try:
+            events = self._connection.receive_data(data)
+        except ProtocolError:
+            self._collect()  # h2 has said why
+            self.over = True
+            self._forget_all()
             return
-        self._heard = number
-        if self._going:
-            return
-        self._last = number
-        if len(self._streams) >= self._limits.streams:
-            self._bear()
-            self._out.append(frames.reset(number, Error.REFUSED_STREAM))
+        except Exception as exc:  # what h2 did not think of
+            raise Fault(ErrorCodes.PROTOCOL_ERROR, f"this cannot be read: {type(exc).__name__}") from exc
+        for event in events:
+            handle = self._handlers.get(type(event))
+            if handle is not None:
+                handle(event)
+        self._collect()
+
+    def _discard(self, size: int) -> None:
+        del self._incoming[:size]
+        self._coming = self._clock() if self._incoming else None
+
+    def _leave(self) -> None:
+        """The caller takes no more of what we would begin, which is nothing, and asks no more."""
+        self._discard(frames.head_of(self._incoming).whole)
+        self.go()
+
+    def _requested(self, event: h2.events.RequestReceived) -> None:
+        number, headers = event.stream_id, event.headers
+        if self._going or len(self._streams) >= self._limits.streams:
+            self._reset(number, ErrorCodes.REFUSED_STREAM)
             return
         try:
-            request, length = request_of(headers, head_lines=self._limits.head_lines)
+            request = request_of(headers, head_lines=self._limits.head_lines)
+            length = length_of(request)
         except ValueError:
-            self._bear()
-            self._out.append(frames.reset(number, Error.PROTOCOL_ERROR))
+            self._reset(number, ErrorCodes.PROTOCOL_ERROR)
             return
-        size = sum(len(name) + len(value) for name, value in headers)
-        stream = _Stream(request, self._first_window, self._clock(), size, length)
+        stream = _Stream(request, self._clock(), _size_of(headers))
         self._streams[number] = stream
-        self.held += size
+        self.held += stream.head
         if length is not None and length > self._limits.body_bytes:
             self._refuse(number, stream)
-        elif ends:
-            self._complete(number, stream)
 
-    def _trailers(self, number: int, *, ends: bool) -> None:
-        """Nobody here wants to know what they say."""
-        stream = self._streams[number]
-        if stream.complete or not ends:
-            self._bear()
-            self._drop(number, Error.PROTOCOL_ERROR)
-        else:
-            self._complete(number, stream)
+    def _trailers(self, event: h2.events.TrailersReceived) -> None:
+        """Nobody here wants to know what they say; but they are to be headers."""
+        try:
+            for name, value in event.headers:
+                check_field(name, value)
+        except ValueError:
+            self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
+            return
+        if any(name.startswith(b":") for name, _ in event.headers):
+            self._reset(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
 
-    def _data(self, flags: int, number: int, payload: bytes) -> None:
-        self._require_begun(number)
-        self._account(len(payload))
-        body = _unpadded(payload, flags & ~frames.WITH_PRIORITY)
-        stream = self._streams.get(number)
-        ends = bool(flags & frames.END_STREAM)
-        if len(body) < SOME and not ends:
-            self._bear()
+    def _data(self, event: h2.events.DataReceived) -> None:
+        self._account(event.flow_controlled_length)
+        stream = self._streams.get(event.stream_id)
         if stream is None or stream.complete:
             return  # it may not have heard yet that we are done with it
-        stream.request.body.write(body)
-        self.held += len(body)
+        stream.request.body.write(event.data)
+        self.held += len(event.data)
         if stream.request.body.tell() > self._limits.body_bytes:
-            self._refuse(number, stream)
-        elif ends:
-            self._complete(number, stream)
+            self._refuse(event.stream_id, stream)
         elif self.held > self._limits.held_bytes // 2:
             youngest = max(number for number, each in self._streams.items() if not each.complete)
-            self._drop(youngest, Error.REFUSED_STREAM)
-
-    def _require_begun(self, number: int) -> None:
-        if number == 0 or number > self._heard:
-            raise Fault(Error.PROTOCOL_ERROR, f"stream {number} was not begun")
+            self._reset(youngest, ErrorCodes.REFUSED_STREAM)
 
     def _account(self, size: int) -> None:
-        """Let the caller send on; it may never send more than `WINDOW` at once."""
+        """Let the caller send on."""
         self._taken += size
-        if self._taken > WINDOW:
-            raise Fault(Error.FLOW_CONTROL_ERROR, "more was sent than there was room for")
         if self._taken >= WINDOW // 2:
-            self._out.append(frames.window_update(0, self._taken))
+            self._connection.increment_flow_control_window(self._taken)
             self._taken = 0
 
-    def _complete(self, number: int, stream: _Stream) -> None:
-        if stream.length is not None and stream.length != stream.request.body.tell():
-            self._bear()
-            self._drop(number, Error.PROTOCOL_ERROR)
-            return
-        self._make_ready(number, stream)
+    def _ended(self, event: h2.events.StreamEnded) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is not None and not stream.complete:
+            self._make_ready(event.stream_id, stream)
 
     def _refuse(self, number: int, stream: _Stream) -> None:
         """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
@@ -354,96 +367,52 @@ class Session:
         stream.complete = True
         self.ready.append((number, stream.request))
 
-    def _window_update(self, number: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise Fault(Error.FRAME_SIZE_ERROR, "a window's increment has four bytes")
-        increment = frames.number_in(payload) & 0x7FFFFFFF
-        if increment < SOME:
-            self._bear()
-        if number == 0:
-            self._window += increment
-            if not increment or self._window > frames.LARGEST_WINDOW:
-                raise Fault(Error.FLOW_CONTROL_ERROR, "no window can be so large, or grow by nothing")
-        else:
-            self._require_begun(number)
-            stream = self._streams.get(number)
-            if stream is not None:
-                stream.window += increment
-                if not increment or stream.window > frames.LARGEST_WINDOW:
-                    self._drop(number, Error.FLOW_CONTROL_ERROR)
-        self._opened = True
+    def _was_reset(self, event: h2.events.StreamReset) -> None:
+        self._forget(event.stream_id)
 
-    def _reset(self, number: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise Fault(Error.FRAME_SIZE_ERROR, "a reset has four bytes")
-        self._require_begun(number)
-        self._bear()
-        self._forget(number)
+    def _window_opened(self, event: h2.events.WindowUpdated) -> None:
+        if event.stream_id == 0:
+            self._send_rests()
+        elif event.stream_id in self._sending:
+            self._send(event.stream_id, self._sending[event.stream_id])
 
-    def _settings(self, flags: int, stream: int, payload: bytes) -> None:
-        if stream or (flags & frames.ACK and payload) or len(payload) % 6:
-            raise Fault(Error.FRAME_SIZE_ERROR, "settings are pairs, and the connection's")
-        self._bear()
-        if flags & frames.ACK:
-            return
-        first = self._first_window
-        for key, value in frames.settings_in(payload):
-            if key == Setting.INITIAL_WINDOW_SIZE:
-                first = value
-                if first > frames.LARGEST_WINDOW:
-                    raise Fault(Error.FLOW_CONTROL_ERROR, f"no window's size: {first}")
-            elif key == Setting.MAX_FRAME_SIZE:
-                if not frames.FRAME_BYTES <= value < 2**24:
-                    raise Fault(Error.PROTOCOL_ERROR, f"no frame's size: {value}")
-                self._frame_bytes = value
-        self._resize(first)
-        self._out.append(frames.frame(Kind.SETTINGS, frames.ACK, 0, b""))
-
-    def _resize(self, first: int) -> None:
-        """Every stream's window changes with the one that streams begin with; it may become negative."""
-        change, self._first_window = first - self._first_window, first
-        if not change:
-            return
-        self._opened = True
-        for number, stream in list(self._streams.items()):
-            stream.window += change
-            if stream.window > frames.LARGEST_WINDOW:
-                raise Fault(Error.FLOW_CONTROL_ERROR, f"no window can be so large: {number}")
-
-    def _ping(self, flags: int, stream: int, payload: bytes) -> None:
-        if stream or len(payload) != 8:
-            raise Fault(Error.FRAME_SIZE_ERROR, "a ping has eight bytes, and is the connection's")
-        self._bear()
-        if not flags & frames.ACK:
-            self._out.append(frames.frame(Kind.PING, frames.ACK, 0, payload))
-
-    def _bear(self) -> None:
-        self._nuisances += 1
-        if self._nuisances > NUISANCES:
-            raise Fault(Error.ENHANCE_YOUR_CALM, "much is said, and nothing asked")
+    def _settings_changed(self, _: h2.events.RemoteSettingsChanged) -> None:
+        """A larger table of headers would only be searched for longer."""
+        self._connection.encoder.header_table_size = min(
+            self._connection.encoder.header_table_size, TABLE_BYTES
+        )
+        self._send_rests()
 
     # To the caller
 
-    def answer(self, number: int, block: bytes, body: bytes) -> None:
+    def answer(self, number: int, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
         """What is said to a request of `ready`; to one that was taken back nothing is."""
         stream = self._streams.get(number)
         if stream is None:
             return
         stream.answered_at = self._clock()
-        self._nuisances = 0
         stream.request.body = io.BytesIO()
-        self._out.append(frames.headers(number, block, ends=not body))
+        if stream.request.refused is None:
+            self._allowance.earn(frames.AN_ANSWER)
+        try:
+            self._connection.send_headers(number, fields, end_stream=not body)
+        except ProtocolError:  # its stream has ended otherwise
+            self._forget(number)
+            return
         stream.rest = memoryview(body)
         self._rests += len(body)
+        self._sending[number] = stream
         self._send(number, stream)
+        self._collect()
         if self._rests > RESTS:
-            self._end(Error.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
+            self._end(ErrorCodes.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
 
     def go(self) -> None:
         """Take nothing new from now on; `idle` tells when all is answered."""
-        if not self._going:
+        if not self._going and not self.over:
             self._going = True
-            self._out.append(frames.goaway(self._last, Error.NO_ERROR, ""))
+            last = self._connection.highest_inbound_stream_id
+            self._out += GoAwayFrame(0, last_stream_id=last, error_code=0).serialize()
 
     def expire(self) -> bool:
         """Give up the requests that take too long to become complete; whether the connection can go on.
@@ -460,47 +429,68 @@ class Session:
             return False
         for number, stream in list(self._streams.items()):
             if not stream.complete and stream.began < asked:
-                self._drop(number, Error.CANCEL)
-        begun = (self._coming, self._block.began if self._block else None)
-        stuck = any(one is not None and one < asked for one in begun)
+                self._reset(number, ErrorCodes.CANCEL)
+        self._collect()
+        stuck = any(one is not None and one < asked for one in (self._coming, self._block_began))
         return not stuck and (self.blocked is None or self.blocked >= answered)
 
     def take(self) -> bytes:
-        """What is to be sent, once."""
-        taken = b"".join(self._out)
-        self._out.clear()
+        """What is to be sent next, once; empty if nothing can be."""
+        if self._cut and len(self._out) < TAKEN_AT_ONCE:
+            self._cut = False
+            self._send_rests()
+        taken = bytes(self._out[:TAKEN_AT_ONCE])
+        del self._out[:TAKEN_AT_ONCE]
         return taken
 
-    def _send_rest(self) -> None:
-        for number, stream in list(self._streams.items()):
-            if stream.answered:
-                self._send(number, stream)
+    def _send_rests(self) -> None:
+        for number, stream in list(self._sending.items()):
+            self._send(number, stream)
+            if self._cut or self._connection.outbound_flow_control_window <= 0:
+                break
 
     def _send(self, number: int, stream: _Stream) -> None:
-        while stream.rest:
-            size = min(len(stream.rest), self._frame_bytes, stream.window, self._window)
-            if size <= 0:
-                self.blocked = self.blocked or self._clock()
-                return
+        """As much of its answer as there is room for; then it has ended, or waits."""
+        connection, before = self._connection, len(stream.rest)
+        while stream.rest and not self._cut:
+            room = min(
+                connection.local_flow_control_window(number),
+                connection.max_outbound_frame_size,
+                TAKEN_AT_ONCE,
+            )
+            if room <= 0:
+                break
+            piece, stream.rest = stream.rest[:room], stream.rest[room:]
+            connection.send_data(number, bytes(piece), end_stream=not stream.rest)
+            self._collect()
+            self._cut = bool(stream.rest) and len(self._out) >= TAKEN_AT_ONCE
+        sent = before - len(stream.rest)
+        self._rests -= sent
+        self._allowance.earn(sent * frames.A_BYTE)
+        if sent or not self._rests:
             self.blocked = None
-            sent, stream.rest = bytes(stream.rest[:size]), stream.rest[size:]
-            stream.window -= size
-            self._window -= size
-            self._rests -= size
-            self._out.append(frames.data(number, sent, ends=not stream.rest))
-        if not self._rests:
-            self.blocked = None
-        if stream.request.refused is not None:
-            self._drop(number, Error.NO_ERROR)
-        else:
-            self._streams.pop(number, None)
+        if self._rests and self.blocked is None and not self._cut:
+            self.blocked = self._clock()
+        if not stream.rest:
+            self._finish(number, stream)
 
-    def _drop(self, number: int, error: Error) -> None:
-        self._out.append(frames.reset(number, error))
+    def _finish(self, number: int, stream: _Stream) -> None:
+        """All of it has been said. Of a request that was refused the rest is not wanted."""
+        if stream.request.refused is not None:
+            self._reset(number, ErrorCodes.NO_ERROR)
+        self._forget(number)
+
+    def _collect(self) -> None:
+        self._out += self._connection.data_to_send()
+
+    def _reset(self, number: int, error: ErrorCodes) -> None:
+        with suppress(ProtocolError):  # it has ended already
+            self._connection.reset_stream(number, error)
         self._forget(number)
 
     def _forget(self, number: int) -> None:
         stream = self._streams.pop(number, None)
+        self._sending.pop(number, None)
         if stream is None:
             return
         self._rests -= len(stream.rest)
@@ -508,66 +498,25 @@ class Session:
             self.blocked = None
         if not stream.complete:
             self.held -= stream.held
-        elif not stream.answered:
+        elif stream.answered_at is None:
             self.ready = deque(each for each in self.ready if each[0] != number)
 
-    def _end(self, error: Error, why: str) -> None:
-        self._out.append(frames.goaway(self._last, error, why[:200]))
-        self._streams.clear()
+    def _forget_all(self) -> None:
         self.ready.clear()
-        self.held = self._rests = 0
-        self.blocked = self._block = None
-        self.over = self._going = True
+        self._streams.clear()
+        self._sending.clear()
+        self._incoming.clear()
+        self._coming = self._block_began = self.blocked = None
+        self._cut = False
+        self._rests = self.held = 0
+
+    def _end(self, error: ErrorCodes, reason: str) -> None:
+        self.over = True
+        with suppress(ProtocolError):
+            self._connection.close_connection(error, reason.encode()[:200])
+        self._collect()
+        self._forget_all()
 
 
-def _unpadded(payload: bytes, flags: int) -> bytes:
-    """What a frame of data or headers carries."""
-    start = padding = 0
-    if flags & frames.PADDED:
-        start, padding = 1, payload[0] if payload else 1
-    if flags & frames.WITH_PRIORITY:
-        start += 5
-    if start + padding > len(payload):
-        raise Fault(Error.PROTOCOL_ERROR, "more padding than there is frame")
-    return payload[start : len(payload) - padding]
-
-
-def request_of(headers: Iterable[Header], *, head_lines: int) -> tuple[Request, int | None]:
-    """The request that these headers begin, and how long its body is to be. Raises ValueError."""
-    pseudo: dict[bytes, bytes] = {}
-    request = Request(version="2", keep_alive=True)
-    for name, value in headers:
-        if name.startswith(b":"):
-            if name not in PSEUDO or name in pseudo or request.headers:
-                raise ValueError(f"{name!r} is not where it may be")
-            pseudo[name] = value
-        else:
-            request.headers.append((name, value))
-            if name != name.lower() or name in CONNECTIONS_OWN or not name:
-                raise ValueError(f"{name!r} is no header of HTTP/2")
-        if any(byte in value for byte in _BROKEN) or any(byte in name for byte in _BROKEN):
-            raise ValueError("a header has one line")
-    if len(request.headers) > head_lines:
-        raise ValueError(f"the head of a request may have {head_lines} lines")
-    request.method = pseudo[b":method"].decode("ascii") if b":method" in pseudo else ""
-    request.target = pseudo.get(b":path", b"")
-    if not request.method or not request.target or b":scheme" not in pseudo:
-        raise ValueError("a request has a method, a scheme and a path")
-    hosts = request.values(b"host")
-    authority = pseudo.get(b":authority")
-    if authority is not None:
-        if any(host != authority for host in hosts):
-            raise ValueError("two hosts")
-        request.headers = [each for each in request.headers if each[0] != b"host"] + [(b"host", authority)]
-    elif len(hosts) != 1:
-        raise ValueError("a request has one host")
-    return request, _length(request)
-
-
-def _length(request: Request) -> int | None:
-    said = request.values(b"content-length")
-    if not said:
-        return None
-    if len(said) > 1 or not said[0].isdigit() or len(said[0]) > 18:
-        raise ValueError("no length")
-    return int(said[0])
+def _size_of(headers: list[Header]) -> int:
+    return sum(len(name) + len(value) for name, value in headers)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+#: A caller that takes a little of an answer now and then has so many times as long as one that takes nothing.
+SLOWEST = 6
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -10,11 +13,11 @@ class Limits:
     Beyond a size the caller is answered 413 or 431 before more is read; beyond a time it is cut off.
     """
 
-    head_bytes: int = 32 * 1024  # request line and headers; Go's callers send under 1 KiB
+    head_bytes: int = 16 * 1024  # request line and headers; Go's callers send under 1 KiB
     head_lines: int = 100
     body_bytes: int = 8 * 1024 * 1024  # an AdmissionReview carries an object twice, each 1.5 MiB in etcd
     held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
-    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait for their callers, of all of them together
+    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait to be sent, to all callers together
     streams: int = 250  # requests at once on one connection of HTTP/2
     pipelined: int = 16  # requests waiting on one connection; Go sends one at a time
     connections: int = 4096

@@ -60,7 +60,12 @@ class Reader:
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
         self._in_head = True
-        self._unfinished_head = 0
+        self._unfinished = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the request that is not complete."""
+        return 0 if self._request is None else self._request.head_bytes + self._request.body.tell()
 
     @property
     def midway(self) -> bool:
@@ -71,20 +76,30 @@ class Reader:
         """Take what has arrived. Never raises: a bad request shows in `refused`."""
         if self.refused is not None:
             return
-        completed = len(self.ready)
+        completed, read = len(self.ready), self._body_bytes
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self.refused = Refused(400, "this server speaks HTTP/1.1 only")
         except httptools.HttpParserError as exc:
             self.refused = self.refused or Refused(400, f"not a valid HTTP request: {exc}")
-        if self._in_head and self.midway and len(self.ready) == completed:
-            self._count_unfinished_head(len(data))
+        if len(self.ready) > completed or self._request is None:
+            self._unfinished = 0
+        else:
+            self._count_framing(len(data) - (self._body_bytes - read))
 
-    def _count_unfinished_head(self, size: int) -> None:
-        """A header that never ends is not reported by the parser: count what went into it."""
-        self._unfinished_head += size
-        if self._unfinished_head > self._limits.head_bytes and self.refused is None:
+    @property
+    def _body_bytes(self) -> int:
+        return 0 if self._request is None else self._request.body.tell()
+
+    def _count_framing(self, size: int) -> None:
+        """What is no body and never ends (a header, a trailer, the extension of a chunk) is not reported by
+        the parser: count what went into it.
+
+        A body in chunks of a byte has five of framing for each: as many bytes as it has are forgiven it.
+        """
+        self._unfinished += size
+        if self._unfinished > self._limits.head_bytes + self._body_bytes and self.refused is None:
             self.refused = self._head_too_large()
 
     def _refuse(self, refused: Refused) -> Refused:
@@ -103,7 +118,6 @@ class Reader:
             raise self._refuse(Refused(429, f"more than {self._limits.pipelined} requests at once"))
         self._request = Request()
         self._in_head = True
-        self._unfinished_head = 0
 
     def on_url(self, part: bytes) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order

@@ -9,6 +9,7 @@ from typing import Any
 from server.http_answering import Environ, WsgiApp
 from server.http_crowd import Crowd
 from server.http_limits import Limits
+from server.run_queue import RunQueue
 
 
 @dataclass(kw_only=True, slots=True)
@@ -20,7 +21,9 @@ class Site:
     crowd: Crowd
     shared: Environ
     log: Any  # gunicorn's Logger: logging.Logger without being one
-    soon: Callable[..., Any]
+    run_queue: RunQueue
     clock: Callable[[], float]
+    #: Moves while a callback runs, as `clock`, which the loop reads once a turn, does not.
+    stopwatch: Callable[[], float]
     date: str = ""
     stopping: bool = False
