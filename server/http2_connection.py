@@ -44,7 +44,15 @@ class Connection(Caller):
         self._read_or_wait()
         self._site.run_queue.submit(self)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._session.forget()
+
     # What the crowd calls.
+
+    def drop(self) -> None:
+        super().drop()
+        self._session.forget()
 
     def overdue(self, phase: Phase) -> None:
         if phase in (Phase.FRESH, Phase.IDLE):

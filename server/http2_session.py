@@ -159,15 +159,6 @@ class Session:
         self._going = False
         self._rests = 0
         self._taken = 0
-        self._handlers: Mapping[type, Callable[[Any], None]] = {
-            h2.events.RequestReceived: self._requested,
-            h2.events.DataReceived: self._data,
-            h2.events.TrailersReceived: self._trailers,
-            h2.events.StreamEnded: self._ended,
-            h2.events.StreamReset: self._was_reset,
-            h2.events.WindowUpdated: self._window_opened,
-            h2.events.RemoteSettingsChanged: self._settings_changed,
-        }
 
     @property
     def unread(self) -> int:
@@ -290,9 +281,9 @@ class Session:
         except Exception as exc:  # what h2 did not think of
             raise Fault(ErrorCodes.PROTOCOL_ERROR, f"this cannot be read: {type(exc).__name__}") from exc
         for event in events:
-            handle = self._handlers.get(type(event))
+            handle = _HANDLERS.get(type(event))
             if handle is not None:
-                handle(event)
+                handle(self, event)
         self._collect()
 
     def _discard(self, size: int) -> None:
@@ -501,6 +492,12 @@ class Session:
         elif stream.answered_at is None:
             self.ready = deque(each for each in self.ready if each[0] != number)
 
+    def forget(self) -> None:
+        """Keep nothing: the caller is gone."""
+        self.over = True
+        self._forget_all()
+        self._out.clear()
+
     def _forget_all(self) -> None:
         self.ready.clear()
         self._streams.clear()
@@ -516,6 +513,19 @@ class Session:
             self._connection.close_connection(error, reason.encode()[:200])
         self._collect()
         self._forget_all()
+
+
+#: What is done about what h2 has seen; nothing about anything else. Of the class: a session that refers to its
+#: own methods keeps its answers until it is collected.
+_HANDLERS: Mapping[type, Callable[[Session, Any], None]] = {
+    h2.events.RequestReceived: Session._requested,
+    h2.events.DataReceived: Session._data,
+    h2.events.TrailersReceived: Session._trailers,
+    h2.events.StreamEnded: Session._ended,
+    h2.events.StreamReset: Session._was_reset,
+    h2.events.WindowUpdated: Session._window_opened,
+    h2.events.RemoteSettingsChanged: Session._settings_changed,
+}
 
 
 def _size_of(headers: list[Header]) -> int:

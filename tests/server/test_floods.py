@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from flood import KINDS
 from served_worker import HERE, Served, end, served
+from worker_process import memory, spent, worker_of
 
 CONNECTIONS, BYTES = 8, 4 * 1024 * 1024
 #: Seconds of the worker's own time in which anyone else is answered, and how much more memory it takes.
@@ -54,22 +55,6 @@ def flood(port: int, kind: str, *, reading: bool) -> Iterator[threading.Event]:
         stdout.close()
 
 
-def worker_of(server: Served) -> int:
-    """The process that serves, whose parent we started."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    return int(children.read_text().split()[0])
-
-
-def spent(pid: int) -> float:
-    """Seconds of CPU time of its loop's thread."""
-    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
-
-
-def memory(pid: int, *, name: str = "VmHWM") -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
-
-
 def longest_wait(server: Served, kind: str, *, reading: bool) -> float:
     """Of a caller on a kept connection, in the worker's own time."""
     pid, longest = worker_of(server), 0.0
@@ -90,7 +75,7 @@ def longest_wait(server: Served, kind: str, *, reading: bool) -> float:
 def test_others_are_answered_meanwhile(certificate: tuple[Path, Path], kind: str, reading: bool) -> None:
     waits: list[float] = []
     with served(certificate) as server:
-        before = memory(worker_of(server), name="VmRSS")
+        before = memory(worker_of(server), most=False)
         while len(waits) < ROUNDS and min(waits, default=1.0) > WAIT:
             waits.append(longest_wait(server, kind, reading=reading))
         grown = memory(worker_of(server)) - before
