@@ -36,6 +36,16 @@ from webhooks.terms import Terms
 
 #: Bytes. 5,000 node names of 253 characters and two objects of etcd's largest size fit.
 BODY_LIMIT = 8 * 1024 * 1024
+#: By path, where it is less. An object's annotations have 256 KiB in all, which Go may escape sixfold; a
+#: namespace comes twice.
+BODY_LIMITS = {
+    "/validate/binds": 2 * 1024 * 1024,
+    "/validate/scales": 2 * 1024 * 1024,
+    "/mutate/namespaces": 5 * 1024 * 1024,
+    "/healthz": 4096,
+    "/readyz": 4096,
+    "/metrics": 4096,
+}
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ LOOK_EVERY = 1.0
 class Connection(Caller):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
-    The app runs inline, on the loop's thread: it may not wait for anything.
+    The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
+    answered by another thread (`http_large_bodies`), and others of the same caller meanwhile.
     """
 
     def __init__(self, *, site: Site, shared: Environ) -> None:
@@ -141,8 +142,31 @@ class Connection(Caller):
         self._site.crowd.owe(self, self.owes())
 
     def _answer(self, stream: int, request: Request) -> None:
-        """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""
-        said = self._said(request)
+        large_bodies = self._site.large_bodies
+        try:
+            if request.refused is not None:
+                raise request.refused
+            if not large_bodies.concern(request.body):
+                self._say(stream, request, self._said(request))
+                return
+            large_bodies.submit(
+                self,
+                request.body.tell(),
+                answer=lambda: self._said(request),
+                done=lambda said: self._replied(stream, request, said),
+            )
+        except Refused as refused:
+            self._say(stream, request, words(refused))
+
+    def _replied(self, stream: int, request: Request, said: Said) -> None:
+        """What another thread was asked for is there."""
+        self._say(stream, request, said)
+        if self._transport is not None:
+            self._settle(answered=True)
+            self._site.run_queue.submit(self)
+
+    def _say(self, stream: int, request: Request, said: Said) -> None:
+        """If it cannot be said, a 500 that tells the caller nothing and the log everything."""
         try:
             fields = fields_of(said, date=self._site.date)
         except ValueError:
@@ -155,8 +179,7 @@ class Connection(Caller):
             self._session.go()
 
     def _said(self, request: Request) -> Said:
-        if request.refused is not None:
-            return words(request.refused)
+        """What the app says; if the app fails, a 500."""
         try:
             return call(self._site.app, environ_of(request, shared=self._shared))
         except Refused as refused:

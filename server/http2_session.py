@@ -11,7 +11,7 @@ Invariants
   frame is whole, and none is longer than `FRAME_BYTES`; a block of headers has at most `Limits.head_bytes`
   and `head_lines`, known before it is decoded.
 - Each frame costs, and a caller that is out of its `Allowance` (`server.http2_frames`) is cut off.
-- At most `Limits.streams` requests are under way. What is held of a body is bounded by `body_bytes`;
+- At most `Limits.streams` requests are under way. What is held of a body is bounded by `body_limit`;
   beyond, the caller is answered 413. `held` is the sum of all that is not complete; half of
   `Limits.held_bytes` is one caller's, and beyond it the youngest request is refused.
 - Nothing is sent beyond the caller's windows. Of answers that it makes no room for, `RESTS` bytes are kept,
@@ -43,7 +43,7 @@ from server import http2_frames as frames
 from server.http2_frames import Allowance, Kind
 from server.http2_headers import Decoder, check_field, length_of, request_of
 from server.http_limits import SLOWEST, Limits
-from server.http_reading import Header, Refused, Request
+from server.http_reading import Header, Request, body_too_large
 
 #: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
 WINDOW = 16 * 1024 * 1024
@@ -309,7 +309,8 @@ class Session:
         stream = _Stream(request, self._clock(), _size_of(headers))
         self._streams[number] = stream
         self.held += stream.head
-        if length is not None and length > self._limits.body_bytes:
+        request.body_limit = self._limits.body_limit(request.target)
+        if length is not None and length > request.body_limit:
             self._refuse(number, stream)
 
     def _trailers(self, event: h2.events.TrailersReceived) -> None:
@@ -330,7 +331,7 @@ class Session:
             return  # it may not have heard yet that we are done with it
         stream.request.body.write(event.data)
         self.held += len(event.data)
-        if stream.request.body.tell() > self._limits.body_bytes:
+        if stream.request.body.tell() > stream.request.body_limit:
             self._refuse(event.stream_id, stream)
         elif self.held > self._limits.held_bytes // 2:
             youngest = max(number for number, each in self._streams.items() if not each.complete)
@@ -350,7 +351,7 @@ class Session:
 
     def _refuse(self, number: int, stream: _Stream) -> None:
         """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
-        stream.request.refused = Refused(413, f"the body may have {self._limits.body_bytes} bytes")
+        stream.request.refused = body_too_large(stream.request)
         self._make_ready(number, stream)
 
     def _make_ready(self, number: int, stream: _Stream) -> None:
@@ -515,8 +516,8 @@ class Session:
         self._forget_all()
 
 
-#: What is done about what h2 has seen; nothing about anything else. Of the class: a session that refers to its
-#: own methods keeps its answers until it is collected.
+#: What is done about what h2 has seen; nothing about anything else. A session that referred to its
+#: own methods would keep its answers until it is collected.
 _HANDLERS: Mapping[type, Callable[[Session, Any], None]] = {
     h2.events.RequestReceived: Session._requested,
     h2.events.DataReceived: Session._data,

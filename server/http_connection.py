@@ -15,6 +15,8 @@ from server.http_site import Site
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Bytes that are parsed before the clock is looked at: two milliseconds of the worst that can be sent.
 PIECE = 16 * 1024
+#: What is sent, and whether the connection stays.
+Reply = tuple[bytes, bool]
 _TOO_SLOW = Refused(408, "the request did not become complete in time")
 _BROKEN = Refused(500, "internal error")
 
@@ -22,7 +24,8 @@ _BROKEN = Refused(500, "internal error")
 class Connection(Caller):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
-    The app runs inline, on the loop's thread: it may not wait for anything.
+    The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
+    answered by another thread (`http_large_bodies`), and nothing more of this caller meanwhile.
     """
 
     def __init__(self, *, site: Site) -> None:
@@ -31,6 +34,7 @@ class Connection(Caller):
         self._shared: Environ = site.shared
         self._incoming = bytearray()
         self._answered = False
+        self._elsewhere = False
 
     # What the loop calls.
 
@@ -83,11 +87,10 @@ class Connection(Caller):
         return len(self._incoming)
 
     def work(self, until: float) -> bool:
-        self._answered = False
         while self._step():
             if self._site.stopwatch() >= until:
                 break
-        if self._parting or self._choked or self._transport is None:
+        if self._parting or self._choked or self._elsewhere or self._transport is None:
             return False
         self._read_or_wait()
         if self._reader.ready or self._incoming:
@@ -95,12 +98,13 @@ class Connection(Caller):
                 self._site.crowd.enter(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
             return True
         self._wait()
+        self._answered = False
         return False
 
     def _step(self) -> bool:
         """Answer one request, or read some more of the next; False if there is nothing to do."""
         reader = self._reader
-        if self._parting or self._choked or self._unsent or self._transport is None:
+        if self._parting or self._choked or self._unsent or self._elsewhere or self._transport is None:
             return False
         if reader.ready:
             self._answer(reader.ready.popleft())
@@ -131,28 +135,49 @@ class Connection(Caller):
     def _answer(self, request: Request) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        reply, keep_alive = self._reply(request)
-        self._send(reply)
+        large_bodies = self._site.large_bodies
+        try:
+            if not large_bodies.concern(request.body):
+                self._say(self._reply(request))
+                return
+            large_bodies.submit(
+                self, request.body.tell(), answer=lambda: self._reply(request), done=self._replied
+            )
+        except Refused as refused:
+            self._say(self._rendered(words(refused), request))
+            return
+        self._elsewhere = True
+        self._site.crowd.enter(self, Phase.RECEIVING)
+
+    def _replied(self, reply: Reply) -> None:
+        """What another thread was asked for is there."""
+        self._elsewhere = False
+        if not self._parting:
+            self._say(reply)
+            self._answered = True
+            self._site.run_queue.submit(self)
+
+    def _say(self, reply: Reply) -> None:
+        data, keep_alive = reply
+        self._send(data)
         if not keep_alive:
             self.part()
 
-    def _reply(self, request: Request) -> tuple[bytes, bool]:
-        """What the app says, and whether the connection stays; if the app fails, a 500 that tells the caller
-        nothing and the log everything."""
-        site = self._site
-        keep_alive = request.keep_alive and not self._must_end()
-
-        def rendered(said: Said) -> tuple[bytes, bool]:
-            stays = keep_alive and not said.closing
-            return render(said, date=site.date, keep_alive=stays, to_head=request.method == "HEAD"), stays
-
+    def _reply(self, request: Request) -> Reply:
+        """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""
         try:
-            return rendered(call(site.app, environ_of(request, shared=self._shared)))
+            return self._rendered(call(self._site.app, environ_of(request, shared=self._shared)), request)
         except Refused as refused:
-            return rendered(words(refused))
+            return self._rendered(words(refused), request)
         except Exception:
-            site.log.exception("the app failed at %s %s", request.method, request.target.decode("latin-1"))
-            return rendered(words(_BROKEN))
+            target = request.target.decode("latin-1")
+            self._site.log.exception("the app failed at %s %s", request.method, target)
+            return self._rendered(words(_BROKEN), request)
+
+    def _rendered(self, said: Said, request: Request) -> Reply:
+        stays = request.keep_alive and not self._must_end() and not said.closing
+        to_head = request.method == "HEAD"
+        return render(said, date=self._site.date, keep_alive=stays, to_head=to_head), stays
 
     def _refuse(self, refused: Refused) -> None:
         """Say why, and read on without looking: closing on unread bytes would take back the reply."""

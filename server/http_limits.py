@@ -1,6 +1,7 @@
 """How much one caller may ask of the server, and for how long it may take."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 #: A caller that takes a little of an answer now and then has so many times as long as one that takes nothing.
 SLOWEST = 6
@@ -16,6 +17,7 @@ class Limits:
     head_bytes: int = 16 * 1024  # request line and headers; Go's callers send under 1 KiB
     head_lines: int = 100
     body_bytes: int = 8 * 1024 * 1024  # an AdmissionReview carries an object twice, each 1.5 MiB in etcd
+    bodies: Mapping[str, int] = field(default_factory=dict)  # by path, where it is not `body_bytes`
     held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
     owed_bytes: int = 128 * 1024 * 1024  # of answers that wait to be sent, to all callers together
     streams: int = 250  # requests at once on one connection of HTTP/2
@@ -28,3 +30,10 @@ class Limits:
     age: float = 600.0  # then it is closed after a reply, so that callers spread over replicas
     parting: float = 2.0  # for a refused caller to read why
     farewell: float = 1.0  # at a stop, for callers to hear of it with a reply, not by a closed connection
+
+    def body_limit(self, target: bytes) -> int:
+        """How long the body of a request for it may be."""
+        if not self.bodies:
+            return self.body_bytes
+        path = target.partition(b"?")[0].decode("latin-1")
+        return min(self.bodies.get(path, self.body_bytes), self.body_bytes)

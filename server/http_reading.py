@@ -38,6 +38,7 @@ class Request:
     headers: list[Header] = field(default_factory=list)
     body: io.BytesIO = field(default_factory=io.BytesIO)
     head_bytes: int = 0
+    body_limit: int = 0
     refused: Refused | None = None
 
     def values(self, name: bytes) -> list[bytes]:
@@ -145,7 +146,8 @@ class Reader:
         request.method = parser.get_method().decode("ascii")
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
-        problem = head_problem(request, body_bytes=self._limits.body_bytes, upgrade=parser.should_upgrade())
+        request.body_limit = self._limits.body_limit(request.target)
+        problem = head_problem(request, upgrade=parser.should_upgrade())
         if problem is not None:
             raise self._refuse(problem)
         self.owes_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
@@ -154,8 +156,8 @@ class Reader:
         assert self._request is not None  # noqa: S101 - the parser's order
         self.owes_continue = False
         body = self._request.body
-        if body.tell() + len(part) > self._limits.body_bytes:
-            raise self._refuse(_body_too_large(self._limits.body_bytes))
+        if body.tell() + len(part) > self._request.body_limit:
+            raise self._refuse(body_too_large(self._request))
         body.write(part)
 
     def on_message_complete(self) -> None:
@@ -166,7 +168,7 @@ class Reader:
         self._in_head = True
 
 
-def head_problem(request: Request, *, body_bytes: int, upgrade: bool) -> Refused | None:
+def head_problem(request: Request, *, upgrade: bool) -> Refused | None:
     """Why a request with this head is refused before its body is read; None if it is not."""
     if request.version not in ("1.0", "1.1"):
         return Refused(505, "this server speaks HTTP/1.1")
@@ -174,20 +176,20 @@ def head_problem(request: Request, *, body_bytes: int, upgrade: bool) -> Refused
         return Refused(400, "this server speaks HTTP/1.1 only")
     if request.version == "1.1" and len(request.values(b"host")) != 1:
         return Refused(400, "a request has exactly one Host header")
-    return length_problem(request, body_bytes=body_bytes)
+    return length_problem(request)
 
 
-def length_problem(request: Request, *, body_bytes: int) -> Refused | None:
+def length_problem(request: Request) -> Refused | None:
     """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):
         return Refused(400, "the length of the request is ambiguous")
     if coding and [value.lower() for value in coding] != [b"chunked"]:
         return Refused(501, "the only transfer coding known here is chunked")
-    if length and int(length[0]) > body_bytes:
-        return _body_too_large(body_bytes)
+    if length and int(length[0]) > request.body_limit:
+        return body_too_large(request)
     return None
 
 
-def _body_too_large(body_bytes: int) -> Refused:
-    return Refused(413, f"the body may have {body_bytes} bytes")
+def body_too_large(request: Request) -> Refused:
+    return Refused(413, f"the body may have {request.body_limit} bytes")

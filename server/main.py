@@ -14,9 +14,10 @@ from typing import Any
 
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
-from server.app import create_app
+from server.app import BODY_LIMIT, BODY_LIMITS, create_app
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.http_limits import Limits
 from server.logs import GunicornLog, configure
 from server.running import Running, certified
 
@@ -68,6 +69,7 @@ def serve(settings: Settings) -> None:
                 "worker_exit": _stopper(running),
             },
         ),
+        limits=Limits(body_bytes=BODY_LIMIT, bodies=BODY_LIMITS),
     ).run()
 
 

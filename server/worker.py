@@ -27,6 +27,7 @@ from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[impor
 from server.http_answering import shared_environ
 from server.http_connection import Connection
 from server.http_crowd import Crowd, Phase
+from server.http_large_bodies import LargeBodies
 from server.http_limits import Limits
 from server.http_site import Site
 from server.http_tls import Certificate
@@ -78,6 +79,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             shared=shared_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
             log=self.log,
             run_queue=RunQueue(call_soon=self.loop.call_soon, clock=time.perf_counter),
+            large_bodies=LargeBodies(call_soon_threadsafe=self.loop.call_soon_threadsafe),
             clock=self.loop.time,
             stopwatch=time.perf_counter,
         )
@@ -220,6 +222,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             await asyncio.sleep(0.02)
 
     def _close(self) -> None:
+        self.site.large_bodies.stop()
         for member in self.site.crowd:
             member.drop()
         self.loop.run_until_complete(asyncio.sleep(0))

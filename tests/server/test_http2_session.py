@@ -26,6 +26,7 @@ from server.http_limits import SLOWEST, Limits
 
 LIMITS = Limits(
     body_bytes=100_000,
+    bodies={"/short": 50},
     head_bytes=8192,
     streams=10,
     head_lines=30,
@@ -187,6 +188,12 @@ def test_a_body_that_is_too_long_is_answered_so_before_it_is_read(both: Both, sa
     assert [code(one) for one in only(Kind.RST_STREAM, answered)] == [Error.NO_ERROR]
     both.say(frames.data(1, b"more", ends=True))
     assert not both.session.over, "who sends on may not have heard of it"
+
+
+def test_a_path_may_have_a_limit_of_its_own(both: Both) -> None:
+    both.say(both.words.ask(1, "/short?a=b", body=b"x" * 51), both.words.ask(3, "/long", body=b"x" * 51))
+    refused = {stream: request.refused and request.refused.reason for stream, request in both.session.ready}
+    assert refused == {1: "the body may have 50 bytes", 3: None}
 
 
 def test_more_streams_than_allowed_are_refused_and_may_come_again(both: Both) -> None:

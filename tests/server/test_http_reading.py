@@ -57,3 +57,15 @@ def test_what_is_held_is_what_is_not_complete() -> None:
     assert reader.held > 5
     reader.feed(b"0\r\n\r\n")
     assert reader.held == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "status"), [("/validate/binds", 413), ("/validate/binds?timeout=2s", 413), ("/other", 0)]
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_path_may_have_a_limit_of_its_own(target: str, status: int, chunked: bool) -> None:
+    reader = Reader(limits=Limits(body_bytes=1_000, bodies={"/validate/binds": 100}))
+    length = "Transfer-Encoding: chunked" if chunked else "Content-Length: 101"
+    reader.feed(f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode())
+    reader.feed(b"65\r\n" + b"x" * 101 + b"\r\n0\r\n\r\n" if chunked else b"x" * 101)
+    assert (reader.refused.status if reader.refused else 0) == status
