@@ -5,6 +5,7 @@ hpack decodes; what would make it work without end is refused before.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,7 @@ CONNECTIONS_OWN = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
 PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
-_BROKEN = b"\r\n\0"
+_broken = re.compile(rb"[\r\n\0]").search
 #: What a change of the table's size begins with.
 _UPDATES = frozenset(bytes([first]) for first in range(0x20, 0x40))
 
@@ -128,15 +129,15 @@ def request_of(headers: list[Header], *, head_lines: int) -> Request:
 
 def check_field(name: bytes, value: bytes) -> None:
     """Raises ValueError unless it is a header of HTTP/2."""
-    if (
-        name != name.lower()
-        or name in CONNECTIONS_OWN
-        or not name
-        or (name == b"te" and value != b"trailers")
-    ):
+    if not _is_name(name) or (name == b"te" and value != b"trailers"):
         raise ValueError(f"{name!r} is no header of HTTP/2")
-    if any(byte in value for byte in _BROKEN) or any(byte in name for byte in _BROKEN):
+    if _broken(value):
         raise ValueError("a header has one line")
+
+
+@lru_cache(maxsize=1024)
+def _is_name(name: bytes) -> bool:
+    return bool(name) and name == name.lower() and name not in CONNECTIONS_OWN and not _broken(name)
 
 
 def _settle_host(request: Request, authority: bytes | None) -> None:
