@@ -68,6 +68,7 @@ class Caller(asyncio.Protocol):
         self._unsent.clear()
         self._site.crowd.leave(self)
         self._site.run_queue.remove(self)
+        self._site.large_bodies.forget(self)
 
     def pause_writing(self) -> None:
         self._choked = True

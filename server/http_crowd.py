@@ -27,6 +27,7 @@ class Phase(IntEnum):
 
 
 WAITED_FOR = (Phase.SHAKING, Phase.FRESH, Phase.RECEIVING, Phase.SENDING)
+_SPARE_OWED = 1 / 8
 _SHARE_WAITED_FOR = 4  # they keep a quarter of the room, so that the idle cannot keep newcomers out
 
 
@@ -135,6 +136,11 @@ class Crowd:
         for each in list(self._owed):
             self._set_owed(each, each.owes())
         if self._owed_in_all > self._limits.owed_bytes:
+            self._drop_those_owed_most()
+
+    def _drop_those_owed_most(self) -> None:
+        """Until there is some room: asking all again costs, and is not to be done with each answer."""
+        while self._owed_in_all > self._limits.owed_bytes * (1 - _SPARE_OWED):
             most = max(self._owed, key=self._owed.__getitem__)
             self.dropped += 1
             self.leave(most)

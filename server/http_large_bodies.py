@@ -15,7 +15,7 @@ twice.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -40,13 +40,18 @@ def values_in(body: bytes) -> int:
 
 
 class LargeBodies:
-    """Owned by the loop's thread, as are all methods; `answer` of `submit` runs on the other one."""
+    """Owned by the loop's thread, as are all methods; `answer` of `submit` runs on the other one.
+
+    Callers have their turn one after the other, so that one with many does not keep the others waiting.
+    """
 
     def __init__(self, *, call_soon_threadsafe: Callable[..., Any]) -> None:
         self._soon = call_soon_threadsafe
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
-        self._waiting: Counter[object] = Counter()
+        #: Of each caller, in the order of their turns: how to begin its next ones.
+        self._waiting: dict[object, deque[partial[None]]] = {}
         self._waiting_bytes = 0
+        self._busy = False
 
     def concern(self, body: BytesIO) -> bool:
         """Whether it is one of those. Raises Refused for one that nobody decodes."""
@@ -65,24 +70,43 @@ class LargeBodies:
 
         Raises Refused if too much waits for the thread already.
         """
-        if self._waiting[caller] >= WAITING_OF_A_CALLER or self._waiting_bytes + size > WAITING_BYTES:
+        mine = self._waiting.get(caller, ())
+        if len(mine) >= WAITING_OF_A_CALLER or self._waiting_bytes + size > WAITING_BYTES:
             raise Refused(503, "too many large requests at once")
-        self._waiting[caller] += 1
         self._waiting_bytes += size
+        self._waiting.setdefault(caller, deque()).append(partial(self._begin, size, answer, done))
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._busy or not self._waiting:
+            return
+        self._busy = True
+        caller = next(iter(self._waiting))
+        mine = self._waiting.pop(caller)
+        begin = mine.popleft()
+        if mine:
+            self._waiting[caller] = mine
+        begin()
+
+    def _begin(self, size: int, answer: Callable[[], T], done: Callable[[T], None]) -> None:
         future = self._thread.submit(answer)
-        future.add_done_callback(partial(self._hand_back, caller, size, done))
+        future.add_done_callback(partial(self._hand_back, size, done))
 
-    def _hand_back(self, caller: object, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+    def _hand_back(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
         with suppress(RuntimeError):  # the loop is closed
-            self._soon(self._settle, caller, size, done, future)
+            self._soon(self._settle, size, done, future)
 
-    def _settle(self, caller: object, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+    def _settle(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
         self._waiting_bytes -= size
-        self._waiting[caller] -= 1
-        if not self._waiting[caller]:
-            del self._waiting[caller]
+        self._busy = False
         if not future.cancelled():
             done(future.result())
+            self._begin_next()
+
+    def forget(self, caller: object) -> None:
+        """The caller is gone: what it waits for is not begun."""
+        for begin in self._waiting.pop(caller, ()):
+            self._waiting_bytes -= begin.args[0]
 
     def stop(self) -> None:
         """Take nothing more; what is under way is not waited for."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asking import Server
@@ -64,31 +64,69 @@ def test_what_no_honest_caller_sends_is_refused(large_bodies: LargeBodies) -> No
     assert caught.value.status == 413
 
 
+class Gated:
+    """Bodies whose answers wait for the gate, and a loop that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.back: queue.Queue[Callable[[], None]] = queue.Queue()
+        self.answered: list[str] = []
+        self.large_bodies = LargeBodies(
+            call_soon_threadsafe=lambda call, *given: self.back.put(lambda: call(*given))
+        )
+
+    def submit(self, caller: str, size: int = 1) -> None:
+        self.large_bodies.submit(
+            caller, size, answer=lambda: self.gate.wait(20), done=lambda _: self.answered.append(caller)
+        )
+
+    def turn(self) -> None:
+        """Until one has been answered."""
+        self.gate.set()
+        self.back.get(timeout=20)()
+
+
+@pytest.fixture
+def gated() -> Iterator[Gated]:
+    made = Gated()
+    yield made
+    made.gate.set()
+    made.large_bodies.stop()
+
+
 @pytest.mark.parametrize(
     ("size", "callers", "taken"),
-    [(1, 1, WAITING_OF_A_CALLER), (WAITING_BYTES // 4, 10, 4)],
+    [(1, 1, 1 + WAITING_OF_A_CALLER), (WAITING_BYTES // 4, 10, 4)],
     ids=["of one caller", "bytes"],
 )
-def test_only_so_many_wait(size: int, callers: int, taken: int) -> None:
+def test_only_so_many_wait(gated: Gated, size: int, callers: int, taken: int) -> None:
     """And once one is answered there is room for another."""
-    gate, back = threading.Event(), threading.Event()
-    settle: list[Callable[[], None]] = []
-
-    def soon(call: Callable[..., None], *given: Any) -> None:
-        settle.append(lambda: call(*given))
-        back.set()
-
-    large_bodies = LargeBodies(call_soon_threadsafe=soon)
     for number in range(taken):
-        large_bodies.submit(number % callers, size, answer=gate.wait, done=lambda _: None)
+        gated.submit(str(number % callers), size)
     with pytest.raises(Refused) as caught:
-        large_bodies.submit(0, size, answer=gate.wait, done=lambda _: None)
+        gated.submit("0", size)
     assert caught.value.status == 503
-    gate.set()
-    assert back.wait(20)
-    settle[0]()
-    large_bodies.submit(0, size, answer=gate.wait, done=lambda _: None)
-    large_bodies.stop()
+    gated.turn()
+    gated.submit("0", size)
+
+
+def test_callers_have_their_turn_one_after_the_other(gated: Gated) -> None:
+    for caller in ("a", "a", "a", "b", "c", "c"):
+        gated.submit(caller)
+    for _ in range(6):
+        gated.turn()
+    assert gated.answered == ["a", "a", "b", "c", "a", "c"]
+
+
+def test_what_one_that_has_gone_waits_for_is_not_begun(gated: Gated) -> None:
+    for caller in ("a", "b", "b", "c"):
+        gated.submit(caller, WAITING_BYTES // 4)
+    gated.large_bodies.forget("b")
+    gated.large_bodies.forget("b")
+    gated.submit("c", WAITING_BYTES // 2)
+    for _ in range(3):
+        gated.turn()
+    assert gated.answered == ["a", "c", "c"]
 
 
 def test_its_thread_has_a_name_and_ends(large_bodies: LargeBodies) -> None:
