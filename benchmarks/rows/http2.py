@@ -18,8 +18,9 @@ from benchmarks.figures import Found, Line
 from benchmarks.turns import in_turns
 from localcluster.building import Say
 from server.http2_frames import PREFACE
+from server.http2_h2 import FIRST_WINDOW, LARGEST_WINDOW, WINDOW
 from server.http2_headers import fields_of, request_of
-from server.http2_session import FIRST_WINDOW, LARGEST_WINDOW, WINDOW, Session
+from server.http2_session import Session
 from server.http_answering import Said
 from server.http_limits import Limits
 from server.http_reading import Request

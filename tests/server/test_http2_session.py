@@ -21,7 +21,10 @@ from server.http2_frames import (
     FRAME_BYTES,
     Kind,
 )
-from server.http2_session import FRAMES_AT_ONCE, RESTS, TAKEN_AT_ONCE, WINDOW, Session
+from server.http2_h2 import WINDOW
+from server.http2_inbox import FRAMES_AT_ONCE
+from server.http2_outbox import TAKEN_AT_ONCE
+from server.http2_session import RESTS, Session
 from server.http_limits import SLOWEST, Limits
 
 LIMITS = Limits(
