@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from flood import KINDS
 from served_worker import HERE, Served, end, served
-from worker_process import memory, spent, worker_of
+from worker_process import forget_most, memory, spent, worker_of
 
 CONNECTIONS, BYTES = 8, 4 * 1024 * 1024
 #: Seconds of the worker's own time in which anyone else is answered, and how much more memory it takes.
@@ -70,14 +70,18 @@ def longest_wait(server: Served, kind: str, *, reading: bool) -> float:
     return longest
 
 
+@pytest.fixture(scope="module")
+def flooded(certificate: tuple[Path, Path]) -> Iterator[Served]:
+    with served(certificate) as running:
+        yield running
+
+
 @pytest.mark.parametrize("reading", [False, True], ids=["deaf", "reading"])
 @pytest.mark.parametrize("kind", [*KINDS, "pings+tiny"])
-def test_others_are_answered_meanwhile(certificate: tuple[Path, Path], kind: str, reading: bool) -> None:
+def test_others_are_answered_meanwhile(flooded: Served, kind: str, reading: bool) -> None:
     waits: list[float] = []
-    with served(certificate) as server:
-        before = memory(worker_of(server), most=False)
-        while len(waits) < ROUNDS and min(waits, default=1.0) > WAIT:
-            waits.append(longest_wait(server, kind, reading=reading))
-        grown = memory(worker_of(server)) - before
+    before = forget_most(worker_of(flooded))
+    while len(waits) < ROUNDS and min(waits, default=1.0) > WAIT:
+        waits.append(longest_wait(flooded, kind, reading=reading))
     assert min(waits) <= WAIT, waits
-    assert grown <= MEMORY
+    assert memory(worker_of(flooded)) - before <= MEMORY
