@@ -46,7 +46,8 @@ OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     """Serves until SIGTERM; then takes nobody new, finishes what was begun, and goes.
 
-    Everything but the hooks runs on the main thread. SIGINT and SIGQUIT end it without finishing.
+    Everything but the hooks and large bodies (`http_large_bodies`) runs on the main thread. SIGINT and
+    SIGQUIT end it without finishing.
     """
 
     def run(self) -> None:

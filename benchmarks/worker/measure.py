@@ -198,7 +198,7 @@ def measured(bench: Bench, name: str, *, rounds: int) -> page.Kept:
         f"{app}, {names} names": medians([ratios(bench, name, app=app, names=names) for _ in range(rounds)])
         for app, names in (("bare", 100), ("flask", 100), ("flask", 500))
     }
-    calm = medians([siege(bench, name) for _ in range(3)])
+    calm = medians([siege(bench, name) for _ in range(rounds)])
     same = name.endswith("-h2")  # as the server that is asked over HTTP/1.1
     attacks = {} if same else {attack: attacked(bench, name, attack) for attack in ATTACKS}
     return page.Kept(speeds=speeds, crowd=calm["besieged: p99"], attacks=attacks, rounds=rounds)
