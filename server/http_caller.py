@@ -109,9 +109,12 @@ class Caller(asyncio.Protocol):
 
     def owes(self) -> int:
         """Bytes of answers that wait to be sent, the transport's part included."""
-        transports = (self._transport, self.socket_transport)
-        sizes = [each.get_write_buffer_size() for each in dict.fromkeys(transports) if each is not None]
-        return self._unsent_bytes + self._waiting + sum(sizes)
+        size = self._unsent_bytes + self._waiting
+        if self._transport is not None:
+            size += self._transport.get_write_buffer_size()
+        if self.socket_transport is not None and self.socket_transport is not self._transport:
+            size += self.socket_transport.get_write_buffer_size()
+        return size
 
     # The order of things.
 
