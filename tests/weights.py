@@ -19,6 +19,7 @@ SECONDS: Mapping[str, int] = {
     "cluster/test_draining_faults.py": 120,
     "cluster/test_stop_in_mid_flow.py": 110,
     "kubectl_queue/test_plugin_on_a_cluster.py": 105,
+    "server/test_floods.py": 125,
     "server/test_hostile_clients.py": 60,
     "cluster/test_a_thousand_queues.py": 80,
     "cluster/test_draining_stuck.py": 75,

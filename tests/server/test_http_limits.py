@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from served_worker import Served, served
 
-from server.http_limits import EXTENDER_BYTES, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
+from server.http_limits import EXTENDER_BYTES, GET_BYTES, MEBI, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
 from tests.server.wire_objects import pod, review
 
 
@@ -24,7 +24,10 @@ def escaped(body: object) -> bytes:
         ("/mutate/pods?timeout=5s", REVIEW_BYTES),
         ("/validate/queues", REVIEW_BYTES),
         ("/extender/filter", EXTENDER_BYTES),
-        ("/metrics", OTHER_BYTES),
+        ("/validate/binds?timeout=2s", 2 * MEBI),
+        ("/mutate/namespaces", 5 * MEBI),
+        ("/metrics", GET_BYTES),
+        ("/elsewhere", OTHER_BYTES),
         ("/", OTHER_BYTES),
         ("", OTHER_BYTES),
         ("/mutate", OTHER_BYTES),
@@ -32,8 +35,8 @@ def escaped(body: object) -> bytes:
     ],
 )
 def test_each_path_has_its_limit(target: str, limit: int) -> None:
-    assert Limits().body_limit(target) == limit
-    assert Limits(body_bytes=1000).body_limit(target) == 1000
+    assert Limits().body_limit(target.encode()) == limit
+    assert Limits(body_bytes=1000).body_limit(target.encode()) == 1000
 
 
 def test_the_largest_review_of_an_object_that_was_stored_and_a_request_fits() -> None:
