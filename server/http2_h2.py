@@ -6,7 +6,7 @@ import h2.config
 import h2.connection
 import h2.settings
 
-from server.http2_headers import Decoder
+from server import http2_headers
 from server.http_limits import Limits
 
 #: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
@@ -51,7 +51,7 @@ def connection_of(limits: Limits) -> Connection:
             h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.head_bytes,
         },
     )
-    connection.decoder = Decoder(
+    connection.decoder = http2_headers.Decoder(
         fields=limits.head_lines + len(":msap"), max_header_list_size=limits.head_bytes
     )
     connection.initiate_connection()

@@ -25,11 +25,10 @@ from server.http2_h2 import WINDOW
 from server.http2_inbox import FRAMES_AT_ONCE
 from server.http2_outbox import TAKEN_AT_ONCE
 from server.http2_session import RESTS, Session
-from server.http_limits import SLOWEST, Limits
+from server.http_limits import GET_BYTES, SLOWEST, Limits
 
 LIMITS = Limits(
     body_bytes=100_000,
-    bodies={"/short": 50},
     head_bytes=8192,
     streams=10,
     head_lines=30,
@@ -194,9 +193,10 @@ def test_a_body_that_is_too_long_is_answered_so_before_it_is_read(both: Both, sa
 
 
 def test_a_path_may_have_a_limit_of_its_own(both: Both) -> None:
-    both.say(both.words.ask(1, "/short?a=b", body=b"x" * 51), both.words.ask(3, "/long", body=b"x" * 51))
+    body = b"x" * (GET_BYTES + 1)
+    both.say(both.words.ask(1, "/metrics?a=b", body=body), both.words.ask(3, "/long", body=body))
     refused = {stream: request.refused and request.refused.reason for stream, request in both.session.ready}
-    assert refused == {1: "the body may have 50 bytes", 3: None}
+    assert refused == {1: f"the body may have {GET_BYTES} bytes", 3: None}
 
 
 def test_more_streams_than_allowed_are_refused_and_may_come_again(both: Both) -> None:

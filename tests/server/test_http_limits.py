@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 from served_worker import Served, served
 
-from server.http_limits import EXTENDER_BYTES, GET_BYTES, MEBI, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
+from server.http_limits import (
+    EXTENDER_BYTES,
+    GET_BYTES,
+    MEBI,
+    OTHER_BYTES,
+    REVIEW_BYTES,
+    STORED,
+    SUBMITTED,
+    Limits,
+)
 from tests.server.wire_objects import pod, review
 
 
@@ -71,8 +80,8 @@ def whole(certificate: tuple[Path, Path]) -> Iterator[Served]:
         ("/mutate/workloads", REVIEW_BYTES + 1, 413),
         ("/extender/filter", EXTENDER_BYTES, 200),
         ("/extender/filter", EXTENDER_BYTES + 1, 413),
-        ("/metrics", OTHER_BYTES, 200),
-        ("/metrics", OTHER_BYTES + 1, 413),
+        ("/metrics", GET_BYTES, 200),
+        ("/metrics", GET_BYTES + 1, 413),
     ],
 )
 def test_a_body_is_held_to_the_limit_of_its_path(whole: Served, path: str, size: int, status: int) -> None:
