@@ -33,7 +33,7 @@ class PodMarker:
 
 
 def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod that runs nothing, as the strictest Pod Security Standard takes it; `spec` is added to its own."""
+    """A pod that runs nothing, as the strictest Pod Security Standard takes it, with `spec` added."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
