@@ -44,6 +44,7 @@ SECONDS: Mapping[str, int] = {
     "manifests/test_workload_rules.py": 20,
     "cluster/test_jobs_of_other_projects.py": 20,
     "cluster/test_commanding_queues.py": 20,
+    "kubectl_queue/test_acknowledgement_on_a_cluster.py": 20,
     "cluster/test_resuming_lets_all_go.py": 15,
     "cluster/test_draining_gangs_and_budgets.py": 15,
     "cluster/test_holding_and_resuming_by_itself.py": 15,
