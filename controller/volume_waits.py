@@ -4,8 +4,8 @@ kube-scheduler passes filter and then holds a pod, for minutes perhaps, until ea
 volume (`VolumeBinding`, PreBind); only then it sends the bind. So a pod one of whose claims is read to be
 unbound has no bind under way at that moment. Where the bind guard was on by then, its bind will meet it.
 
-Who may edit the namespace can delete a claim that was bound and make another by its name while the bind is under
-way, and can write each annotation. So only what cannot be made up counts:
+Who may edit the namespace can delete a claim that was bound and make another by its name while the bind is
+under way, and can write each annotation. So only what cannot be made up counts:
 
 ======================================================  ==================================
 a claim of the pod                                      the pod waits for it
@@ -137,7 +137,7 @@ def claim_of(volume: Volume, *, pod: str) -> str:
 
 
 def keeps_waiting(pod: PodWithVolumes, volume: Volume, claim: Claim | None) -> bool:
-    """Whether the claim behind this volume of the pod is known to have had no volume since the pod is there."""
+    """Whether the claim behind this volume is known to have had no volume for as long as the pod exists."""
     if claim is None or claim.spec.volume_name or claim.metadata.deletion_timestamp is not None:
         return False
     after = EPHEMERAL if volume.ephemeral is not None else timedelta()
