@@ -157,6 +157,17 @@ def test_a_pod_with_a_pass_of_each_kind_is_named_once(settling: Settling) -> Non
     assert settling.store.open_passes({"research"}, most=2) == (("research", "team", "a"),)
 
 
+def test_the_stopped_queues_of_open_binds_are_those_that_the_guard_let_pass(settling: Settling) -> None:
+    """Not those of a pass of filter, nor of a queue that schedules."""
+    settling.server.has(queue("labs", version=2, generation=2, state="Suspended"))
+    settling.filtered("a", queue="labs")
+    settling.binding("b")
+    assert settling.store.stopped_with_binds() == ()
+    settling.server.has(queue("research", version=2, generation=2, state="Suspended"))
+    assert settling.store.stopped_with_binds() == ("research",)
+    assert settling.store.stopped_with_passes() == ("labs", "research")
+
+
 # In which words a pod is refused
 
 
