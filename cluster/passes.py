@@ -138,9 +138,10 @@ class Passes:
             self._binds.setdefault((namespace, name), {})[request] = one
 
     def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
-        """A replica that is gone may have let this pod through; a pass of our own says as much."""
-        assumed = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True)
-        self._filtered.setdefault((namespace, name), assumed)
+        """A replica that is gone may have let this pod through, and its bind pass the guard."""
+        self._filtered[namespace, name] = Pass(
+            namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
+        )
 
     def attempt_over(self, namespace: str, name: str) -> None:
         """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
