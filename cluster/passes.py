@@ -91,10 +91,24 @@ class Passes:
     # Request handlers
 
     def filtered(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
-        """Filter is about to let the pod through."""
+        """Filter is about to let the pod through, which the store knows."""
         self._filtered[namespace, name] = Pass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
+
+    def filtered_stranger(self, *, namespace: str, name: str, queue: str, uid: str) -> bool:
+        """The same for a pod that the store has not heard of; False if the pass there is of another one.
+
+        It is told which pod and which queue this is, and nobody can say yet whether that is so.
+        """
+        new = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
+        held = self._filtered.setdefault((namespace, name), new)
+        if held is new:
+            return True
+        if (held.uid, held.queue) != (uid, queue):
+            return False
+        self._filtered[namespace, name] = new
+        return True
 
     @property
     def is_full(self) -> bool:
@@ -125,9 +139,10 @@ class Passes:
             self._binds.setdefault((namespace, name), {})[request] = one
 
     def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
-        """A replica that is gone may have let this pod through; a pass of our own says as much."""
-        assumed = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True)
-        self._filtered.setdefault((namespace, name), assumed)
+        """A replica that is gone may have let this pod through, and its bind pass the guard."""
+        self._filtered[namespace, name] = Pass(
+            namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
+        )
 
     def attempt_over(self, namespace: str, name: str) -> None:
         """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
@@ -159,22 +174,36 @@ class Passes:
         return [each.key for each in passes if each.assumed and each.queue in queues]
 
     def settle(self, *, before: float, waits: Callable[[Pass], bool]) -> None:
-        """Drop the passes of filter recorded up to `before`, in monotonic seconds, whose pod does not wait.
+        """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 
         `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
         """
         for key, each in list(self._filtered.items()):
             if each.at <= before and not waits(each):
                 self._drop(key, each)
+        with self._lock:
+            for key, held in list(self._binds.items()):
+                left = {request: one for request, one in held.items() if one.at > before or waits(one)}
+                if left:
+                    self._binds[key] = left
+                else:
+                    del self._binds[key]
 
-    def bind_refused(self, request: str, namespace: str, name: str, *, by_scheduler: bool) -> None:
-        """The guard refuses this bind; another of the same pod may still be under way."""
+    def bind_refused(
+        self, request: str, namespace: str, name: str, *, by_scheduler: bool, uid: str = ""
+    ) -> None:
+        """The guard refuses this bind; another of the same pod may still be under way.
+
+        `uid`: the pod's, as the bind has it. kube-scheduler names it; whoever does not is not believed to be
+        the scheduler whose attempt has ended.
+        """
         with self._lock:
             held = self._binds.get((namespace, name))
             if held is not None:
                 held.pop(request, None)
-        if by_scheduler:
-            self._filtered.pop((namespace, name), None)
+        passed = self._filtered.get((namespace, name))
+        if by_scheduler and passed is not None and passed.uid == uid:
+            self._drop((namespace, name), passed)
 
     def queue_of(self, namespace: str, name: str) -> str | None:
         """The queue of a pod that the store may not have heard of yet."""

@@ -53,8 +53,9 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What one replica says it has seen. None where it does not say.
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
-    it has open passes of, and `passes` their pods, as queue, namespace and name, unless they are more than
-    `PASSES_NAMED`. `admitting`: the closed queues that what it admitted may still come to.
+    it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
+    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed queues
+    that what it admitted may still come to.
     """
 
     seen: int = 0
@@ -62,6 +63,7 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     admitting: tuple[str, ...] | None = None
     pods: int | None = None
     passes: tuple[tuple[str, str, str], ...] | None = None
+    binds: tuple[str, ...] | None = None
 
     @property
     def under_way(self) -> bool:
@@ -80,7 +82,10 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             else tuple(PodPass(queue=q, namespace=s, name=n) for q, s, n in self.passes)
         )
         opened = None if self.open is None else frozenset(self.open)
-        return ReplicaView(name=name, queues=self.seen, pods=self.pods, open=opened, passes=named)
+        binds = None if self.binds is None else frozenset(self.binds)
+        return ReplicaView(
+            name=name, queues=self.seen, pods=self.pods, open=opened, passes=named, binds=binds
+        )
 
 
 class Reading(msgspec.Struct, frozen=True):

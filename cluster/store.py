@@ -191,6 +191,12 @@ class Store:
         queues = {one.queue for one in self.passes.open()}
         return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
 
+    def stopped_with_binds(self) -> tuple[str, ...]:
+        """Those of them where a bind that the guard let pass may still land."""
+        board = self.board
+        queues = {each.queue for each in self.passes.open() if each.bind}
+        return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
+
     def open_passes(self, queues: Container[str], *, most: int) -> tuple[tuple[str, str, str], ...] | None:
         """Queue, namespace and name of each open pass of these queues; None if they are more than `most`."""
         passes = {(each.queue, *each.key) for each in islice(self.passes.open_in(queues), most + 1)}

@@ -157,8 +157,14 @@ class Acknowledging:
 
     def _pass(self, each: Pass) -> PodPass:
         waits = None if each.bind else self._volumes.at(each.namespace, each.name)
+        bind = each.bind or may_be_a_bind(
+            each,
+            waiting_at=waits,
+            now=self._store.clock.monotonic(),
+            request_seconds=self._store.passes.request_seconds,
+        )
         return PodPass(
-            queue=each.queue, namespace=each.namespace, name=each.name, bind=each.bind, waiting_at=waits
+            queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, waiting_at=waits
         )
 
     def _with_waits(self, view: ReplicaView) -> ReplicaView:
@@ -216,3 +222,13 @@ class Acknowledging:
         above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]
         version = max((obj.metadata.version for obj in above if obj is not None), default=0)
         return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)
+
+
+def may_be_a_bind(each: Pass, *, waiting_at: float | None, now: float, request_seconds: float) -> bool:
+    """Whether a replica that is gone may have let a bind of this pod pass the guard, which may land yet.
+
+    It did so before the pass was assumed. `waiting_at`: a moment at which no bind of the pod had been sent.
+    """
+    if not each.assumed or (waiting_at is not None and waiting_at >= each.at):
+        return False
+    return now < each.at + request_seconds

@@ -4,12 +4,27 @@ kube-scheduler passes filter and then holds a pod, for minutes perhaps, until ea
 volume (`VolumeBinding`, PreBind); only then it sends the bind. So a pod one of whose claims is read to be
 unbound has no bind under way at that moment. Where the bind guard was on by then, its bind will meet it.
 
+Who may edit the namespace can delete a claim that was bound and make another by its name while the bind is
+under way, and can write each annotation. So only what cannot be made up counts:
+
+======================================================  ==================================
+a claim of the pod                                      the pod waits for it
+======================================================  ==================================
+has no volume, and is not younger than the pod          yes
+the same, made for the pod (ephemeral), soon after it   yes
+has a volume, whatever its annotations say              no: its name once set cannot change
+is being deleted, or is not there                       no: it may have been bound
+is younger than the pod                                 no: it may have taken another's place
+======================================================  ==================================
+
 Invariants
 - `at` is a time before the pod and its claims were read from the API server, not from a cache.
 - A pod is read at most once in `AGAIN_SECONDS`, by the guard's writers, and only while a stop waits for it.
 """
 
 from __future__ import annotations
+
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -19,8 +34,8 @@ from controller.parts import Parts
 
 AGAIN_SECONDS = 1.0
 KEPT = 1_000
-#: kube-controller-manager puts it on a claim once the claim is bound for good.
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+#: kube-controller-manager makes the claim of an ephemeral volume as soon as it hears of the pod.
+EPHEMERAL = timedelta(seconds=2)
 
 
 class ClaimSource(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,7 +54,15 @@ class PodVolumes(msgspec.Struct, frozen=True):
     volumes: list[Volume] | None = None
 
 
+class Made(msgspec.Struct, frozen=True, rename="camel"):
+    """When an object was made, to the second, and that it is being deleted."""
+
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
 class PodWithVolumes(msgspec.Struct, frozen=True):
+    metadata: Made = Made()
     spec: PodVolumes = PodVolumes()
 
 
@@ -47,17 +70,9 @@ class ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
     volume_name: str = ""
 
 
-class ClaimMetadata(msgspec.Struct, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class Claim(msgspec.Struct, frozen=True):
-    metadata: ClaimMetadata = ClaimMetadata()
+    metadata: Made = Made()
     spec: ClaimSpec = ClaimSpec()
-
-    @property
-    def is_bound(self) -> bool:
-        return bool(self.spec.volume_name) and BIND_COMPLETED in (self.metadata.annotations or {})
 
 
 _pod = msgspec.json.Decoder(PodWithVolumes)
@@ -101,17 +116,17 @@ class VolumeWaits:
             pod = decode(client.get(f"{home}/pods/{name}"), _pod)
         except NotFound:
             return False
-        for volume in pod.spec.volumes or ():
-            claim = claim_of(volume, pod=name)
-            if claim and not self._is_bound(f"{home}/persistentvolumeclaims/{claim}"):
-                return True
-        return False
+        return any(
+            keeps_waiting(pod, volume, self._claim(f"{home}/persistentvolumeclaims/{claim}"))
+            for volume in pod.spec.volumes or ()
+            if (claim := claim_of(volume, pod=name))
+        )
 
-    def _is_bound(self, path: str) -> bool:
+    def _claim(self, path: str) -> Claim | None:
         try:
-            return decode(self._parts.client.get(path), _claim).is_bound
+            return decode(self._parts.client.get(path), _claim)
         except NotFound:
-            return False
+            return None
 
 
 def claim_of(volume: Volume, *, pod: str) -> str:
@@ -119,3 +134,12 @@ def claim_of(volume: Volume, *, pod: str) -> str:
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod}-{volume.name}" if volume.ephemeral is not None else ""
+
+
+def keeps_waiting(pod: PodWithVolumes, volume: Volume, claim: Claim | None) -> bool:
+    """Whether the claim behind this volume is known to have had no volume for as long as the pod exists."""
+    if claim is None or claim.spec.volume_name or claim.metadata.deletion_timestamp is not None:
+        return False
+    after = EPHEMERAL if volume.ephemeral is not None else timedelta()
+    pod_made, claim_made = pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
+    return pod_made is not None and claim_made is not None and claim_made <= pod_made + after

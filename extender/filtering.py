@@ -6,9 +6,10 @@ Invariants
 - A pass is recorded before the board is read: whoever publishes a stop and then finds no open
   pass knows that no answer given from the former board is still under way.
 - Not synced is an explicit error: the scheduler keeps the pod and comes back.
-- Of a pod that is known what is known counts, whatever the call says of it; its pass cannot be moved to
-  another queue or taken by a namesake. Of pods that are not known yet only so many have a pass at a time
+- Of a pod that is known what is known counts, whatever the call says of it; a call that does not name its
+  UID is none of its scheduler's. Of pods that are not known yet only so many have a pass at a time
   (`passes.STRANGERS`), and none for longer than it takes to know all pods (`Store.settle_passes`).
+- No call moves the pass of a pod to another queue, gives it to a namesake, or has it forgotten for one.
 - A queue's text is the one that its status holds, where that is for the same specs: replicas of different
   versions say the same, or kube-scheduler would try a pod again with each change of the text.
 - An answer has at most `ANSWER_BYTES` beside the names, which the call itself bounds.
@@ -22,7 +23,7 @@ is in a queue that does not             no name; the queue's text for each
 is of a namespace it does not select    no name; one text for each
 waits for a PodGroup that is not there  no name; the PodGroup's text for each
 is another one than the one that we     an error: our watch, or the caller, is
-know by that name                       behind
+know, or let through, by that name      behind
 is one of too many that we do not know  an error
 ======================================  =========================================
 """
@@ -30,6 +31,7 @@ is one of too many that we do not know  an error
 from __future__ import annotations
 
 from cluster.exceptions import Unreadable
+from cluster.members import Member
 from cluster.objects import Pod
 from cluster.store import Store
 from extender.wire import FilterArgs, FilterResult
@@ -67,14 +69,20 @@ class _Unknown(Exception):
 
 def rejection(pod: Pod, *, store: Store) -> str | None:
     """Why the pod may go nowhere now; None lets it through, with a pass if it is a member."""
-    membership = _membership(pod, store=store)
+    meta = pod.metadata
+    member = store.members.get(meta.namespace, meta.name)
+    membership = _membership(pod, member, store=store)
     if membership is None:
         return None
     queue = membership.queue
     if queue is None:
         return stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group))
-    meta = pod.metadata
-    store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid)
+    if member is not None:
+        store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid)
+    elif not store.passes.filtered_stranger(
+        namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
+    ):
+        raise _Unknown(ANOTHER)
     ruling = store.ruling_for(queue, namespace=meta.namespace)
     if ruling.schedules:
         return None
@@ -82,16 +90,14 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     return store.refusal(ruling)
 
 
-def _membership(pod: Pod, *, store: Store) -> Membership | None:
+def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:
     """Of the pod as it is known, or as it is told where it is not known yet. Raises `_Unknown`."""
-    meta = pod.metadata
-    member = store.members.get(meta.namespace, meta.name)
     if member is None:
         told = store.judge(pod)
         if told is not None and told.queue is not None and store.passes.is_full:
             raise _Unknown(TOO_MANY)
         return told
-    if meta.uid and member.uid != meta.uid:
+    if member.uid != pod.metadata.uid:
         raise _Unknown(ANOTHER)
     if member.queue:
         return Membership(queue=member.queue, source=Source.WRITTEN, group=member.group)

@@ -19,7 +19,8 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    does not call filter since `unasked_seconds`, longer than a bind takes from admission to storage;
 5. no open pass can land any more. A pass of filter lands unless its bind must meet the guard: the guard has
    been on for longer than the API server lets a request take, or the bind had not been sent when the guard
-   was on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request;
+   was on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request, on
+   whichever replica it was asked, and however long the guard has been on;
 6. what a replica does not say counts as not known: an older version says less.
 
 ====================================================  ==============================================
@@ -65,7 +66,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 class PodPass(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that was let through and is neither bound nor gone, as far as is known.
 
-    `bind`: the guard let its bind pass, else filter let the pod pass. `waiting_at`: a moment, in monotonic
+    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `waiting_at`: a moment, in monotonic
     seconds, at which its bind had certainly not been sent; None if no such moment is known.
     """
 
@@ -80,7 +81,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     """What another live replica says. `None`: it does not say.
 
     `queues` and `pods`: up to which version it knows them. `open`: the stopped queues that it has open passes
-    of. `passes`: those passes; None also where they are too many to be named.
+    of; `binds`: those where some are of binds that the guard let pass. `passes`: those passes; None also where
+    they are too many to be named.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     pods: int | None
     open: frozenset[str] | None
     passes: tuple[PodPass, ...] | None
+    binds: frozenset[str] | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -184,6 +187,9 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             yield Obstacle(Reason.PASS_OPEN, f"replica {view.name} does not say what it let through")
             continue
         concerned = view.open & evidence.queues
+        if met_guard := evidence.queues & (concerned if view.binds is None else view.binds):
+            text = f"replica {view.name} let binds of {', '.join(sorted(met_guard))} pass the guard"
+            yield Obstacle(Reason.PASS_OPEN, text)
         if view.passes is not None:
             named = [each for each in view.passes if each.queue in concerned]
             yield from (_open(each, view.name) for each in named if can_land(each, evidence))

@@ -232,6 +232,7 @@ class Running:
             admitting=store.closed_with_admissions(),
             pods=pods,
             passes=store.open_passes(stopped, most=PASSES_NAMED),
+            binds=store.stopped_with_binds(),
         )
 
     def _fresh(self) -> Callable[[], bool]:

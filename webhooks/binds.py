@@ -61,7 +61,9 @@ def guarded(request: Request, *, store: Store, terms: Terms) -> Answer:
     )
     answer = _answer(queue, namespace, store=store)
     if not answer.allowed:
-        store.passes.bind_refused(request.uid, namespace, name, by_scheduler=by_scheduler)
+        store.passes.bind_refused(
+            request.uid, namespace, name, by_scheduler=by_scheduler, uid=binding.metadata.uid
+        )
     return answer
 
 

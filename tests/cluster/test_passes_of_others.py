@@ -1,4 +1,4 @@
-"""What one replica let through and another refused holds up no stop."""
+"""What another replica than the leader let through: waited for while it may come, and no longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from calling import Object
 from fleet import Fleet
+from shapes import is_stopped, on_a_node, version
 from slow_webhook import SlowWebhook
 from stage import Stage
 from waiting_for import until
@@ -38,3 +40,38 @@ def test_a_bind_that_failed_elsewhere_is_not_waited_for(corner: Stage, fleet: Fl
         corner.answered(queue)
     assert time.monotonic() - refused_at < REQUEST_SECONDS * 0.75
     assert corner.bound(["member-0"]) == set()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["alive", "lost"])
+def test_a_bind_that_met_the_guard_elsewhere_is_waited_for(
+    corner: Stage, fleet: Fleet, tmp_path: Path, is_lost: bool
+) -> None:
+    """The guard has been on in the namespace for long, for another queue. The second replica lets a bind pass
+    it, which a webhook behind keeps; then its queue is stopped. That bind meets the guard no more."""
+    blocked, queue = corner.queue("blocked"), corner.queue()
+    corner.pod("large", blocked, cpu="1000000").must(201)
+    corner.reason_on("large", "Insufficient cpu")
+    corner.suspend(blocked)
+    guarded_at = time.monotonic()
+    until(
+        lambda: time.monotonic() > guarded_at + REQUEST_SECONDS + 1, "the guard to have been on for a request"
+    )
+    fleet.only("server-2")
+    with SlowWebhook(corner, tmp_path, seconds=28.0) as slow:
+        corner.pod("member-0", queue).must(201)
+        until(lambda: slow.held, "the bind to be under way", share=0)
+        if is_lost:
+            fleet.kill("server-2")
+        until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
+        stop = corner.queue_that(queue, "be acknowledged, or wait for the bind", waits_for_a_pass)
+        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
+        slow.let_go()
+        acknowledged = corner.answered(queue)
+    path = f"{corner.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
+    pods = {pod["metadata"]["name"]: pod for pod in corner.api.get(path).must().body["items"]}
+    assert on_a_node(pods["member-0"])
+
+
+def waits_for_a_pass(queue: Object) -> bool:
+    """Whether its stop is acknowledged, or waits for a pass."""
+    return is_stopped(queue) or "PassOpen" in queue["status"].get("stop", {}).get("waitingFor", "")

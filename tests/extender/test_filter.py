@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cluster import passes as passes_module
 from cluster.passes import Passes
 from tests.server.asking import Server
 from tests.server.wire_objects import GROUP, NAMED, Wire, member, namespace, pod, podgroup, queue
@@ -146,14 +147,14 @@ def test_names_are_echoed_in_their_order_twins_included(server: Server) -> None:
 def test_no_name_is_lost_or_added_among_5000(server: Server) -> None:
     names = [f"node-{number}.{'x' * 200}" for number in range(5000)]
     assert ask(server, member(queue="research"), names)["NodeNames"] == names
-    rejected = ask(server, member(queue="held"), names)["FailedAndUnresolvableNodes"]
+    rejected = ask(server, member("other", queue="held"), names)["FailedAndUnresolvableNodes"]
     assert list(rejected) == names
     assert len(set(rejected.values())) == 1
 
 
 def test_no_names_in_give_no_names_out(server: Server) -> None:
     assert ask(server, member(queue="research"), []) == {**PASSED, "NodeNames": []}
-    assert ask(server, member(queue="held"), []) == {**PASSED, "NodeNames": []}
+    assert ask(server, member("other", queue="held"), []) == {**PASSED, "NodeNames": []}
 
 
 def test_names_beyond_ascii_come_back_as_they_were(server: Server) -> None:
@@ -170,18 +171,22 @@ def test_a_scheduler_without_node_cache_is_told_what_to_set(server: Server) -> N
 # Passes
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["known", "stranger"])
 def test_the_pass_is_recorded_before_the_board_is_read(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
     """A stop that is published in between finds the pass, or the answer has the stop: never neither."""
-    recorded = Passes.filtered
+    server.has(*([member(queue="research")] if known else []))
+    record = "filtered" if known else "filtered_stranger"
+    recorded = getattr(Passes, record)
 
-    def then_the_queue_is_stopped(passes: Passes, **of: Any) -> None:
-        recorded(passes, **of)
+    def then_the_queue_is_stopped(passes: Passes, **of: Any) -> Any:
+        answer = recorded(passes, **of)
         assert passes.open_in({"research"})
         server.has(queue("research", version=2, generation=2, state="Suspended"))
+        return answer
 
-    monkeypatch.setattr(Passes, "filtered", then_the_queue_is_stopped)
+    monkeypatch.setattr(Passes, record, then_the_queue_is_stopped)
     assert ask(server, member(queue="research"))["NodeNames"] == []
 
 
@@ -207,7 +212,7 @@ def test_a_resume_lets_the_next_attempt_through(server: Server) -> None:
     assert ask(server, member(queue="stopped"))["NodeNames"] == []
     server.has(queue("stopped", version=2, generation=2))
     assert ask(server, member(queue="stopped")) == PASSED
-    assert ask(server, member(queue="below")) == PASSED
+    assert ask(server, member("other", queue="below")) == PASSED
 
 
 def test_no_more_nodes_are_answered_than_a_cluster_can_have(server: Server) -> None:
@@ -241,4 +246,87 @@ def test_a_pod_of_a_namespace_that_is_not_selected_gets_no_node_and_leaves_no_pa
     assert len(server.store.passes) == 0
     server.has(namespace("team", labels={"team": "a"}, version=2))
     assert ask(server, member(queue="vision")) == PASSED
-    assert "is Suspended" in str(ask(server, member(queue="below")))
+    assert "is Suspended" in str(ask(server, member("other", queue="below")))
+
+
+# Callers who say what is not so
+
+
+ANOTHER = "sluice knows another pod by this name; try again once its watch has caught up"
+
+
+def passes_of(server: Server) -> list[tuple[str, str, str]]:
+    return sorted((each.name, each.queue, each.uid) for each in server.store.passes.open())
+
+
+@pytest.mark.parametrize("told", ["research", "stopped"])
+@pytest.mark.parametrize("uid", ["uid-of-another", ""])
+def test_a_call_that_does_not_name_the_uid_of_a_known_pod_changes_nothing(
+    server: Server, told: str, uid: str
+) -> None:
+    """It is not let through, and the pass that the pod has stays, of its queue."""
+    server.has(member(queue="research"))
+    assert ask(server, member(queue="research")) == PASSED
+    answer = ask(server, member(queue=told, uid=uid))
+    assert (answer["Error"], answer["NodeNames"]) == (ANOTHER, [])
+    assert passes_of(server) == [("work", "research", "uid-work")]
+
+
+def test_of_a_known_pod_its_own_queue_counts(server: Server) -> None:
+    """Whatever the call says: it is refused for the queue that it is in, and its pass is of that queue."""
+    server.has(member(queue="research"), member("other", queue="held"))
+    assert ask(server, member(queue="held")) == PASSED
+    assert passes_of(server) == [("work", "research", "uid-work")]
+    assert 'queue "held" is stopped' in str(ask(server, member("other", queue="research")))
+    assert passes_of(server) == [("work", "research", "uid-work")]
+
+
+@pytest.mark.parametrize(
+    ("queue_told", "uid"),
+    [("research", "uid-of-another"), ("stopped", "uid-of-another"), ("stopped", "uid-work"), ("closing", "")],
+)
+def test_the_pass_of_a_pod_that_is_not_known_yet_is_nobody_elses(
+    server: Server, queue_told: str, uid: str
+) -> None:
+    """A second call by its name, of another queue or UID, neither moves the pass nor has it forgotten."""
+    assert ask(server, member(queue="research")) == PASSED
+    assert ask(server, member(queue=queue_told, uid=uid))["Error"] == ANOTHER
+    assert passes_of(server) == [("work", "research", "uid-work")]
+    assert ask(server, member(queue="research")) == PASSED
+
+
+def test_what_was_said_of_a_pod_before_it_was_known_counts_no_more_once_it_is(server: Server) -> None:
+    """Nobody keeps a pod waiting by naming it first."""
+    assert ask(server, member(queue="closing", uid="uid-of-another")) == PASSED
+    server.has(member(queue="research"))
+    assert ask(server, member(queue="research")) == PASSED
+    assert passes_of(server) == [("work", "research", "uid-work")]
+
+
+def test_so_many_pods_that_are_not_known_have_a_pass_and_no_more(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each known pod may have one all the same; so may those of no queue, who need none."""
+    monkeypatch.setattr(passes_module, "STRANGERS", 2)
+    for number in range(2):
+        assert ask(server, member(f"nobody-{number}", queue="research")) == PASSED
+    answer = ask(server, member("one-more", queue="research"))
+    assert (answer["Error"], answer["NodeNames"]) == (TOO_MANY, [])
+    assert ask(server, pod("of-none")) == PASSED
+    server.has(member(queue="research"))
+    assert ask(server, member(queue="research")) == PASSED
+
+
+TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try again"
+
+
+@pytest.mark.parametrize("revision", ["now", "before"])
+def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, revision: str) -> None:
+    """Replicas of two versions say the same of one stop; what is said of former specs is no text of now."""
+    ruling = server.store.board.ruling("stopped")
+    stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": "as an older one says"}
+    server.has(
+        queue("stopped", version=2, state="Suspended", reason="the\ndisks are full", status={"stop": stop})
+    )
+    text = "as an older one says" if revision == "now" else ruling.text
+    assert ask(server, member(queue="stopped")) == failed(text)

@@ -415,6 +415,7 @@ class Cluster:
             pods=None if replica.old else self.pods_version(replica),
             open=None if replica.old else frozenset(each.queue for each in passes),
             passes=None if replica.old or self.chance.random() < 0.5 else tuple(map(pod_pass, passes)),
+            binds=None if replica.old else frozenset(each.queue for each in passes if each.bind),
         )
         replica.settling.append((self.tick_version(), self.now))
         # Time goes by between two renewals: what is passed later has a later time.
@@ -473,6 +474,7 @@ class Cluster:
                     pods=view.pods if view.pods is not None else self.version,
                     open=view.open or frozenset(),
                     passes=view.passes,
+                    binds=view.binds or frozenset(),
                 )
             views.append(view)
         return tuple(views)

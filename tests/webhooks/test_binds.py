@@ -111,10 +111,25 @@ def stopped_after_filter(server: Server) -> None:
     assert len(server.store.passes) == 1
 
 
+def bind_of(server: Server, uid: str) -> Said:
+    """kube-scheduler names the pod's UID in the bind."""
+    body = binding()
+    body["metadata"]["uid"] = uid
+    return server.ask("/validate/binds", body, name="work", user=SCHEDULER)
+
+
 def test_a_refusal_of_the_schedulers_bind_closes_the_pass_that_filter_opened(server: Server) -> None:
     stopped_after_filter(server)
-    bind(server, user=SCHEDULER)
+    assert not bind_of(server, "uid-work").allowed
     assert len(server.store.passes) == 0
+
+
+@pytest.mark.parametrize("uid", ["", "uid-of-another"])
+def test_a_refused_bind_that_does_not_name_the_pods_uid_closes_nothing(server: Server, uid: str) -> None:
+    """It is of another pod of that name, or of nobody's scheduler."""
+    stopped_after_filter(server)
+    assert not bind_of(server, uid).allowed
+    assert [one.bind for one in server.store.passes.open()] == [False]
 
 
 def test_a_refusal_of_anybody_elses_bind_says_nothing_of_the_schedulers(server: Server) -> None:

@@ -1,0 +1,66 @@
+"""A bind that the guard let pass on another replica holds a stop up, however long the guard has been on."""
+
+from __future__ import annotations
+
+import pytest
+
+from queues.acknowledgement import Evidence, Place, PodPass, Reason, ReplicaView, obstacles
+
+QUEUES = frozenset({"research", "below"})
+OPEN = frozenset({"research"})
+NAMED = PodPass(queue="research", namespace="team", name="work")
+
+
+def evidence(view: ReplicaView, *, guarded_at: float = 0.0) -> Evidence:
+    """All that a stop needs is there, but for what the view may say of passes."""
+    return Evidence(
+        queues=QUEUES,
+        since=10,
+        pods_since=12,
+        pods=12,
+        views=(view,),
+        unaccounted=False,
+        places=(Place("research", "team"),),
+        guards={"team": guarded_at},
+        passes=(),
+        now=1000.0,
+        request_seconds=60.0,
+        unasked_seconds=2.0,
+    )
+
+
+def view(*, passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None) -> ReplicaView:
+    return ReplicaView(name="b", queues=10, pods=12, open=OPEN, passes=passes, binds=binds)
+
+
+@pytest.mark.parametrize("passes", [None, (NAMED,)], ids=["unnamed", "named"])
+@pytest.mark.parametrize(
+    ("binds", "wanting"),
+    [
+        (frozenset(), []),
+        (frozenset({"other"}), []),
+        (frozenset({"research"}), [Reason.PASS_OPEN]),
+        (frozenset({"below"}), [Reason.PASS_OPEN]),
+        (None, [Reason.PASS_OPEN]),
+    ],
+    ids=["none", "of others", "its own", "of one below", "not said"],
+)
+def test_a_guard_that_has_been_on_for_long_says_nothing_of_binds_that_passed_it(
+    passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None, wanting: list[Reason]
+) -> None:
+    """A pass of filter alone cannot land there any more. An older version does not say which it is."""
+    found = [each.reason for each in obstacles(evidence(view(passes=passes, binds=binds)))]
+    assert found == wanting
+
+
+@pytest.mark.parametrize("passes", [None, (NAMED,)], ids=["unnamed", "named"])
+def test_a_pass_of_filter_can_land_where_the_guard_is_new(passes: tuple[PodPass, ...] | None) -> None:
+    said = view(passes=passes, binds=frozenset())
+    found = [each.reason for each in obstacles(evidence(said, guarded_at=950.0))]
+    assert found == [Reason.PASS_OPEN]
+
+
+def test_a_view_that_has_nothing_open_holds_nothing_up() -> None:
+    """Also one of an older version, that does not say of which kind its passes are."""
+    said = ReplicaView(name="b", queues=10, pods=12, open=frozenset(), passes=(), binds=None)
+    assert list(obstacles(evidence(said))) == []

@@ -1,0 +1,99 @@
+"""A member that names its node keeps to that node by its affinity: the table of `webhooks.node_names`."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.server.asking import Server
+from tests.server.wire_objects import NAMED, pod, queue
+from webhooks.node_names import REQUIRED, by_affinity, pinned
+
+Affinity = dict[str, Any]
+
+FIELD = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+NODE = {"matchFields": [FIELD]}
+LABEL = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["node-2"]}]}
+BOTH = {"matchFields": [*OTHER["matchFields"], FIELD]}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": LABEL}]}
+ALONE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [NODE]}}}
+
+
+def required(*terms: Any) -> Affinity:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, ALONE),
+        ({}, ALONE),
+        ({"nodeAffinity": None}, ALONE),
+        ({"nodeAffinity": {REQUIRED: None}}, ALONE),
+        ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}, ALONE),
+        (required(), ALONE),
+        (required(LABEL), required({**LABEL, **NODE})),
+        (
+            required(LABEL, OTHER),
+            required({**LABEL, **NODE}, {"matchFields": [*OTHER["matchFields"], FIELD]}),
+        ),
+        (required({}, LABEL), required({**LABEL, **NODE})),
+        (required({}), required({})),
+        (required({"matchFields": None}), required(NODE)),
+        ({"nodeAffinity": PREFERRED}, {"nodeAffinity": {**PREFERRED, **ALONE["nodeAffinity"]}}),
+        ({"podAffinity": {"x": 1}}, {"podAffinity": {"x": 1}, **ALONE}),
+    ],
+    ids=[
+        "none",
+        "empty",
+        "no node affinity",
+        "none required",
+        "no terms",
+        "an empty list of terms",
+        "one term",
+        "two terms",
+        "an empty term and another",
+        "an empty term alone",
+        "a term without fields",
+        "one that is preferred stays",
+        "one of pods stays",
+    ],
+)
+def test_the_affinity_holds_for_no_node_but_this_one(before: Affinity | None, after: Affinity) -> None:
+    """Whatever it asked for before, it still asks for; what it is given is not changed."""
+    given = copy.deepcopy(before)
+    assert pinned(given, "node-1") == after
+    assert given == before
+
+
+@pytest.mark.parametrize("hostile", ["text", 7, ["a"], {"nodeAffinity": "text"}, required("text")])
+def test_what_no_api_server_would_send_breaks_nothing(hostile: Any) -> None:
+    """The pod is on this node or nowhere."""
+    terms = pinned(hostile, "node-1")["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert terms == [NODE]
+
+
+def test_the_name_is_taken_off_and_the_affinity_put_on() -> None:
+    assert by_affinity("node-1", None) == [
+        {"op": "remove", "path": "/spec/nodeName"},
+        {"op": "add", "path": "/spec/affinity", "value": ALONE},
+    ]
+
+
+def test_a_member_is_admitted_with_affinity_in_the_place_of_its_nodes_name() -> None:
+    """And leaves nothing open that a stop would wait for, should validation refuse it."""
+    server = Server().has(queue("research"))
+    answer = server.ask("/mutate/pods", pod(annotations={NAMED: "research"}, nodeName="node-1"))
+    assert answer.allowed
+    for step in by_affinity("node-1", None):
+        assert step in answer.patch
+    assert len(server.store.passes) == 0
+    assert server.store.stopped_with_passes() == ()
+
+
+def test_a_pod_that_is_no_member_keeps_its_nodes_name() -> None:
+    answer = Server().ask("/mutate/pods", pod(nodeName="node-1"))
+    assert (answer.allowed, answer.patch) == (True, [])
