@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,29 @@ def test_a_stop_waits_until_the_late_one_has_the_guard(
     assert status in (403, 409), text
     assert queue in text
     corner.bind(BY_HAND).must_refuse(queue)
+
+
+def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
+    corner: Stage, second: SecondApiServer, server: Fleet
+) -> None:
+    """An API server refuses binds in a namespace that is being deleted, once it knows; its pods still wait."""
+    queue = corner.queue()
+    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
+    corner.cluster.signal_component("kube-controller-manager", signal.SIGSTOP)
+    try:
+        second.hold_namespaces_back()
+        corner.api.delete(corner.home).must()
+        corner.patch_queue(queue, state="Suspended").must()
+        early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+        assert not is_stopped(early)
+        second.let_namespaces_through()
+        corner.answered(queue)
+        status, text = _bind(second, corner, BY_HAND)
+        assert status == 403, text
+    finally:
+        second.let_namespaces_through()
+        corner.cluster.signal_component("kube-controller-manager", signal.SIGCONT)
 
 
 def test_a_stop_waits_for_one_that_is_away(corner: Stage, second: SecondApiServer, server: Fleet) -> None:
