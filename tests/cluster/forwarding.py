@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 CHUNK = 65536
 
@@ -26,8 +24,6 @@ class Forwarder:
         self._tasks: set[asyncio.Task[Any]] = set()
         #: Seconds by which each piece of data is held up, either way.
         self.delay = 0.0
-        #: If set: a connection on which nothing came for so many seconds after an answer is closed.
-        self.idle_seconds = 0.0
         self._flows = asyncio.Event()
         self._flows.set()
         self._is_cut = False
@@ -89,52 +85,25 @@ class Forwarder:
             if beyond is not None:
                 self._open.add(beyond[1])
                 try:
-                    await self._exchange((reader, writer), beyond)
+                    await asyncio.gather(self._pump(reader, beyond[1]), self._pump(beyond[0], writer))
                 finally:
                     self._open.discard(beyond[1])
         finally:
             self._open.discard(writer)
             writer.close()
 
-    async def _dial(self) -> Ends | None:
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         for port in self._order():
             with suppress(OSError):
                 return await asyncio.open_connection("127.0.0.1", port)
         return None
 
-    async def _exchange(self, near: Ends, far: Ends) -> None:
-        answered: asyncio.Queue[bool] = asyncio.Queue()
-        pumps = asyncio.gather(
-            self._pump(near[0], far[1], says=lambda: answered.put_nowait(False)),
-            self._pump(far[0], near[1], says=lambda: answered.put_nowait(True)),
-        )
-        closing = asyncio.create_task(self._close_when_idle(answered, near[1])) if self.idle_seconds else None
-        try:
-            await pumps
-        finally:
-            if closing is not None:
-                closing.cancel()
-
-    async def _close_when_idle(self, answered: asyncio.Queue[bool], writer: asyncio.StreamWriter) -> None:
-        is_answer = False
-        while True:
-            try:
-                is_answer = await asyncio.wait_for(
-                    answered.get(), timeout=self.idle_seconds if is_answer else None
-                )
-            except TimeoutError:
-                writer.close()
-                return
-
-    async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, says: Callable[[], None]
-    ) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await source.read(CHUNK):
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 await self._flows.wait()
-                says()
                 sink.write(data)
                 await sink.drain()
         sink.close()

@@ -63,7 +63,7 @@ def test_a_stop_waits_until_the_late_one_has_the_guard(
 def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
     corner: Stage, second: SecondApiServer, server: Fleet
 ) -> None:
-    """An API server refuses binds in a namespace that is being deleted, once it knows; its pods still wait."""
+    """An API server refuses binds in a namespace that is being deleted once it knows; a pod still waits."""
     queue = corner.queue()
     corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
     until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
