@@ -38,12 +38,18 @@ class Debounced:
         #: When the first and the last of the present burst were asked for.
         self._first: float | None = None
         self._last = 0.0
+        self._acting = False
         self._stopped = False
         self._thread: threading.Thread | None = None
 
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something that was asked for and is not done."""
+        return self._first is not None or self._acting
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -74,6 +80,7 @@ class Debounced:
                         return
             except Exception:
                 log.exception("%s failed", self._name)
+            self._acting = False
             if self._pause(REST * (self._clock() - began)):
                 return
 
@@ -86,7 +93,7 @@ class Debounced:
                     continue
                 due = min(self._last + QUIET_SECONDS, self._first + MOST_SECONDS)
                 if (left := due - self._clock()) <= 0:
-                    self._first = None
+                    self._acting, self._first = True, None  # in this order: it is pending throughout
                     return True
                 self._changed.wait(left)
         return False

@@ -168,11 +168,6 @@ class Passes:
         """Its scheduler is about to be asked to try this pod again."""
         self._asked[namespace, name] = self._clock()
 
-    def assumed(self, queues: Container[str]) -> list[Key]:
-        """The pods of these queues that are assumed to have been let through."""
-        passes = list(self._filtered.values())
-        return [each.key for each in passes if each.assumed and each.queue in queues]
-
     def settle(self, *, before: float, waits: Callable[[Pass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 

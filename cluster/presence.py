@@ -45,6 +45,8 @@ RETRY_SECONDS = 0.3
 OPEN_SECONDS = 0.02
 #: Open passes whose pods are named: a Lease is small.
 PASSES_NAMED = 20
+#: Queues that are named: annotations have 256 KiB in all, and a name may have 253 characters.
+QUEUES_NAMED = 200
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +56,8 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
     it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
-    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed queues
-    that what it admitted may still come to.
+    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed
+    queues that what it admitted may still come to.
     """
 
     seen: int = 0

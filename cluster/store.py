@@ -145,12 +145,16 @@ class Store:
         #: Up to which resource version the changes of queues are in the board; set after it is published.
         self.seen = 0
         self._coming = 0
+        #: Whether the board there is lacks something of `_values`.
+        self._unpublished = False
         #: Versions of writes of ours and when they were begun; replaced, never changed.
         self._moments: tuple[tuple[int, float], ...] = ()
         self._listeners: list[Listener] = []
         self._ready: Callable[[], bool] = lambda: False
         self._board_lock = threading.Lock()
         self.relist_members: Callable[[], object] = lambda: None
+        #: Whether members are to be judged again, by what namespaces name by now.
+        self.judging: Callable[[], bool] = lambda: False
         #: Called in the pod reflector's thread when a marker has gone by.
         self.marker_seen: Callable[[], object] = lambda: None
         #: Namespaces that were not known when something in them was judged that names no queue itself.
@@ -220,7 +224,7 @@ class Store:
 
     def _waits(self, each: Pass) -> bool:
         member = self.members.get(each.namespace, each.name)
-        return member is not None and member.waiting and each.uid in {"", member.uid}
+        return member is not None and member.bindable and each.uid in {"", member.uid}
 
     def closed_with_admissions(self) -> tuple[str, ...]:
         """The queues that do not accept and that something admitted before may still come to."""
@@ -394,6 +398,12 @@ class Store:
             else:
                 self.board = Board.follow(self.board, tree, changed=changed, now=now, seen=self._coming)
 
+    def _publish(self, changed: Collection[str] | None) -> None:
+        """As `refresh`; a board that could not be made is made as a whole with the next change."""
+        whole, self._unpublished = self._unpublished, True
+        self.refresh(None if whole else changed)
+        self._unpublished = False
+
     def set_queue(self, obj: QueueObject) -> bool:
         """Take a queue; False if it is older than the one held. Queue reflector's thread alone."""
         return self.set_queues([obj]) > 0
@@ -404,9 +414,9 @@ class Store:
         values = {obj.metadata.name: queue_value(obj) for obj in taken}
         self._coming = max([self._coming, *(obj.metadata.version for obj in taken)])
         changed = [name for name, value in values.items() if self._values.get(name) != value]
-        if changed:
+        if changed or self._unpublished:
             self._values.update(values)
-            self.refresh(changed)
+            self._publish(changed)
         # After the board: who finds this generation here finds a board that has it.
         self.queues.update({obj.metadata.name: obj for obj in taken})
         self.seen = self._coming
@@ -421,9 +431,9 @@ class Store:
             del self.queues[name]
         values = {name: queue_value(obj) for name, obj in present.items()}
         self._coming = max([self._coming, *(obj.metadata.version for obj in present.values())])
-        if values != self._values:
+        if values != self._values or self._unpublished:
             self._values = values
-            self.refresh()
+            self._publish(None)
         self.queues.update(present)
         self.seen = self._coming
         return gone
@@ -437,8 +447,8 @@ class Store:
         self._coming = max(self._coming, version)
         self.queues.pop(name, None)
         self.selections.pop(name, None)
-        if self._values.pop(name, None) is not None:
-            self.refresh([name])
+        if self._values.pop(name, None) is not None or self._unpublished:
+            self._publish([name])
         self.seen = self._coming
 
     # What reflectors hear

@@ -99,6 +99,7 @@ class Watching:
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
         self._relisting = Debounced(self._relist_members, name="relisting", clock=store.clock.monotonic)
         store.relist_members = self._relisting.ask
+        store.judging = lambda: self._relisting.pending
         for kind in DEMANDED:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 

@@ -45,6 +45,8 @@ from queues.acknowledgement import (
 UNASKED_SECONDS = 2.0
 #: For what every replica had seen already the Leases are not read more often.
 READ_SECONDS = 1.0
+#: A pass this old may be of a pod that waits for a volume; that is asked while so few passes are open.
+VOLUME_SECONDS, VOLUMES_ASKED = 1.0, 50
 
 PODS = "pods"
 
@@ -69,6 +71,7 @@ class Acknowledging:
         self._others = parts.others
         self._volumes = VolumeWaits(parts)
         self._reading: Reading | None = None
+        self._passes: dict[str, list[Pass]] | None = None
         #: Whether the Leases could not be read in this look: asked once is enough.
         self._failed = False
         self._read_at = float("-inf")
@@ -80,7 +83,7 @@ class Acknowledging:
 
     def begin(self) -> None:
         """A new look at the cluster: the Leases are read again when they are asked for."""
-        self._reading, self._failed = None, False
+        self._reading, self._failed, self._passes = None, False, None
 
     def forget(self, queue: str) -> None:
         """It schedules, or is gone."""
@@ -92,25 +95,26 @@ class Acknowledging:
         views = None if reading is None else tuple(view.of(name) for name, view in reading.views.items())
         below = self._store.board.tree.below(queue)
         version = self._version_of_pods(queue, views, since=since)
-        self._store.settle_passes()
-        found = self._store.passes.open_in(below)
+        by_queue = self._open_passes()
+        found = [each for name in below & by_queue.keys() for each in by_queue[name]]
+        ask = len(found) <= VOLUMES_ASKED
         evidence = Evidence(
             queues=below,
             since=since,
             pods_since=version,
-            pods=self._progress.applied(PODS),
-            views=None if views is None else tuple(map(self._with_waits, views)),
+            pods=0 if self._store.judging() else self._progress.applied(PODS),
+            views=tuple(map(self._with_waits, views)) if views and ask else views,
             unaccounted=self._lost is not None,
             places=self._places(below),
             guards=self._guards.on,
-            passes=tuple(map(self._pass, found)),
+            passes=tuple(self._pass(each, ask=ask) for each in found),
             now=self._store.clock.monotonic(),
             request_seconds=self._store.passes.request_seconds,
             unasked_seconds=UNASKED_SECONDS,
         )
         first = next(obstacles(evidence), None)
         if first is not None and found:
-            self._recalling.recall(below)
+            self._recalling.recall(each.key for each in found if each.assumed)
         return first
 
     def seen_by_all(self, since: int) -> bool:
@@ -155,8 +159,24 @@ class Acknowledging:
                 places.append(Place(queue, namespace, namespace in unasked))
         return tuple(places)
 
-    def _pass(self, each: Pass) -> PodPass:
-        waits = None if each.bind else self._volumes.at(each.namespace, each.name)
+    def _open_passes(self) -> dict[str, list[Pass]]:
+        """Those of this replica by their queue, worked out once a look.
+
+        Whatever was let through by a board without the stop was recorded before that look began.
+        """
+        if self._passes is None:
+            self._store.settle_passes()
+            self._passes = {}
+            for each in self._store.passes.open():
+                self._passes.setdefault(each.queue, []).append(each)
+        return self._passes
+
+    def _pass(self, each: Pass, *, ask: bool) -> PodPass:
+        """`ask`: whether to find out, of a pass that has been open for a while, whether its pod waits."""
+        old = each.at <= self._store.clock.monotonic() - VOLUME_SECONDS
+        waits = None
+        if ask and old and not each.bind:
+            waits = self._volumes.at(each.namespace, each.name)
         bind = each.bind or may_be_a_bind(
             each,
             waiting_at=waits,

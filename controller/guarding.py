@@ -29,7 +29,7 @@ import secrets
 from collections.abc import Callable
 
 from cluster.client import Client
-from cluster.exceptions import ClusterError, NotFound, Refused, Unreachable
+from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
 from controller.parts import Parts
 from queues import names
@@ -65,7 +65,8 @@ class Guards:
     @property
     def due(self) -> float:
         """When a namespace is to be tried again, in monotonic seconds."""
-        return min((at for _, at in list(self._failed.values())), default=math.inf)
+        now = self._parts.store.clock.monotonic()
+        return min((at for _, at in list(self._failed.values()) if at > now), default=math.inf)
 
     def forget(self) -> None:
         """Somebody else leads, or has led meanwhile."""
@@ -82,7 +83,8 @@ class Guards:
             if name not in labelled and since < now - SEEN_SECONDS:
                 self.on.pop(name, None)
                 self._tokens.pop(name, None)
-        self._failed = {name: held for name, held in list(self._failed.items()) if name in wanted}
+        for name in [name for name in list(self._failed) if name not in wanted]:
+            self._failed.pop(name, None)
         for name in (wanted - self.on.keys()) | (labelled - wanted):
             times, at = self._failed.get(name, (0, 0.0))
             if at <= now:
@@ -170,18 +172,15 @@ class Guards:
         for _ in range(PROBES):
             if name not in self._parts.store.namespaces:
                 return False
-            if self._refused_by_all(name):
-                return True
+            try:
+                if all(self._refused(name, client) for client in self._parts.api_servers.all()):
+                    return True
+            except ClusterError as exc:  # one that does not answer keeps other namespaces waiting
+                log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
+                return False
             if self._parts.guard_writers.pause(PROBE_SECONDS):
                 return False
         return False
-
-    def _refused_by_all(self, name: str) -> bool:
-        try:
-            return all(self._refused(name, client) for client in self._parts.api_servers.all())
-        except ClusterError as exc:
-            log.warning("the API servers cannot be read: %s", exc)
-            return False
 
     def _refused(self, namespace: str, client: Client) -> bool:
         name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
@@ -195,8 +194,6 @@ class Guards:
         try:
             client.create(path, body, dryRun="All")
         except NotFound:
-            return False
-        except Unreachable:
             return False
         except Refused as exc:
             return names.PROBE_SEEN in exc.message or TERMINATING in exc.message

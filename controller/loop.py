@@ -75,7 +75,8 @@ class QueueController:
         self._term = 0
         self._observe_at = 0.0
         self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
-        self._recalling = Recalling(parts)
+        self._nudging = Nudging(parts, namespace=parts.namespace)
+        self._recalling = Recalling(parts, nudge=self._nudging.nudge)
         self._acknowledging = Acknowledging(parts, guards=self._guards, recalling=self._recalling)
         self._draining = Draining(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
         self._reconciling = Reconciling(
@@ -91,7 +92,6 @@ class QueueController:
         self._grouping = Grouping(parts)
         self._cycling = Cycling(parts)
         self._reserving = Reserving(parts)
-        self._nudging = Nudging(parts, namespace=parts.namespace)
         self._unreadable = UnreadableEvents(parts)
         self._thread: threading.Thread | None = None
         parts.store.listen(self._notes.told)

@@ -48,7 +48,7 @@ class Nudging:
         resume = (ruling.revision, self._parts.store.selections.get(queue, 0))
         if ruling.restricted:
             members = [one for one in members if self._parts.store.selects(queue, one.namespace)]
-        if self._nudged.get(queue) == resume or not any(map(_without_room, members)):
+        if self._nudged.get(queue) == resume or not any(map(without_room, members)):
             return False
         if not waking():
             return True
@@ -56,6 +56,10 @@ class Nudging:
             return True
         self._nudged[queue] = resume
         return False
+
+    def nudge(self) -> None:
+        """Have pods without room tried again, of whichever queue."""
+        self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,))
 
     def take_failed(self) -> set[str]:
         """The queues whose nudge failed, to be considered again; asking empties it."""
@@ -81,5 +85,6 @@ class Nudging:
         self._parts.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
 
 
-def _without_room(member: Member) -> bool:
+def without_room(member: Member) -> bool:
+    """Whether it waits, and for a reason that is not ours."""
     return member.bindable and bool(member.condition) and not refused_by_us(member)

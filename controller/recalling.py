@@ -18,11 +18,12 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 from cluster.client import STRATEGIC
 from cluster.members import Member
 from cluster.passes import Key
+from controller.nudging import without_room
 from controller.parts import Parts, pod_path
 from queues import names
 from queues.texts import recalled
@@ -35,17 +36,16 @@ DOUBT_SECONDS = 3.0
 class Recalling:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, nudge: Callable[[], object]) -> None:
+        """`nudge`: makes kube-scheduler try pods that found no room, which a change of theirs does not."""
         self._parts = parts
+        self._nudge = nudge
         #: When each pod was asked for, by UID, in monotonic seconds.
         self._asked: dict[str, float] = {}
         self._doubt_at = 0.0
 
-    def recall(self, queues: Container[str]) -> None:
-        """Ask again for the pods of these queues that are assumed to have been let through."""
-        self._recall(self._parts.store.passes.assumed(queues))
-
-    def _recall(self, pods: Iterable[Key]) -> None:
+    def recall(self, pods: Iterable[Key]) -> None:
+        """Ask again for these pods."""
         now = self._parts.store.clock.monotonic()
         self._asked = {uid: at for uid, at in self._asked.items() if at > now - AGAIN_SECONDS}
         for namespace, name in pods:
@@ -54,6 +54,8 @@ class Recalling:
                 self._asked[member.uid] = now
                 self._parts.store.passes.asking_again(namespace, name)
                 self._parts.writers.submit(("recall", member.uid), self._asking(member), rank=(1,))
+                if without_room(member):
+                    self._nudge()
 
     def doubt(self) -> None:
         """Ask again for what we let through long ago in queues that do not schedule."""
@@ -62,7 +64,7 @@ class Recalling:
             return
         self._doubt_at = now + DOUBT_SECONDS
         board = store.board
-        self._recall(
+        self.recall(
             {
                 one.key
                 for one in store.passes.lingering(seconds=DOUBT_SECONDS)

@@ -49,6 +49,7 @@ from controller.status import (
 )
 from controller.timing import undo_if_past
 from queues.acknowledgement import Obstacle
+from queues.conditions import ACTIVE
 from queues.drained import drained
 from queues.drained import status as drained_status
 from queues.showing import cut
@@ -67,6 +68,8 @@ ACKNOWLEDGE_SECONDS = 0.02
 YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
 #: A stop that waits for longer than this says for what.
 WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
+#: A status that could not be written over the object that we hold is not tried again over that one sooner.
+FAILED_SECONDS = 0.2
 EMPTY_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -116,6 +119,9 @@ class Reconciling:
         #: The state that we wrote last, by UID.
         self._states: dict[str, str] = {}
         self._written: dict[str, int] = {}
+        #: Queues of which a write failed: the version that it was derived from, and when to try that one
+        #: again.
+        self._failed: dict[str, tuple[int, float]] = {}
         self._counted_at: dict[str, float] = {}
         #: Stops not acknowledged yet.
         self.pending: dict[str, Pending] = {}
@@ -141,6 +147,10 @@ class Reconciling:
             self.forget(queue)
             return None
         self._uids[queue] = obj.metadata.uid
+        failed, again_at = self._failed.get(queue, (0, 0.0))
+        if failed == obj.metadata.version and (left := again_at - self._parts.store.clock.monotonic()) > 0:
+            self._parts.store.progress.demand("queues", failed + 1)
+            return left
         if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
             if wish:
                 self._held_up.add(queue)
@@ -250,6 +260,13 @@ class Reconciling:
         self._parts.counting.acknowledgement.observe(now - stop.at)
         return True
 
+    def _was_acknowledged(self, obj: QueueObject) -> bool:
+        """Whether its status says so for the specs that there are now, by whoever led before us."""
+        status = obj.status
+        held, scope = status.condition(ACTIVE), self._parts.store.board.scope(obj.metadata.name)
+        said = held is not None and held.status == "False" and status.stop is not None
+        return said and status.stop is not None and status.stop.scope == scope
+
     def outdated(self) -> set[str]:
         """The queues whose stop is acknowledged for other specs than there are now."""
         board = self._parts.store.board
@@ -273,7 +290,7 @@ class Reconciling:
         chain = board.tree.chain(queue).queues
         return StopStatus(
             revision=ruling.revision,
-            scope=board.scope(queue) if acknowledged else "",
+            scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
             queues=len(board.tree.below(queue)),
             chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
             refusal=self._parts.store.refusal(ruling),
@@ -318,7 +335,7 @@ class Reconciling:
             written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
 
         def done(ok: bool) -> None:
-            self._answers.put(Answer(queue, obj, written[-1]) if ok else Answer(queue))
+            self._answers.put(Answer(queue, obj, written[-1] if ok else None))
             self._tell_written(queue)
 
         subject = queue_subject(obj)
@@ -334,7 +351,11 @@ class Reconciling:
         while not self._answers.empty():
             answer = self._answers.get()
             self._under_way.discard(answer.queue)
+            if answer.after is None and answer.before is not None:
+                at = self._parts.store.clock.monotonic() + FAILED_SECONDS
+                self._failed[answer.queue] = (answer.before.metadata.version, at)
             if answer.before is not None and answer.after is not None:
+                self._failed.pop(answer.queue, None)
                 self._written[answer.queue] = answer.after.metadata.version
                 self._states[answer.after.metadata.uid] = answer.after.status.state
                 announce = partial(self._announce, answer.before, answer.after)
@@ -360,7 +381,7 @@ class Reconciling:
         uid = self._uids.pop(queue, "")
         self._closing.forget(uid)
         self._states.pop(uid, None)
-        for memory in (self._written, self._counted_at):
+        for memory in (self._written, self._counted_at, self._failed):
             memory.pop(queue, None)
 
     def _forget_stop(self, queue: str) -> None:

@@ -88,7 +88,9 @@ class Board:
             for one in which.chain(name).queues
         }
         left = above | concerned
-        board._scopes = {name: scope for name, scope in before._scopes.items() if name not in left}
+        board._scopes = {
+            name: scope for name, scope in dict(before._scopes).items() if name not in left
+        }  # a copy at once: others work scopes out meanwhile
         return board
 
     def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:

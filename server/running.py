@@ -43,7 +43,7 @@ from cluster.events import Recorder
 from cluster.exceptions import ClusterError
 from cluster.leases import Leases
 from cluster.markers import PodMarker
-from cluster.presence import PASSES_NAMED, Others, Presence, View
+from cluster.presence import PASSES_NAMED, QUEUES_NAMED, Others, Presence, View
 from cluster.store import WHOLE, Clock, Store
 from cluster.watching import Watching
 from cluster.writing import Writers
@@ -228,11 +228,11 @@ class Running:
         stopped = store.stopped_with_passes()
         return View(
             seen,
-            open=stopped,
-            admitting=store.closed_with_admissions(),
+            open=_few(stopped),
+            admitting=_few(store.closed_with_admissions()),
             pods=pods,
             passes=store.open_passes(stopped, most=PASSES_NAMED),
-            binds=store.stopped_with_binds(),
+            binds=_few(store.stopped_with_binds()),
         )
 
     def _fresh(self) -> Callable[[], bool]:
@@ -279,6 +279,11 @@ class Running:
             except Exception:
                 log.exception("the webhooks cannot be given our caBundle yet")
                 wait = CERTIFICATE_SECONDS
+
+
+def _few(queues: tuple[str, ...]) -> tuple[str, ...] | None:
+    """As many as a Lease has room for; of more it is not said which they are."""
+    return queues if len(queues) <= QUEUES_NAMED else None
 
 
 def certified(settings: Settings, *, client: Client) -> bytes:

@@ -145,9 +145,14 @@ def written(pod: Pod, queue: str, *, came: str) -> list[Step]:
 
 
 def marker(pod: Pod, *, terms: Terms) -> list[Step]:
-    """The request that makes kube-scheduler call us, where its scheduler is configured to."""
+    """The request that makes kube-scheduler call us, where its scheduler is configured to.
+
+    Of another scheduler it is taken off: the pod would count as one that filter is asked about.
+    """
     containers = pod.spec.containers or []
-    if pod.spec.scheduler_name not in terms.marked_schedulers or not containers or is_marked(pod):
+    if pod.spec.scheduler_name not in terms.marked_schedulers:
+        return _unmarked(pod)
+    if not containers or is_marked(pod):
         return []
     place = pointer("spec", "containers", 0, "resources")
     needs = containers[0].resources
