@@ -66,8 +66,8 @@ class Obstacle(msgspec.Struct, frozen=True):
 class PodPass(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that was let through and is neither bound nor gone, as far as is known.
 
-    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `waiting_at`: a moment, in monotonic
-    seconds, at which its bind had certainly not been sent; None if no such moment is known.
+    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `waiting_at`: a moment, in
+    monotonic seconds, at which its bind had certainly not been sent; None if no such moment is known.
     """
 
     queue: str
@@ -81,8 +81,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     """What another live replica says. `None`: it does not say.
 
     `queues` and `pods`: up to which version it knows them. `open`: the stopped queues that it has open passes
-    of; `binds`: those where some are of binds that the guard let pass. `passes`: those passes; None also where
-    they are too many to be named.
+    of; `binds`: those where some are of binds that the guard let pass. `passes`: those passes; None also
+    where they are too many to be named.
     """
 
     name: str
