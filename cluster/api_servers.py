@@ -1,8 +1,8 @@
 """The API servers of the cluster, each by itself.
 
-One address may stand for several API servers. Each has caches of its own: a label that was written through one
-may not have reached another, which then does not call the webhooks that select by it. Whoever has to know that
-all of them do asks each (`controller.guarding`).
+One address may stand for several API servers. Each has caches of its own: a label that was written through
+one may not have reached another, which then does not call the webhooks that select by it. Whoever has to know
+that all of them do asks each (`controller.guarding`).
 
 They are those of the setting `api_servers`; else those that the EndpointSlices of the Service `kubernetes` in
 `default` name, where there are several (each API server keeps its own address there, and the address of one

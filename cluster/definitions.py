@@ -22,7 +22,7 @@ import msgspec
 from msgspec import inspect
 
 from cluster.exceptions import NotFound
-from cluster.lenient import Reader
+from cluster.lenient import LenientReader
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -188,7 +188,7 @@ def _paths(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...
 
 
 _read_queue = msgspec.json.Decoder(QueueObject).decode
-_read_leniently = Reader(QueueObject)
+_read_leniently = LenientReader(QueueObject)
 #: In the place of a word that cannot be read; an unknown word stops (`store.queue_value`).
 UNREADABLE = "Unreadable"
 _DECIDING = frozenset({"spec", "spec.state", "spec.stopPolicy", "spec.parent"})

@@ -147,3 +147,5 @@ class Elector:
                 self._leases.renew(NAME, holder="", seconds=1, extra={}, version=version)
         except ClusterError as exc:
             log.warning("the leader's Lease could not be given up: %s", exc)
+        except Exception:
+            log.exception("the leader's Lease could not be given up")

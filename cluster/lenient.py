@@ -28,7 +28,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Reader(Generic[T]):
+class LenientReader(Generic[T]):
     """Reads one kind of object."""
 
     def __init__(self, shape: type[T]) -> None:

@@ -32,29 +32,33 @@ class PodMarker:
             self._client.delete(f"{self._path}/{NAME}", {"gracePeriodSeconds": 0})
 
 
-_BODY: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": NAME, "labels": {"app.kubernetes.io/part-of": "sluice"}},
-    "spec": {
-        "schedulerName": SCHEDULER,
-        "schedulingGates": [{"name": "sluice.dev/marker"}],
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
+def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod that runs nothing, as the strictest Pod Security Standard takes it, with `spec` added."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "sluice"}},
+        "spec": {
+            **spec,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "none",
+                    "image": "none",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
         },
-        "containers": [
-            {
-                "name": "none",
-                "image": "none",
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-            }
-        ],
-    },
-}
+    }
+
+
+_BODY = idle_pod(NAME, schedulerName=SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])

@@ -157,8 +157,8 @@ class ChainLink(_Wire, frozen=True):
 class StopStatus(_Wire, frozen=True):
     """The stop that a queue's status tells of.
 
-    `chain`: the specs that it follows from, the queue's own first. `revision` stands for them, `scope` for those
-    of the queues below as well, once it is acknowledged. `queues`: how many those are, itself included.
+    `chain`: the specs that it follows from, the queue's own first. `revision` stands for them, `scope` for
+    those of the queues below as well, once it is acknowledged. `queues`: how many those are, itself included.
     `refusal`: what its pods are told. `waiting_for`: what the acknowledgement waits for.
     """
 

@@ -18,8 +18,9 @@ have ended that attempt. That is known where it was asked to try again (`asking_
 (`attempt_over`): whatever was let through before, by whichever replica, has come or never will.
 
 A pass is of a pod that somebody names, and callers can name what they like. `settle` drops the passes of pods
-that do not wait, once the store is known to hold every pod that could have been named (`cluster.progress`). At
-most `STRANGERS` passes of pods that the store has not heard of are kept; a caller is told to come back then.
+that do not wait, once the store is known to hold every pod that could have been named (`cluster.progress`).
+At most `STRANGERS` passes of pods that the store has not heard of are kept; a caller is told to come back
+then.
 
 Invariants
 - A pass is recorded before the board is read that decides the answer: whoever publishes a stop and

@@ -1,11 +1,11 @@
 """Which replicas answer requests, and how much of the queues each has seen.
 
 Each replica holds a Lease of its own, `sluice-replica-<identity>`, whose annotation says up to which
-resource version its board has every queue's change and its members every pod's, and for which stopped queues
-it still has passes open (`cluster.passes`) or admissions (`cluster.admissions`).
+resource version its board has every queue's change and its members every pod's, and for which stopped
+queues it still has passes open (`cluster.passes`) or admissions (`cluster.admissions`).
 
-Replicas of different versions run side by side during a roll-out. What an annotation does not say is not known:
-each field has a default that says so, and what an older version reads keeps its name and meaning.
+Replicas of different versions run side by side during a roll-out. What an annotation does not say is not
+known: each field has a default that says so, and what an older version reads keeps its name and meaning.
 
 Invariants
 - A replica answers (`alive`) only while its Lease is held, by its own monotonic clock counted from
@@ -54,8 +54,8 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
     it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
-    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed
-    queues that what it admitted may still come to.
+    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed queues
+    that what it admitted may still come to.
     """
 
     seen: int = 0
@@ -123,8 +123,8 @@ class Presence:
         lingering: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
     ) -> None:
-        """`lingering`: whether something that we admitted may still come. `renewed`: called after each renewal
-        with the time at which it was begun, in monotonic seconds, and the version that it was stored as."""
+        """`lingering`: whether something that we admitted may still come. `renewed`: called after each
+        renewal with the time at which it was begun, in monotonic seconds, and the version of it."""
         self._tell_renewed = renewed
         self._lingering = lingering
         self._leases = leases

@@ -148,7 +148,7 @@ class Progress:
         return self.applied(kind) >= version
 
     def announce(self, kind: str, version: int) -> None:
-        """Have a marker written that is younger than this version, unless one was: other replicas wait for it."""
+        """Have a marker written that is younger than this version, if none was, for other replicas' sake."""
         with self._changed:
             if kind in self._markers and self._marked.get(kind, (0, 0.0, 0))[0] < version:
                 self._announced[kind] = max(version, self._announced.get(kind, 0))

@@ -275,7 +275,8 @@ class Store:
         return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
 
     def refusal(self, ruling: Ruling) -> str:
-        """What a pod is told that the ruling stops: what its queue's status says, if that is for the same specs.
+        """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
+        specs.
 
         Replicas of different versions may word it differently; the status has one wording for all of them.
         """

@@ -25,7 +25,7 @@ from cluster.definitions import (
     read_queue_leniently,
 )
 from cluster.definitions import PATH as DEFINITIONS
-from cluster.lenient import Reader
+from cluster.lenient import LenientReader
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.progress import Marker
 from cluster.reflector import Reflector
@@ -56,15 +56,14 @@ class Reading(msgspec.Struct, frozen=True):
     lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
 
 
-def _reading(shape: type[Any]) -> Reading:
-    return Reading(msgspec.json.Decoder(shape).decode, Reader(shape))
-
-
 # All decoders are made here, at import: several threads that make one at once can crash the process.
-_NAMESPACE, _PODGROUP, _COMMAND = _reading(Namespace), _reading(PodGroup), _reading(Command)
-_WORKLOAD, _POD = _reading(WorkloadObject), _reading(Pod)
+_NAMESPACE = Reading(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
+_PODGROUP = Reading(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
+_COMMAND = Reading(msgspec.json.Decoder(Command).decode, LenientReader(Command))
+_WORKLOAD = Reading(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
+_POD = Reading(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
 _QUEUE = Reading(read_queue, read_queue_leniently)
-_DEFINITION = _reading(Definition)
+_DEFINITION = Reading(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
 
 
 class Watching:

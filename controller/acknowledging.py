@@ -6,14 +6,17 @@
 | how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
 | what may be bound, and where   | the store's members, and the guard (`guarding`)                         |
 | what was let through here      | the store's passes, settled by the pods that are known                  |
-| what a lost replica let through | assumed of each pod that could have been (`Store.assume_passes`), once the pods are as new as the loss; but of queues that it had said to have stopped, with nothing open |
+| what lost replicas let through | assumed of each pod (`Store.assume_passes`)                             |
+
+What a lost replica may have let through is assumed once the pods are known as of a moment after the loss. Of
+a queue that it had said to have stopped, with nothing open, nothing is assumed.
 
 kube-scheduler is asked again about the pods that are assumed to have been let through (`recalling`), which
 shows that nothing of them is under way any more.
 
-Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps all
-of them. It is checked: pods that are newer than a Lease list read later show that it is not so, and then no stop
-is acknowledged.
+Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps
+all of them. It is checked: pods that are newer than a list of Leases read later show that it is not so. Then
+no stop is acknowledged.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Replicas that are gone: a version that was current then, and what they had said last, if that is known."""
+    """Replicas that are gone: a version that was current then, and what they had said last, if known."""
 
     version: int
     views: tuple[View, ...] | None
@@ -66,12 +69,12 @@ class Acknowledging:
         self._others = parts.others
         self._volumes = VolumeWaits(parts)
         self._reading: Reading | None = None
-        #: Whether the Leases could not be read in this look: asked once is enough, however many want to know.
+        #: Whether the Leases could not be read in this look: asked once is enough.
         self._failed = False
         self._read_at = float("-inf")
         #: Up to which version every replica had seen the queues; whoever comes later lists them later.
         self._agreed = -1
-        #: By queue: the version of its stop, and one that was current after all replicas were read to have it.
+        #: By queue: the version of its stop, and one that was current once all replicas had it.
         self._pods_since: dict[str, tuple[int, int]] = {}
         self._lost: Lost | None = None
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.lenient import Reader, fault_text
+from cluster.lenient import LenientReader, fault_text
 from cluster.listing import listed
 from cluster.members import FINISHED_PHASES
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
@@ -44,7 +44,7 @@ AGAIN_SECONDS, AGAIN_MOST = 0.5, 30.0
 
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
-_workload = Reader(WorkloadObject)
+_workload = LenientReader(WorkloadObject)
 
 log = logging.getLogger(__name__)
 
@@ -155,8 +155,8 @@ def _of_kind(kind: Kind) -> _Asked:
 #: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.
 _ASKED = (
     *(_of_kind(kind) for kind in KINDS.values()),
-    _Asked(PODGROUPS, Reader(PodGroup), is_live_group),
-    _Asked("/api/v1/pods", Reader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
+    _Asked(PODGROUPS, LenientReader(PodGroup), is_live_group),
+    _Asked("/api/v1/pods", LenientReader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
 )
 
 

@@ -4,20 +4,21 @@ does not select the namespace.
 The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. That the label is
 written does not say that every request meets the webhook, so it is asked: a dry-run bind of a pod
 that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 where it is not on. In a
-namespace that is being deleted the API server itself refuses every bind, and asks nobody.
+namespace that is being deleted the API server itself refuses every bind (`TERMINATING`), and asks nobody; one
+that has not heard of the deletion does not.
 
 Invariants
 - `on` has a namespace only while its label is set and each API server refused a probe after that: each has a
   cache of its own, and asks nobody about a bind while the label has not reached it.
-- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal that was
-  decided before, by us or by somebody who leads no more, does not land: it is for the state of the namespace
-  that had the former token.
+- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal
+  that was decided before, by us or by somebody who leads no more, does not land: it is for the state of the
+  namespace that had the former token.
 - A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
   may have removed any, nothing is believed (`forget`).
 - Writes and probes run in threads of their own, since a probe may take long; `on` is
   changed there and read by the controller.
-- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds, after
-  those that were not tried yet.
+- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds,
+  after those that were not tried yet.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from queues.board import Board
 PROBE_SECONDS = 0.01
 PROBES = 10
 RETRY_LEAST, RETRY_MOST = 0.05, 5.0
+#: What an API server says of whatever is to be made in a namespace that it knows is being deleted.
+TERMINATING = "because it is being terminated"
 #: By then the label that was written has come back by the watch.
 SEEN_SECONDS = 5.0
 #: Of the tries of one namespace.
@@ -158,17 +161,16 @@ class Guards:
         if times == SAID_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
-                "is the ValidatingWebhookConfiguration there and this server reachable, from each API server?",
+                "is the ValidatingWebhookConfiguration there? is this server reachable from each API server?",
                 name,
             )
 
     def _probed(self, name: str) -> bool:
         """Whether nothing can be bound there unseen, through any API server; to be asked anew if not."""
         for _ in range(PROBES):
-            namespace = self._parts.store.namespaces.get(name)
-            if namespace is None:
+            if name not in self._parts.store.namespaces:
                 return False
-            if namespace.metadata.deletion_timestamp is not None or self._refused_by_all(name):
+            if self._refused_by_all(name):
                 return True
             if self._parts.guard_writers.pause(PROBE_SECONDS):
                 return False
@@ -197,7 +199,7 @@ class Guards:
         except Unreachable:
             return False
         except Refused as exc:
-            return names.PROBE_SEEN in exc.message
+            return names.PROBE_SEEN in exc.message or TERMINATING in exc.message
         return False
 
 

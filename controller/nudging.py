@@ -14,13 +14,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any
 
+from cluster.markers import idle_pod
 from cluster.members import Member
 from controller.parts import Parts
 from controller.releasing import refused_by_us
 
 PREFIX = "sluice-nudge-"
+NO_NODE = "sluice-no-such-node"
 
 
 class Nudging:
@@ -76,37 +77,9 @@ class Nudging:
 
     def _nudge(self) -> None:
         name = f"{PREFIX}{secrets.token_hex(4)}"
-        self._parts.client.create(self._path, _body(name))
+        self._parts.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
         self._parts.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
 
 
 def _without_room(member: Member) -> bool:
     return member.bindable and bool(member.condition) and not refused_by_us(member)
-
-
-def _body(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "sluice"}},
-        "spec": {
-            "nodeName": "sluice-no-such-node",
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65532,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [
-                {
-                    "name": "none",
-                    "image": "none",
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                }
-            ],
-        },
-    }

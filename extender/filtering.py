@@ -6,8 +6,8 @@ Invariants
 - A pass is recorded before the board is read: whoever publishes a stop and then finds no open
   pass knows that no answer given from the former board is still under way.
 - Not synced is an explicit error: the scheduler keeps the pod and comes back.
-- Of a pod that is known what is known counts, whatever the call says of it; a call that does not name its UID
-  is none of its scheduler's. Of pods that are not known yet only so many have a pass at a time
+- Of a pod that is known what is known counts, whatever the call says of it; a call that does not name its
+  UID is none of its scheduler's. Of pods that are not known yet only so many have a pass at a time
   (`passes.STRANGERS`), and none for longer than it takes to know all pods (`Store.settle_passes`).
 - No call moves the pass of a pod to another queue, gives it to a namesake, or has it forgotten for one.
 - A queue's text is the one that its status holds, where that is for the same specs: replicas of different

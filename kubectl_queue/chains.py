@@ -11,16 +11,35 @@ from kubectl_queue.answers import Object
 from kubectl_queue.api import Queues
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from kubectl_queue.histories import changes
-from kubectl_queue.reading import Snapshot, live, name, observed, queue
+from kubectl_queue.reading import Snapshot, find, live, name, observed, queue, status, stop_acknowledgement
 from kubectl_queue.tables import at
-from kubectl_queue.waiting import find
 from queues import explanation
 from queues.conditions import ACCEPTING
 from queues.explanation import Record
+from queues.stop_status import ReadChain, waiting_for
 
 
 def read(api: Queues, named: str, *, first: Object | None = None) -> explanation.Queues | None:
     """The chain of a queue; `first`: the queue itself, where it has been read. None: it may not be read."""
+    items, complete = _items(api, named, first=first)
+    if not items and not complete:
+        return None
+    seen = Snapshot(items.values(), now=api.now, complete=complete)
+    return explanation.Queues(
+        tree=seen.tree,
+        records={name(each): _record(each, chain=seen.chain(name(each))) for each in items.values()},
+        now=api.now,
+    )
+
+
+def of(api: Queues, item: Object) -> ReadChain:
+    """The specs on the chain of a queue that was read; its ancestors are read now."""
+    items, complete = _items(api, name(item), first=item)
+    return Snapshot(items.values(), now=api.now, complete=complete).chain(name(item))
+
+
+def _items(api: Queues, named: str, *, first: Object | None) -> tuple[dict[str, Object], bool]:
+    """The queues of the chain by name, and whether each could be read."""
     items: dict[str, Object] = {}
     complete = True
     waiting: str | None = named
@@ -34,19 +53,16 @@ def read(api: Queues, named: str, *, first: Object | None = None) -> explanation
             break
         items[waiting] = item
         waiting = queue(item).parent
-    if not items and not complete:
-        return None
-    seen = Snapshot(items.values(), now=api.now, complete=complete)
-    return explanation.Queues(
-        tree=seen.tree, records={name(each): _record(each) for each in items.values()}, now=api.now
-    )
+    return items, complete
 
 
-def _record(item: Object) -> Record:
+def _record(item: Object, *, chain: ReadChain) -> Record:
     return Record(
         changes=changes(item),
         created=str(at(item, "metadata.creationTimestamp") or ""),
         accepting=str(find(item, ACCEPTING).get("message") or ""),
         observed=observed(item),
+        acknowledgement=stop_acknowledgement(item, chain=chain),
+        waiting_for=waiting_for(status(item).get("stop")),
         live=live(item),
     )

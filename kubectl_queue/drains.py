@@ -3,7 +3,8 @@
 Promises
 - A queue's `status.drain` counts its own pods; `summed` adds those of the queues below it.
 - What cannot be read is taken as absent.
-- Emptied is: the condition `Drained` is True, for the generation or a later one.
+- Emptied is: the condition `Drained` is True, for the generation or a later one, and the stop is acknowledged
+  where the server says for which specs (`queues.stop_status`).
 - That waiting is no help is said only where it is so of every pod that is left.
 """
 
@@ -17,8 +18,8 @@ import msgspec
 from kubectl_queue.ages import age, written
 from kubectl_queue.answers import Object
 from kubectl_queue.errors import QueueError
-from kubectl_queue.reading import generation, name, observed, spec, status
-from kubectl_queue.waiting import find, many
+from kubectl_queue.reading import find, generation, name, observed, spec, status
+from kubectl_queue.waiting import ChainReader, is_acknowledged, many, not_acknowledged, own_spec
 from queues.converting import Converter
 from queues.drained import DRAINED, Blocker
 from queues.showing import shown
@@ -164,10 +165,10 @@ class Emptied:
         self._bar = bar
         self._most = 0
 
-    def missing(self, item: Object, *, since: int) -> str:
+    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
         """What is still missing; nothing once it is there. Raises QueueError where that no longer comes."""
         if int(status(item).get("observedGeneration") or 0) < since:
-            return "not acknowledged yet"
+            return not_acknowledged(item)
         policy = spec(item).get("stopPolicy") or StopPolicy.NONE.value
         if policy != StopPolicy.HOLD_AND_DRAIN and generation(item) > since:
             raise QueueError(
@@ -176,7 +177,10 @@ class Emptied:
         condition = find(item, DRAINED)
         if int(condition.get("observedGeneration") or 0) < since:
             return "not begun yet"
-        return "" if condition.get("status") == "True" else str(condition.get("reason") or "not drained yet")
+        if condition.get("status") != "True":
+            return str(condition.get("reason") or "not drained yet")
+        says = status(item).get("stop") is not None
+        return not_acknowledged(item) if says and not is_acknowledged(item, chain=chain) else ""
 
     def told(self, items: Sequence[Object]) -> str:
         drain = summed(items)

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from kubectl_queue.answers import Object
 from kubectl_queue.api import Queues
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from queues.board import Board
-from queues.conditions import ACCEPTING
+from queues.conditions import ACCEPTING, ACTIVE
 from queues.namespace_selectors import compiled
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy, own_state
+from queues.stop_status import Acknowledgement, Link, ReadChain, acknowledgement
 from queues.tree import Tree
 
 #: With this a queue names what keeps it from Closed.
@@ -80,14 +82,29 @@ def live(item: Object) -> bool:
         return False
     if status(item).get("state") != State.CLOSING:
         return True
-    conditions = (one for one in status(item).get("conditions") or () if one.get("type") == ACCEPTING)
-    told: Mapping[str, Any] = next(conditions, {})
+    told = find(item, ACCEPTING)
     return told.get("status") != "False" or KEPT in str(told.get("message"))
 
 
 def observed(item: Object) -> bool:
     """Whether the status speaks of the present spec."""
     return int(status(item).get("observedGeneration") or 0) >= generation(item)
+
+
+def find(item: Object, kind: str) -> Mapping[str, Any]:
+    """The condition of a type; empty where there is none."""
+    return next((found for found in status(item).get("conditions") or () if found.get("type") == kind), {})
+
+
+def stop_acknowledgement(item: Object, *, chain: ReadChain) -> Acknowledgement:
+    """What the status says of the stop of a queue that does not schedule, by the specs that were read."""
+    active = find(item, ACTIVE)
+    is_of_spec = int(active.get("observedGeneration") or 0) >= generation(item)
+    return acknowledgement(
+        stop=status(item).get("stop"),
+        active_is_false=active.get("status") == "False" and is_of_spec,
+        chain=chain,
+    )
 
 
 class Snapshot:
@@ -113,6 +130,15 @@ class Snapshot:
     def from_top(self, named: str) -> list[Object]:
         """The same, the queue first; it has to have been read."""
         return [self.items[named], *(item for item in self.branch(named) if name(item) != named)]
+
+    def chain(self, named: str) -> ReadChain:
+        """The specs on the queue's chain, as far as they were read."""
+        queues = self.tree.chain(named).queues
+        read = list(takewhile(self._is_known, queues))
+        return ReadChain(tuple(Link(each.name, each.generation) for each in read), whole=read == list(queues))
+
+    def _is_known(self, queue: Queue) -> bool:
+        return queue.name in self.items or (self.complete and queue.name == ROOT)
 
     def own_state(self, named: str) -> State:
         """The state the queue would have without its ancestors: the column of the table of actions."""

@@ -3,7 +3,7 @@
 Promises
 - Every queue is drawn once: below its parent, or at the left edge if its chain is broken.
 - The state is the verdict of the rules on what was read; where the controller has written
-  another one, or none, the row says so.
+  another one, or none, or has not acknowledged the stop, the row says so.
 - The pods of a queue are its own and those of all below it, as far as they are counted.
 """
 
@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from kubectl_queue import drains
 from kubectl_queue.ages import moment
-from kubectl_queue.reading import Snapshot, live, status
+from kubectl_queue.reading import Snapshot, live, status, stop_acknowledgement
 from kubectl_queue.tables import Layout, one_line
 from queues.queue import ROOT, Queue
 from queues.showing import shown
 from queues.states import State
+from queues.stop_status import Acknowledgement, waiting_for
 from queues.tree import Tree
 from queues.verdict import Cause, Verdict, Why
 
@@ -93,6 +94,7 @@ def _row(name: str, snapshot: Snapshot) -> tuple[str, ...]:
         *_namespaces(queue),
         *_drain(name, verdict, snapshot),
         *_doubts(verdict, str(status(item).get("state") or "")),
+        *_acknowledgement(name, verdict, snapshot),
     ]
     return (
         verdict.state.value,
@@ -143,6 +145,17 @@ def _cause(cause: Cause) -> str:
     by = "" if cause.by == cause.queue else f" {'of' if held else 'by'} {cause.by}"
     reason = shown(cause.reason)
     return what + by + (f" ({reason})" if reason else "")
+
+
+def _acknowledgement(name: str, verdict: Verdict, snapshot: Snapshot) -> Iterator[str]:
+    """That a stop is not acknowledged, where the server says for which specs it is."""
+    item = snapshot.items[name]
+    stop = status(item).get("stop")
+    if verdict.schedules or stop is None:
+        return
+    if stop_acknowledgement(item, chain=snapshot.chain(name)) is not Acknowledgement.ACKNOWLEDGED:
+        text = waiting_for(stop)
+        yield f"not acknowledged yet{f' ({text})' if text else ''}"
 
 
 def _doubts(verdict: Verdict, written: str) -> Iterator[str]:

@@ -3,6 +3,8 @@
 Promises
 - Acknowledged is: `status.observedGeneration` has reached the generation, and the condition that
   the action is about has the wanted status for that generation too.
+- A stop is acknowledged if, besides, `status.stop` says so of the specs of the queue's chain as they are read
+  (`queues.stop_status`). What the acknowledgement waits for is shown.
 - A server that cannot be reached meanwhile is asked again until the time is up.
 - What is waited for is said while waiting, with the members that are left.
 - That waiting is no help is said once; it goes on until the time is up, for somebody may yet mend it.
@@ -18,18 +20,28 @@ from typing import Any, Protocol
 
 from kubectl_queue.answers import Object
 from kubectl_queue.errors import UnreachableError, WaitTimeout
-from kubectl_queue.reading import generation, observed, status
+from kubectl_queue.reading import find, generation, name, observed, status, stop_acknowledgement
 from queues.conditions import ACCEPTING, ACTIVE
 from queues.states import Action, State
+from queues.stop_status import Acknowledgement, Link, ReadChain, is_of, waiting_for
 from queues.verdict import Verdict
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
+#: Reads the chain of a queue.
+ChainReader = Callable[[Object], ReadChain]
+
+
+def own_spec(item: Object) -> ReadChain:
+    """The chain as far as the queue itself is known."""
+    return ReadChain((Link(name(item), generation(item)),))
+
+
 class Awaited(Protocol):
     """What can be waited for: of a queue, first of `items`, and those below it."""
 
-    def missing(self, item: Object, *, since: int) -> str:
+    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
         """What is still missing for the generation `since` or a later one; nothing once it is there."""
 
     def told(self, items: Sequence[Object]) -> str:
@@ -60,17 +72,21 @@ class Goal:
     def closing(self) -> bool:
         return self.condition == ACCEPTING and not self.wanted
 
-    def missing(self, item: Object, *, since: int) -> str:
+    @property
+    def stopping(self) -> bool:
+        return self.condition == ACTIVE and not self.wanted
+
+    def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
         """What is still missing for the generation `since` or a later one; nothing once it is there."""
         if int(status(item).get("observedGeneration") or 0) < since:
-            return "not acknowledged yet"
+            return not_acknowledged(item)
         condition = find(item, self.condition)
         seen = int(condition.get("observedGeneration") or 0)
         if seen < since or condition.get("status") != str(self.wanted):
-            return f"{self.condition} is not {self.wanted} yet"
+            return f"{self.condition} is not {self.wanted} yet{_waits(item)}"
         if self.state is not None and status(item).get("state") != self.state:
             return f"not {self.state} yet"
-        return ""
+        return not_acknowledged(item) if self.stopping and not is_acknowledged(item, chain=chain) else ""
 
     def told(self, items: Sequence[Object]) -> str:
         return counted(items, goal=self)
@@ -95,9 +111,23 @@ def expected(action: Action, verdict: Verdict, *, state: State | None = None) ->
     return Goal(condition=ACTIVE, wanted=verdict.schedules, state=state)
 
 
-def find(item: Object, kind: str) -> Mapping[str, Any]:
-    """The condition of a type; empty where there is none."""
-    return next((found for found in status(item).get("conditions") or () if found.get("type") == kind), {})
+def is_acknowledged(item: Object, *, chain: ChainReader) -> bool:
+    """Whether the stop of a queue is acknowledged for the specs that there are now."""
+    of_spec = stop_acknowledgement(item, chain=own_spec(item))
+    if of_spec is not Acknowledgement.ACKNOWLEDGED:
+        return False
+    return stop_acknowledgement(item, chain=chain(item)) is Acknowledgement.ACKNOWLEDGED
+
+
+def not_acknowledged(item: Object) -> str:
+    """That the edit is not acknowledged, and what that waits for where the controller says so."""
+    return f"not acknowledged yet{_waits(item)}"
+
+
+def _waits(item: Object) -> str:
+    stop = status(item).get("stop")
+    text = waiting_for(stop) if is_of(stop, own_spec(item)) else ""
+    return f" ({text})" if text else ""
 
 
 def counted(items: Iterable[Object], *, goal: Goal) -> str:
@@ -147,14 +177,15 @@ def wait(
     say: Callable[[str], None],
     clock: Clock,
     warn: Callable[[str], None] = lambda _: None,
+    chain: ChainReader = own_spec,
 ) -> Sequence[Object]:
-    """The queue, first of `items`, and those below it once it is there.
+    """The queue, first of `items`, and those below it once it is there. `chain`: reads its ancestors anew.
 
     Raises WaitTimeout, which says what is missing, or what `read` raises.
     """
     since, name = generation(items[0]), items[0]["metadata"]["name"]
     warned = False
-    while missing := goal.missing(items[0], since=since):
+    while missing := _missing(goal, items[0], since=since, chain=chain):
         hopeless = "" if warned else goal.hopeless(items)
         if hopeless:
             warn(hopeless)
@@ -169,11 +200,19 @@ def wait(
     return items
 
 
+def _missing(goal: Awaited, item: Object, *, since: int, chain: ChainReader) -> str:
+    """A chain that cannot be read now is missing too."""
+    try:
+        return goal.missing(item, since=since, chain=chain)
+    except UnreachableError as exc:
+        return str(exc).splitlines()[0]
+
+
 def _given_up(goal: Awaited, *, items: Sequence[Object], missing: str, clock: Clock) -> str:
     item = items[0]
     seconds = clock.timeout.total_seconds() if clock.timeout else 0
     shown = f'timed out after {seconds:g}s waiting for queue "{item["metadata"]["name"]}": {missing}'
-    if not observed(item):
+    if not observed(item) and not is_of(status(item).get("stop"), own_spec(item)):
         seen = status(item).get("observedGeneration") or 0
         return (
             f"{shown}; the status is that of generation {seen} and not yet of {generation(item)}: "

@@ -12,14 +12,14 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
 1. every live replica answers from queues of version `since` or later, so filter passes nobody any more;
 2. every live replica, the leader included, knows the pods at least as they were when (1) was read
    (`pods_since`, a resource version of that moment; `cluster.progress` makes views catch up). From then on no
-   pod that was passed is unknown: not to the leader, who turns the guard on where a member could be bound, nor
-   to the replica that the guard happens to ask;
+   pod that was passed is unknown: not to the leader, who turns the guard on where a member could be bound,
+   nor to the replica that the guard happens to ask;
 3. nothing that a replica which is gone may have passed is unaccounted for;
 4. the guard is known to be on in each namespace where a member could be bound; for members whose scheduler
    does not call filter since `unasked_seconds`, longer than a bind takes from admission to storage;
 5. no open pass can land any more. A pass of filter lands unless its bind must meet the guard: the guard has
-   been on for longer than the API server lets a request take, or the bind had not been sent when the guard was
-   on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request, on
+   been on for longer than the API server lets a request take, or the bind had not been sent when the guard
+   was on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request, on
    whichever replica it was asked, and however long the guard has been on;
 6. what a replica does not say counts as not known: an older version says less.
 
@@ -53,7 +53,7 @@ class Reason(StrEnum):
     REPLICA_LOST = "ReplicaLost"
     UNGUARDED = "Unguarded"
     GUARD_TOO_NEW = "GuardTooNew"
-    PASS_OPEN = "PassOpen"
+    PASS_OPEN = "PassOpen"  # noqa: S105 - no password
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -105,11 +105,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """All that the leader knows when it decides. Times are its monotonic seconds.
 
     `queues`: the stopped queue and those below it. `since`: the version of the queues that the stop has.
-    `pods_since`: a version that was current after all replicas were read to have seen the stop; None until they
-    have. `pods`: up to which version the leader knows the pods. `views`: of the other live replicas; None if
-    they cannot be read. `unaccounted`: a replica is gone, and its passes are not among `passes` yet.
-    `guards`: since when binds in a namespace are known to meet the guard. `passes`: the leader's own, and those
-    that a replica which is gone is assumed to have let through.
+    `pods_since`: a version that was current after all replicas were read to have seen the stop; None until
+    they have. `pods`: up to which version the leader knows the pods. `views`: of the other live replicas;
+    None if they cannot be read. `unaccounted`: a replica is gone, and its passes are not among `passes` yet.
+    `guards`: since when binds in a namespace are known to meet the guard. `passes`: the leader's own, and
+    those that a replica which is gone is assumed to have let through.
     """
 
     queues: frozenset[str]

@@ -104,8 +104,8 @@ class Board:
         return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
 
     def scope(self, name: str) -> str:
-        """Changes whenever any spec changes that a stop of this queue rests on: of its chain, and of the queues
-        below it, of which one may have come from elsewhere."""
+        """Changes whenever any spec changes that a stop of this queue rests on: of its chain, and of the
+        queues below it, of which one may have come from elsewhere."""
         found = self._scopes.get(name)
         if found is None:
             below = sorted(

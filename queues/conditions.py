@@ -13,8 +13,8 @@ Active       True     Ready               its pods are scheduled
              Unknown  NotAcknowledged     a stop that held rests on specs that changed since
 ===========  =======  ==================  =========================================
 
-`Active` False says that the stop is acknowledged. It holds for the specs that `status.stop.scope` stands for: of
-the queue, of those above it and of those below it.
+`Active` False says that the stop is acknowledged. It holds for the specs that `status.stop.scope` stands for:
+of the queue, of those above it and of those below it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import msgspec
 from queues.changes import Change
 from queues.showing import NAME_LIMIT, quoted, shown
 from queues.states import Desired, State, StopPolicy
+from queues.stop_status import Acknowledgement
 from queues.tree import Tree
 from queues.verdict import Verdict, Why, verdict
 
@@ -86,13 +87,18 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a queue's object says beside its wishes. `accepting`: the message of that condition."""
+    """What a queue's object says beside its wishes. `accepting`: the message of that condition.
+
+    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: it is not known.
+    """
 
     changes: tuple[Change, ...] = ()
     created: str = ""
     accepting: str = ""
     observed: bool = True
     live: bool = True
+    acknowledgement: Acknowledgement | None = None
+    waiting_for: str = ""
 
 
 class Standing(_Told, frozen=True):

@@ -4,9 +4,9 @@ Invariants
 - A narrower parent narrows its children and no child widens it: all selectors of a chain have to select.
 - A queue without a selector on its chain has no restrictions: nobody's labels are looked at.
 - Of a namespace whose labels are not known its name is: a selector that asks for more does not select it.
-- Of a namespace whose labels are not known its name is: a selector that asks for more does not match it. That
-  is so for the moment after its creation, in which the watch has not told of it.
-  It keeps the queue neither from Closed, nor from Drained, nor from having queues below it.
+  That is so for the moment after its creation, in which the watch has not told of it.
+- What is in a queue whose chain does not select its namespace keeps the queue neither from Closed, nor from
+  Drained, nor from having queues below it.
 
 What becomes of what is in, or comes to, a queue whose chain does not select its namespace:
 

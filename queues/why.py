@@ -27,10 +27,11 @@ from collections.abc import Iterator
 import msgspec
 
 from queues import names
-from queues.explanation import POD, QUEUE, Belonging, Explanation, Fate, Queues, Stop, Subject
+from queues.explanation import POD, QUEUE, Belonging, Explanation, Fate, Queues, Record, Stop, Subject
 from queues.membership import valid_name
 from queues.showing import quoted, shown
 from queues.states import State
+from queues.stop_status import Acknowledgement
 from queues.stopping import chain, denied, refusal, stop, stops
 from queues.verdict import Cause, Verdict, Why
 
@@ -220,7 +221,16 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
         yield f"its queue takes nothing new{goes_on}"
     if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
         yield "the labels of its namespace could not be read; whether its queue selects it is not known"
-    if not case.queues.record(case.verdict.queue).observed:
+    yield from _about_the_acknowledgement(case.verdict, case.queues.record(case.verdict.queue))
+
+
+def _about_the_acknowledgement(verdict: Verdict, record: Record) -> Iterator[str]:
+    if not verdict.schedules and record.acknowledgement is Acknowledgement.PENDING:
+        waits = f"; it waits for {record.waiting_for}" if record.waiting_for else ""
+        yield f"the stop of its queue is not acknowledged yet: some of its pods may still be bound{waits}"
+    elif not record.observed or (
+        not verdict.schedules and record.acknowledgement is Acknowledgement.OUTDATED
+    ):
         yield "the controller has not acknowledged its queue as it is now; is it running?"
 
 

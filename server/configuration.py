@@ -113,7 +113,7 @@ _HELP: Mapping[str, str] = {
     "ca_secret": "Secret in our namespace that keeps the authority; empty: the folder keeps it",
     "hosts": "more names and addresses that the certificate serves at, such as the Service's clusterIP",
     "kubeconfig": "kubeconfig file; empty: the pod's own service account, else the user's default",
-    "api_servers": "URLs of all API servers; empty: those that the Service kubernetes has, or the one we know",
+    "api_servers": "URLs of all API servers; empty: those of the Service kubernetes, or the one we know",
     "namespace": "our own namespace, which never holds members",
     "service": "the Service in front of us",
     "webhook_url": "where the API server reaches us, if not by the Service",

@@ -27,7 +27,7 @@ def shared_environ(*, host: str, port: int, tls: bool) -> Environ:
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "https" if tls else "http",
         "wsgi.errors": sys.stderr,
-        "wsgi.multithread": False,
+        "wsgi.multithread": True,  # see http_large_bodies
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
         "wsgi.input_terminated": True,

@@ -27,6 +27,7 @@ class Phase(IntEnum):
 
 
 WAITED_FOR = (Phase.SHAKING, Phase.FRESH, Phase.RECEIVING, Phase.SENDING)
+_SPARE_OWED = 1 / 8
 _SHARE_WAITED_FOR = 4  # they keep a quarter of the room, so that the idle cannot keep newcomers out
 
 
@@ -41,6 +42,9 @@ class Member(Protocol):
 
     def part(self) -> None:
         """Go once what was written has been sent."""
+
+    def owes(self) -> int:
+        """Bytes of answers that wait to be sent to it."""
 
 
 def patience_of(limits: Limits) -> Mapping[Phase, float]:
@@ -113,24 +117,39 @@ class Crowd:
         self._held_in_all -= self._held.pop(member, 0)
 
     def hold(self, member: Member, size: int) -> None:
-        """So much more of its unfinished request is held, until it enters another phase."""
-        self._held[member] = self._held.get(member, 0) + size
-        self._held_in_all += size
+        """So much of its unfinished request is held, until it enters another phase."""
+        self._held_in_all += size - self._held.get(member, 0)
+        self._held[member] = size
         if self._held_in_all > self._limits.held_bytes:
             self._drop_first(Phase.RECEIVING)
 
     def owe(self, member: Member, size: int) -> None:
-        """So much of our answers waits for it to make room."""
+        """So much of our answers waits to be sent to it.
+
+        What a transport was just given it sends a moment later: before anyone goes, all are asked again.
+        """
         if member not in self._phases or not (size or member in self._owed):
             return
-        self._owed_in_all += size - self._owed.pop(member, 0)
-        if size:
-            self._owed[member] = size
+        self._set_owed(member, size)
+        if self._owed_in_all <= self._limits.owed_bytes:
+            return
+        for each in list(self._owed):
+            self._set_owed(each, each.owes())
         if self._owed_in_all > self._limits.owed_bytes:
+            self._drop_those_owed_most()
+
+    def _drop_those_owed_most(self) -> None:
+        """Until there is some room: asking all again costs, and is not to be done with each answer."""
+        while self._owed_in_all > self._limits.owed_bytes * (1 - _SPARE_OWED):
             most = max(self._owed, key=self._owed.__getitem__)
             self.dropped += 1
             self.leave(most)
             most.drop()
+
+    def _set_owed(self, member: Member, size: int) -> None:
+        self._owed_in_all += size - self._owed.pop(member, 0)
+        if size:
+            self._owed[member] = size
 
     def make_room(self) -> None:
         """Drop the most dispensable, if there is anybody."""

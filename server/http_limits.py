@@ -4,10 +4,15 @@ What the sizes of bodies rest on: kube-apiserver takes a request of 3 MiB (`MaxR
 object of 1.5 MiB (`--max-request-bytes`). Both reach us as JSON by Go, which writes each `<`, `>` and `&` as
 six bytes (`\\u003c`): an object of a request is up to 18 MiB, a stored one up to 9 MiB. A review holds one of
 each. A filter call holds a stored pod, and the names of 5,000 nodes of up to 253 characters.
-What is longer is answered 413. For a review that is an object which could not be stored either.
+A Binding and a Scale hold metadata alone, and so does a namespace, which comes twice: an object's annotations
+have 256 KiB in all. What is longer is answered 413. For a review that is an object which could not be stored
+either.
 """
 
 from dataclasses import dataclass
+
+#: A caller that takes a little of an answer now and then has so many times as long as one that takes nothing.
+SLOWEST = 6
 
 MEBI = 1024 * 1024
 SUBMITTED = 3 * MEBI  # of any request to kube-apiserver
@@ -19,6 +24,16 @@ REVIEW_BYTES = (SUBMITTED + STORED) * ESCAPED + MEBI
 EXTENDER_BYTES = STORED * ESCAPED + 3 * MEBI
 #: Any other path: nobody has to send anything there.
 OTHER_BYTES = MEBI
+#: Where nobody sends a body.
+GET_BYTES = 4 * 1024
+_BY_PATH = {
+    "/validate/binds": 2 * MEBI,
+    "/validate/scales": 2 * MEBI,
+    "/mutate/namespaces": 5 * MEBI,
+    "/healthz": GET_BYTES,
+    "/readyz": GET_BYTES,
+    "/metrics": GET_BYTES,
+}
 _BY_PREFIX = (
     ("/mutate/", REVIEW_BYTES),
     ("/validate/", REVIEW_BYTES),
@@ -33,11 +48,11 @@ class Limits:
     Beyond a size the caller is answered 413 or 431 before more is read; beyond a time it is cut off.
     """
 
-    head_bytes: int = 32 * 1024  # request line and headers; Go's callers send under 1 KiB
+    head_bytes: int = 16 * 1024  # request line and headers; Go's callers send under 1 KiB
     head_lines: int = 100
     body_bytes: int = REVIEW_BYTES  # of any path; `body_limit` says what is one's own
     held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
-    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait for their callers, of all of them together
+    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait to be sent, to all callers together
     streams: int = 250  # requests at once on one connection of HTTP/2
     pipelined: int = 16  # requests waiting on one connection; Go sends one at a time
     connections: int = 4096
@@ -49,7 +64,10 @@ class Limits:
     parting: float = 2.0  # for a refused caller to read why
     farewell: float = 1.0  # at a stop, for callers to hear of it with a reply, not by a closed connection
 
-    def body_limit(self, target: str) -> int:
+    def body_limit(self, target: bytes) -> int:
         """The bytes that the body of a request for this target may have."""
-        own = next((size for prefix, size in _BY_PREFIX if target.startswith(prefix)), OTHER_BYTES)
+        path = target.partition(b"?")[0].decode("latin-1")
+        own = _BY_PATH.get(path)
+        if own is None:
+            own = next((size for prefix, size in _BY_PREFIX if path.startswith(prefix)), OTHER_BYTES)
         return min(own, self.body_bytes)

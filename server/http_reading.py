@@ -38,6 +38,7 @@ class Request:
     headers: list[Header] = field(default_factory=list)
     body: io.BytesIO = field(default_factory=io.BytesIO)
     head_bytes: int = 0
+    body_limit: int = 0
     refused: Refused | None = None
 
     def values(self, name: bytes) -> list[bytes]:
@@ -60,8 +61,12 @@ class Reader:
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
         self._in_head = True
-        self._unfinished_head = 0
-        self._body_bytes = 0  # that the present request's body may have
+        self._unfinished = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the request that is not complete."""
+        return 0 if self._request is None else self._request.head_bytes + self._request.body.tell()
 
     @property
     def midway(self) -> bool:
@@ -72,20 +77,30 @@ class Reader:
         """Take what has arrived. Never raises: a bad request shows in `refused`."""
         if self.refused is not None:
             return
-        completed = len(self.ready)
+        completed, read = len(self.ready), self._body_bytes
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self.refused = Refused(400, "this server speaks HTTP/1.1 only")
         except httptools.HttpParserError as exc:
             self.refused = self.refused or Refused(400, f"not a valid HTTP request: {exc}")
-        if self._in_head and self.midway and len(self.ready) == completed:
-            self._count_unfinished_head(len(data))
+        if len(self.ready) > completed or self._request is None:
+            self._unfinished = 0
+        else:
+            self._count_framing(len(data) - (self._body_bytes - read))
 
-    def _count_unfinished_head(self, size: int) -> None:
-        """A header that never ends is not reported by the parser: count what went into it."""
-        self._unfinished_head += size
-        if self._unfinished_head > self._limits.head_bytes and self.refused is None:
+    @property
+    def _body_bytes(self) -> int:
+        return 0 if self._request is None else self._request.body.tell()
+
+    def _count_framing(self, size: int) -> None:
+        """What is no body and never ends (a header, a trailer, the extension of a chunk) is not reported by
+        the parser: count what went into it.
+
+        A body in chunks of a byte has five of framing for each: as many bytes as it has are forgiven it.
+        """
+        self._unfinished += size
+        if self._unfinished > self._limits.head_bytes + self._body_bytes and self.refused is None:
             self.refused = self._head_too_large()
 
     def _refuse(self, refused: Refused) -> Refused:
@@ -104,7 +119,6 @@ class Reader:
             raise self._refuse(Refused(429, f"more than {self._limits.pipelined} requests at once"))
         self._request = Request()
         self._in_head = True
-        self._unfinished_head = 0
 
     def on_url(self, part: bytes) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
@@ -132,8 +146,8 @@ class Reader:
         request.method = parser.get_method().decode("ascii")
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
-        self._body_bytes = self._limits.body_limit(request.target.decode("latin-1"))
-        problem = head_problem(request, body_bytes=self._body_bytes, upgrade=parser.should_upgrade())
+        request.body_limit = self._limits.body_limit(request.target)
+        problem = head_problem(request, upgrade=parser.should_upgrade())
         if problem is not None:
             raise self._refuse(problem)
         self.owes_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
@@ -142,8 +156,8 @@ class Reader:
         assert self._request is not None  # noqa: S101 - the parser's order
         self.owes_continue = False
         body = self._request.body
-        if body.tell() + len(part) > self._body_bytes:
-            raise self._refuse(_body_too_large(self._body_bytes))
+        if body.tell() + len(part) > self._request.body_limit:
+            raise self._refuse(body_too_large(self._request))
         body.write(part)
 
     def on_message_complete(self) -> None:
@@ -154,7 +168,7 @@ class Reader:
         self._in_head = True
 
 
-def head_problem(request: Request, *, body_bytes: int, upgrade: bool) -> Refused | None:
+def head_problem(request: Request, *, upgrade: bool) -> Refused | None:
     """Why a request with this head is refused before its body is read; None if it is not."""
     if request.version not in ("1.0", "1.1"):
         return Refused(505, "this server speaks HTTP/1.1")
@@ -162,20 +176,20 @@ def head_problem(request: Request, *, body_bytes: int, upgrade: bool) -> Refused
         return Refused(400, "this server speaks HTTP/1.1 only")
     if request.version == "1.1" and len(request.values(b"host")) != 1:
         return Refused(400, "a request has exactly one Host header")
-    return length_problem(request, body_bytes=body_bytes)
+    return length_problem(request)
 
 
-def length_problem(request: Request, *, body_bytes: int) -> Refused | None:
+def length_problem(request: Request) -> Refused | None:
     """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):
         return Refused(400, "the length of the request is ambiguous")
     if coding and [value.lower() for value in coding] != [b"chunked"]:
         return Refused(501, "the only transfer coding known here is chunked")
-    if length and int(length[0]) > body_bytes:
-        return _body_too_large(body_bytes)
+    if length and int(length[0]) > request.body_limit:
+        return body_too_large(request)
     return None
 
 
-def _body_too_large(body_bytes: int) -> Refused:
-    return Refused(413, f"the body may have {body_bytes} bytes")
+def body_too_large(request: Request) -> Refused:
+    return Refused(413, f"the body may have {request.body_limit} bytes")

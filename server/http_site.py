@@ -8,7 +8,9 @@ from typing import Any
 
 from server.http_answering import Environ, WsgiApp
 from server.http_crowd import Crowd
+from server.http_large_bodies import LargeBodies
 from server.http_limits import Limits
+from server.run_queue import RunQueue
 
 
 @dataclass(kw_only=True, slots=True)
@@ -20,7 +22,10 @@ class Site:
     crowd: Crowd
     shared: Environ
     log: Any  # gunicorn's Logger: logging.Logger without being one
-    soon: Callable[..., Any]
+    run_queue: RunQueue
+    large_bodies: LargeBodies
     clock: Callable[[], float]
+    #: Moves while a callback runs, as `clock`, which the loop reads once a turn, does not.
+    stopwatch: Callable[[], float]
     date: str = ""
     stopping: bool = False

@@ -222,8 +222,7 @@ class Running:
     def _view(self) -> View:
         """What we have seen; the version is read first, for the passes may only be newer."""
         store = self.store
-        version = self._watching.reflectors["queues"].version
-        seen = max(store.seen, int(version) if version.isdigit() else 0)
+        seen = max(store.seen, store.progress.applied("queues"))
         pods = store.progress.applied("pods")
         store.settle_passes()
         stopped = store.stopped_with_passes()

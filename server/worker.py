@@ -14,11 +14,12 @@ import resource
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
@@ -26,21 +27,27 @@ from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[impor
 from server.http_answering import shared_environ
 from server.http_connection import Connection
 from server.http_crowd import Crowd, Phase
+from server.http_large_bodies import LargeBodies
 from server.http_limits import Limits
 from server.http_site import Site
 from server.http_tls import Certificate
+from server.run_queue import RunQueue
 
 TICK = 1.0  # seconds between heartbeats, sweeps of the crowd and looks at the certificate
 SWITCH_INTERVAL = 0.0001  # seconds; a request waits about four of them while a thread computes
 ACCEPTED_AT_ONCE = 32  # then those already connected have their turn
 SPARE_FILES = 128  # for everything of the process that is not a caller
+#: Of a socket, in the kernel, which doubles it. Less than the loop reads at a time, so it reads from each
+#: caller once a turn; and no more of an answer waits where it cannot be counted.
+SOCKET_BYTES = 96 * 1024
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     """Serves until SIGTERM; then takes nobody new, finishes what was begun, and goes.
 
-    Everything but the hooks runs on the main thread. SIGINT and SIGQUIT end it without finishing.
+    Everything but the hooks and large bodies (`http_large_bodies`) runs on the main thread. SIGINT and
+    SIGQUIT end it without finishing.
     """
 
     def run(self) -> None:
@@ -49,6 +56,9 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         self.limits = bounded_by_files(getattr(self.app, "limits", None) or Limits())
         self.certificate = self._certificate()
         self.site = self._site(self.limits)
+        for listener in self.sockets:  # those that it accepts have the same
+            for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                listener.sock.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
         try:
             self.loop.run_until_complete(self._serve())
         finally:
@@ -69,8 +79,10 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             crowd=Crowd(limits=limits, clock=self.loop.time),
             shared=shared_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
             log=self.log,
-            soon=self.loop.call_soon,
+            run_queue=RunQueue(call_soon=self.loop.call_soon, clock=time.perf_counter),
+            large_bodies=LargeBodies(call_soon_threadsafe=self.loop.call_soon_threadsafe),
             clock=self.loop.time,
+            stopwatch=time.perf_counter,
         )
 
     # Accepting.
@@ -111,17 +123,44 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         connection.greeting = self.loop.create_task(self._shake_hands(connection, accepted))
 
     async def _shake_hands(self, connection: Connection, accepted: socket.socket) -> None:
-        options: dict[str, Any] = {}
-        if self.certificate is not None:
-            options = {
-                "ssl": self.certificate.current,
-                "ssl_handshake_timeout": self.limits.handshake,
-                "ssl_shutdown_timeout": self.limits.reply,
-            }
+        """In two steps, so that the transport below TLS is known: what waits in it counts as well."""
         try:
-            await self.loop.connect_accepted_socket(lambda: connection, accepted, **options)
-        except (OSError, asyncio.CancelledError):  # it went, it spoke no TLS, or it was dropped
+            made, before = await self.loop.connect_accepted_socket(_BeforeTls, accepted)
+            connection.socket_transport = plain = cast(asyncio.Transport, made)
+            transport = await self._secured(plain, connection, early=before.early)
+        except (OSError, RuntimeError, asyncio.CancelledError):  # it went, spoke no TLS, or was dropped
             self.site.crowd.leave(connection)
+            return
+        if transport.is_closing():
+            self.site.crowd.leave(connection)
+            return
+        connection.connection_made(transport)
+        if transport is plain:
+            if before.early:
+                connection.data_received(before.early)
+            plain.resume_reading()
+
+    async def _secured(
+        self, plain: asyncio.Transport, connection: Connection, *, early: bytes
+    ) -> asyncio.Transport:
+        """TLS on it, if we have a certificate. `early` is what came before TLS was there to read it."""
+        if self.certificate is None:
+            plain.pause_reading()
+            plain.set_protocol(connection)
+            return plain
+        if early:
+            self.loop.call_soon(_hand_over, plain, early)
+        secured = await self.loop.start_tls(
+            plain,
+            connection,
+            self.certificate.current,
+            server_side=True,
+            ssl_handshake_timeout=self.limits.handshake,
+            ssl_shutdown_timeout=self.limits.reply,
+        )
+        if secured is None:
+            raise ConnectionResetError("the caller went")
+        return cast(asyncio.Transport, secured)
 
     # Being alive.
 
@@ -184,10 +223,34 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             await asyncio.sleep(0.02)
 
     def _close(self) -> None:
+        self.site.large_bodies.stop()
         for member in self.site.crowd:
             member.drop()
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
+
+
+class _BeforeTls(asyncio.Protocol):
+    """A connection of which TLS knows nothing yet: keeps what comes, and reads no more."""
+
+    def __init__(self) -> None:
+        self.early = b""
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.early += data
+        self._transport.pause_reading()
+
+
+def _hand_over(plain: asyncio.Transport, early: bytes) -> None:
+    """TLS is there by now, and begins a moment later."""
+    protocol = cast(asyncio.BufferedProtocol, plain.get_protocol())
+    if not plain.is_closing():
+        memoryview(protocol.get_buffer(len(early)))[: len(early)] = early
+        protocol.buffer_updated(len(early))
 
 
 def bounded_by_files(limits: Limits) -> Limits:

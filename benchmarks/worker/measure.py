@@ -1,24 +1,33 @@
-"""Puts each candidate beside Go's net/http and prints a table of ratios.
+"""Puts each candidate beside Go's net/http, and attacks it.
 
-    python -m benchmarks.worker.measure [--seconds 2] [--rounds 3] [CANDIDATE ...]
+    python -m benchmarks.worker.measure [--seconds 1] [--rounds 5] [CANDIDATE ...]
 
-Everything speaks TLS on 127.0.0.1. A figure is the median of the rounds, in each of which the Go server is
-measured next to the candidate; so it says how many times Go's, whatever the machine does meanwhile.
+Everything speaks TLS on 127.0.0.1. A speed is the median of the rounds, in each of which the Go server is
+measured next to the candidate; so it says how many times Go's, whatever the machine does meanwhile. What is
+measured is kept in `results/`, a file a candidate, and `README.md` says all that is kept.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.worker.candidate import CANDIDATES
+from benchmarks.worker import page
+from benchmarks.worker.attacks import ATTACKS, attacked
+from benchmarks.worker.candidate import CANDIDATES, USUAL
 from localcluster import signals
 
 HERE = Path(__file__).parent
@@ -47,7 +56,7 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
         "-subj",
         "/CN=localhost",
     ]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-days", "2"]
     subprocess.run(
         ["openssl", "req", *kind, *names, "-keyout", key, "-out", cert],
         check=True,
@@ -79,8 +88,8 @@ class Bench:
             yield port
 
     def ask(self, port: int, *, workers: int, names: int, http2: bool) -> Figures:
-        """Load for so many seconds."""
-        url = f"https://127.0.0.1:{port}/filter"
+        """Load for so many seconds. Over HTTP/2 it is asked by a name, as our worker wants it."""
+        url = f"https://{'localhost' if http2 else '127.0.0.1'}:{port}/filter"
         command: list[Any] = [
             self.load,
             "request",
@@ -104,10 +113,25 @@ def running(command: list[Any], *, says: str) -> Iterator[int]:
     try:
         assert process.stderr is not None
         line = next(line for line in process.stderr if says in line)
-        yield int(line.split("(")[0].rsplit(":", 1)[1])
+        port = int(line.split("(")[0].rsplit(":", 1)[1])
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        await_port(port)
+        yield port
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def await_port(port: int) -> None:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -150,37 +174,38 @@ def siege(bench: Bench, name: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, keep and say."""
     signals.heed()
     parser = argparse.ArgumentParser()
-    parser.add_argument("candidates", nargs="*", default=list(CANDIDATES))
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("candidates", nargs="*", default=list(USUAL))
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
+    unknown = set(asked.candidates) - set(CANDIDATES)
+    if unknown:
+        parser.error(f"no such candidate: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder=Path(folder), seconds=asked.seconds)
         for name in asked.candidates:
-            for app in ("bare", "flask"):
-                report(
-                    f"{name}, {app}, 100 names",
-                    [ratios(bench, name, app=app, names=100) for _ in range(asked.rounds)],
-                )
-            report(
-                f"{name}, flask, 500 names",
-                [ratios(bench, name, app="flask", names=500) for _ in range(asked.rounds)],
-            )
-            if name != "gevent":  # whose patched thread would never let go
-                rounds = [
-                    ratios(bench, name, app="flask", names=100, compute=True) for _ in range(asked.rounds)
-                ]
-                report(f"{name}, flask, 100 names, a thread computing", rounds)
-            report(f"{name}, besieged", [siege(bench, name) for _ in range(asked.rounds)])
+            page.keep(name, measured(bench, name, rounds=asked.rounds))
+            print(f"{time.strftime('%H:%M:%S')} {name} measured", file=sys.stderr, flush=True)
+    page.write()
 
 
-def report(title: str, rounds: list[dict[str, Any]]) -> None:
-    """One line of the table."""
-    figures = [f"{key} {median(one[key] for one in rounds):.2f}x" for key in rounds[0]]
-    print(f"{title} | " + " | ".join(figures), flush=True)
+def measured(bench: Bench, name: str, *, rounds: int) -> page.Kept:
+    """All that is measured of a candidate."""
+    speeds = {
+        f"{app}, {names} names": medians([ratios(bench, name, app=app, names=names) for _ in range(rounds)])
+        for app, names in (("bare", 100), ("flask", 100), ("flask", 500))
+    }
+    calm = medians([siege(bench, name) for _ in range(rounds)])
+    same = name.endswith("-h2")  # as the server that is asked over HTTP/1.1
+    attacks = {} if same else {attack: attacked(bench, name, attack) for attack in ATTACKS}
+    return page.Kept(speeds=speeds, crowd=calm["besieged: p99"], attacks=attacks, rounds=rounds)
+
+
+def medians(rounds: list[Figures]) -> Figures:
+    return {key: median(one[key] for one in rounds) for key in rounds[0]}
 
 
 if __name__ == "__main__":

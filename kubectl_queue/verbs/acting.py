@@ -28,7 +28,7 @@ _WAIT = Flag(
     bare="true",
     read=waiting,
     value="true|false",
-    help="Wait until the controller has acknowledged it: status.observedGeneration and the condition say so.",
+    help="Wait until the controller has acknowledged it, for the specs of the queue and of those above it.",
 )
 _WAIT_CLOSED = Flag(
     name="wait",

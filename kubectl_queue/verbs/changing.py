@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
+from kubectl_queue import chains
 from kubectl_queue.answers import Object
 from kubectl_queue.deciding import Decision, Wish
 from kubectl_queue.deeds import Acting, Deed
@@ -202,6 +203,7 @@ class Changing:
             say=self._session.console.progress,
             clock=clock,
             warn=self._session.console.warn,
+            chain=partial(chains.of, self._api),
         )
         self.reporter.keep(found[0])
         self.reporter.say(name, goal.reached(found))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from kubectl_queue import selecting, values
+from kubectl_queue import chains, selecting, values
 from kubectl_queue.answers import Object
 from kubectl_queue.api import API_VERSION, KIND
 from kubectl_queue.errors import UsageError
@@ -78,13 +79,15 @@ def _taken_up(session: Session, item: Object, *, clock: Clock) -> Object:
     """The queue once the controller has written what it makes of it."""
     name = item["metadata"]["name"]
     snapshot = take(session.api, (name,))
-    goal = expected(Action.OPEN, snapshot.board.verdict(name, live=True))
+    verdict = snapshot.board.verdict(name, live=True)
+    goal = expected(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)
     found = wait(
         goal,
         items=[item],
         read=lambda: [session.api.get(name)],
         say=session.console.progress,
         clock=clock,
+        chain=partial(chains.of, session.api),
     )
     return found[0]
 

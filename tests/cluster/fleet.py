@@ -87,6 +87,13 @@ class Fleet:
         self._ports.pop(name)
         self._share()
 
+    def pause(self, name: str) -> None:
+        """It does nothing any more (SIGSTOP), and loses whatever Lease it has."""
+        processes.kill(self._cluster.layout.folder, name, number=signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        processes.kill(self._cluster.layout.folder, name, number=signal.SIGCONT)
+
     def leave(self, name: str) -> None:
         """As in a roll-out: no new connections, then SIGTERM; returns once it is gone."""
         self._ports.pop(name)
@@ -98,6 +105,11 @@ class Fleet:
         self._front.set_targets([self._ports[name]])
         self._front.cut()
         self._front.heal()
+
+    @property
+    def server_ports(self) -> list[int]:
+        """On which the replicas listen."""
+        return list(self._ports.values())
 
     def _share(self) -> None:
         self._front.set_targets(list(self._ports.values()))

@@ -24,6 +24,8 @@ class Forwarder:
         self._tasks: set[asyncio.Task[Any]] = set()
         #: Seconds by which each piece of data is held up, either way.
         self.delay = 0.0
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._is_cut = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="forwarder", daemon=True)
@@ -45,6 +47,13 @@ class Forwarder:
 
     def heal(self) -> None:
         self._is_cut = False
+
+    def hold_back(self) -> None:
+        """Nothing passes until `let_through`, and no connection is closed."""
+        self._loop.call_soon_threadsafe(self._flows.clear)
+
+    def let_through(self) -> None:
+        self._loop.call_soon_threadsafe(self._flows.set)
 
     def close(self) -> None:
         self._is_cut = True
@@ -94,6 +103,7 @@ class Forwarder:
             while data := await source.read(CHUNK):
                 if self.delay:
                     await asyncio.sleep(self.delay)
+                await self._flows.wait()
                 sink.write(data)
                 await sink.drain()
         sink.close()

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.lenient import Reader, fault_text
+from cluster.lenient import LenientReader, fault_text
 from cluster.objects import Pod, PodGroup, WorkloadObject
 from cluster.podgroups import is_live, queue_of
 from tests.server.wire_objects import Wire, member, podgroup, template, workload
 
-_groups, _pods, _workloads = Reader(PodGroup), Reader(Pod), Reader(WorkloadObject)
+_groups, _pods, _workloads = LenientReader(PodGroup), LenientReader(Pod), LenientReader(WorkloadObject)
 
 
 def raw(obj: Any) -> msgspec.Raw:

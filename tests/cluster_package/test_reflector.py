@@ -755,7 +755,7 @@ def test_no_event_is_lost_or_doubled_however_often_the_connection_is_cut(
         churn(
             notes,
             rnd,
-            writes=150,
+            writes=300,
             trouble=cut_somewhere,
         )
         proxy.relent()

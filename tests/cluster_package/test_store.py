@@ -104,6 +104,26 @@ def test_anything_else_publishes_none(store: Watched, sink: QueueSink, after: Wi
     assert store.queues["a"] == read_queue(after)
 
 
+def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
+    store: Watched, sink: QueueSink
+) -> None:
+    """Replicas of two versions say the same; what is stored for other specs, or by hand, decides nothing."""
+    sink.upsert(read_queue(queue("a", state="Suspended")))
+    ruling = store.board.ruling("a")
+    for version, (revision, refusal, said) in enumerate(
+        [
+            (ruling.revision, "as an older version says it", "as an older version says it"),
+            (ruling.revision, "", ruling.text),
+            ("another", "of former specs", ruling.text),
+        ],
+        start=2,
+    ):
+        status = {"stop": {"revision": revision, "refusal": refusal}}
+        sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
+        assert store.refusal(store.board.ruling("a")) == said
+        assert not store.board.ruling("a").schedules
+
+
 def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueSink) -> None:
     sink.upsert(read_queue(queue("a")))
     store.boards.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from controller.announcing import DRAIN_EVENTS
 from controller.drain_accounts import REASON, _how
 from controller.telling import EVENT_REASONS
 from queues import names
+from queues.acknowledgement import Reason
+from queues.conditions import not_acknowledged
 from queues.drained import DRAINED, Standing
 from queues.draining import How
 from queues.namespace_selectors import (
@@ -26,7 +29,8 @@ from queues.namespace_selectors import (
     compiled,
 )
 from queues.states import ABILITIES, ACTIONS, Action, State
-from queues.verdict import Why
+from queues.tree import Tree
+from queues.verdict import Why, verdict
 from server.app import create_app
 from server.configuration import Settings
 
@@ -151,8 +155,14 @@ def test_conditions_have_known_reasons() -> None:
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
     assert drained == [[str(one is Standing.DRAINED), one.value] for one in Standing]
     others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
-    assert others <= {*Why, "Open", "Ready"}
+    withdrawn = not_acknowledged(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
+    assert others <= {*Why, "Open", "Ready", withdrawn.reason}
+    assert [withdrawn.type, "Unknown", withdrawn.reason] in [row[:3] for row in rows("Conditions")]
     assert QueueObject.__struct_fields__[-1] == "status"
+
+
+def test_each_word_for_what_a_stop_waits_for_has_its_row_in_the_order_of_the_rule() -> None:
+    assert [row[0] for row in rows("What a stop waits for")] == [reason.value for reason in Reason]
 
 
 def test_the_limits_of_a_namespace_selector_are_the_codes() -> None:

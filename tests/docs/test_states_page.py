@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.objects import QueueStatus
+from cluster.objects import QueueStatus, StopStatus
 from cluster.passes import REQUEST_SECONDS
 from cluster.presence import LEASE_SECONDS
 from controller.announcing import DRAIN_EVENTS
 from controller.telling import EVENT_REASONS
 from controller.timing import AUTHOR
 from queues import changes, names, namespace_access
-from queues.conditions import ACCEPTING, ACTIVE
+from queues.conditions import ACCEPTING, ACTIVE, not_acknowledged
 from queues.drained import DRAINED
 from queues.namespace_selectors import compiled
 from queues.queue import Queue
@@ -180,6 +180,17 @@ def test_each_event_on_queues_and_commands_is_told_of() -> None:
     assert set(re.findall(r"`status\.(\w+)`", places)) <= set(QueueStatus.__struct_fields__)
     assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING, DRAINED}
     assert f"`{names.SUSPENDED}`" in places
+
+
+def test_each_field_of_the_stop_in_a_status_is_told() -> None:
+    [fields, *_] = tables("When a stop holds")
+    assert {row[0] for row in fields} == {to_camel(each) for each in StopStatus.__struct_fields__}
+    assert f"`{not_acknowledged(OPEN.verdict).reason}`" in PAGE
+
+
+def to_camel(field: str) -> str:
+    first, *more = field.split("_")
+    return first + "".join(map(str.capitalize, more))
 
 
 def test_each_field_whose_changes_are_kept_is_named() -> None:

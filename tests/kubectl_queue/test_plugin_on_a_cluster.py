@@ -100,6 +100,26 @@ def test_suspend_and_resume_wait_until_the_controller_has_acknowledged(
     assert {"reason", "resumeAt"}.isdisjoint(spec(run, name))
 
 
+def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_chain(
+    run: Run, queue: Callable[..., str]
+) -> None:
+    """The queue below was acknowledged for a former spec of the one above, which is edited just before."""
+    above = queue()
+    below = queue("--parent", above)
+    assert run("suspend", below, "--wait").returncode == 0
+    assert run("suspend", above, "--reason=quota").returncode == 0
+    done = run("suspend", below, "--wait")
+    assert f"{QUEUE}/{below} acknowledged: Suspended" in done.stdout
+    read = {name: json.loads(run("get", name, "-ojson").stdout) for name in (below, above, "root")}
+    stop = read[below]["status"]["stop"]
+    assert stop["scope"]
+    assert [(link["name"], link["generation"]) for link in stop["chain"]] == [
+        (name, item["metadata"]["generation"]) for name, item in read.items()
+    ]
+    assert "acknowledged" not in run("why", below).stdout
+    assert "acknowledged" not in run("tree", below).stdout
+
+
 def test_what_is_so_already_is_said_and_ends_well(run: Run, queue: Callable[..., str]) -> None:
     name = queue("--state=suspended")
     done = run("suspend", name)

@@ -1,4 +1,4 @@
-"""Volcano's command line is built from pinned modules, or the failure says why not."""
+"""What others wrote is built from pinned modules, or the failure says why not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_where_its_modules_cannot_be_had_the_failure_says_so(tmp_path: Path) -> 
 def test_what_is_in_the_cache_is_not_built_again(tmp_path: Path) -> None:
     """Found by the versions it was built from."""
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "GOPROXY": "off"}
-    folder = tmp_path / "sluice" / "control-plane" / f"vcctl-{borrowing.key()}"
+    folder = tmp_path / "sluice" / "control-plane" / f"vcctl-{borrowing.key('vcctl')}"
     folder.mkdir(parents=True)
     (folder / "vcctl").write_text("#!/bin/sh\n")
     (folder / "vcctl").chmod(0o755)

@@ -47,6 +47,7 @@ QUEUES = "scheduling.volcano.sh/queues"
         ("patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations", {"name": "sluice"}),
         ("watch", "apiextensions.k8s.io/customresourcedefinitions", {"name": "queues.scheduling.volcano.sh"}),
         ("list", "apiextensions.k8s.io/customresourcedefinitions", {"name": "commands.bus.volcano.sh"}),
+        ("list", "discovery.k8s.io/endpointslices", {"namespace": "default"}),
     ],
 )
 def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str]) -> None:
@@ -81,6 +82,8 @@ def test_the_server_may(api: Api, verb: str, resource: str, where: dict[str, str
         ("get", "/secrets", {"namespace": "default"}),
         ("update", "coordination.k8s.io/leases", {"namespace": "kube-system"}),
         ("list", "/configmaps", {}),
+        ("list", "discovery.k8s.io/endpointslices", {}),
+        ("watch", "discovery.k8s.io/endpointslices", {"namespace": "default"}),
         ("patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations", {"name": "another"}),
         ("patch", "apiextensions.k8s.io/customresourcedefinitions", {"name": "queues.scheduling.volcano.sh"}),
         ("watch", "apiextensions.k8s.io/customresourcedefinitions", {}),

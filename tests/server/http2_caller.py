@@ -1,9 +1,10 @@
 """HTTP/2 from the caller's side, frame by frame."""
 
 import hpack
+import http2_frames_out as frames
+from h2.settings import SettingCodes as Setting
 
-from server import http2_frames as frames
-from server.http2_frames import PREFACE, Kind, Setting
+from server.http2_frames import FRAME_BYTES, HEAD_BYTES, PREFACE, Kind, head_of
 
 Frame = tuple[int, int, int, bytes]
 
@@ -40,7 +41,7 @@ class Words:
     def ask(self, stream: int, path: str = "/echo", *, body: bytes = b"", method: str = "POST") -> bytes:
         """A whole request."""
         head = frames.headers(stream, self.block(path, method=method), ends=not body)
-        pieces = [body[at : at + frames.FRAME_BYTES] for at in range(0, len(body), frames.FRAME_BYTES)]
+        pieces = [body[at : at + FRAME_BYTES] for at in range(0, len(body), FRAME_BYTES)]
         return head + b"".join(
             frames.data(stream, piece, ends=number == len(pieces)) for number, piece in enumerate(pieces, 1)
         )
@@ -48,12 +49,12 @@ class Words:
     def read(self, data: bytes) -> list[Frame]:
         """The frames that have become whole: kind, flags, stream and payload."""
         found, self._rest = [], self._rest + data
-        while len(self._rest) >= frames.HEAD_BYTES:
-            size, kind, flags, stream = frames.head_of(self._rest, 0)
-            if len(self._rest) < frames.HEAD_BYTES + size:
+        while len(self._rest) >= HEAD_BYTES:
+            size, kind, flags, stream = head_of(self._rest)
+            if len(self._rest) < HEAD_BYTES + size:
                 break
-            payload = self._rest[frames.HEAD_BYTES : frames.HEAD_BYTES + size]
-            self._rest = self._rest[frames.HEAD_BYTES + size :]
+            payload = self._rest[HEAD_BYTES : HEAD_BYTES + size]
+            self._rest = self._rest[HEAD_BYTES + size :]
             found.append((kind, flags, stream, payload))
         return found
 

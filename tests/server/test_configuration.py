@@ -26,6 +26,11 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
     "certs_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
     "ca_secret": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
     "hosts": [("a,10.0.0.1", ("a", "10.0.0.1")), ("fd00::1", ("fd00::1",)), ("::1", ("::1",))],
+    "api_servers": [
+        ("https://a:1,https://b:1", ("https://a:1", "https://b:1")),
+        ("https://c", ("https://c",)),
+        ("https://[::1]:2", ("https://[::1]:2",)),
+    ],
     "namespace": [("a", "a"), ("b-1", "b-1"), ("x" * 63, "x" * 63)],
     "service": [("a", "a"), ("b-1", "b-1"), ("c", "c")],
     "webhook_url": [

@@ -8,12 +8,12 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import http2_frames_out as frames
 import pytest
 from http2_caller import Words
 from served_worker import HUGE, WAIT, Served, seen, served
 
-from server import http2_frames as frames
-from server.http2_frames import Kind
+from server.http2_frames import END_STREAM, PREFACE, Kind
 
 
 class Caller:
@@ -64,7 +64,7 @@ class Caller:
                 self.resets.append(stream)
             elif kind == Kind.GOAWAY:
                 self.gone = True
-            if kind in (Kind.HEADERS, Kind.DATA) and flags & frames.END_STREAM:
+            if kind in (Kind.HEADERS, Kind.DATA) and flags & END_STREAM:
                 self.ended.add(stream)
         return bool(data)
 
@@ -172,7 +172,7 @@ def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tu
         assert caller.resets == [1]
 
 
-@pytest.mark.parametrize("begun", [b"PRI * HT", frames.PREFACE + b"\0\0"], ids=["a preface", "a frame"])
+@pytest.mark.parametrize("begun", [b"PRI * HT", PREFACE + b"\0\0"], ids=["a preface", "a frame"])
 def test_whoever_gets_stuck_is_cut_off(certificate: tuple[Path, Path], begun: bytes) -> None:
     with served(certificate, request=1.0) as server, Caller(server) as caller:
         caller.send(begun)

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 from served_worker import Served, served
 
-from server.http_limits import EXTENDER_BYTES, OTHER_BYTES, REVIEW_BYTES, STORED, SUBMITTED, Limits
+from server.http_limits import (
+    EXTENDER_BYTES,
+    GET_BYTES,
+    MEBI,
+    OTHER_BYTES,
+    REVIEW_BYTES,
+    STORED,
+    SUBMITTED,
+    Limits,
+)
 from tests.server.wire_objects import pod, review
 
 
@@ -24,7 +33,10 @@ def escaped(body: object) -> bytes:
         ("/mutate/pods?timeout=5s", REVIEW_BYTES),
         ("/validate/queues", REVIEW_BYTES),
         ("/extender/filter", EXTENDER_BYTES),
-        ("/metrics", OTHER_BYTES),
+        ("/validate/binds?timeout=2s", 2 * MEBI),
+        ("/mutate/namespaces", 5 * MEBI),
+        ("/metrics", GET_BYTES),
+        ("/elsewhere", OTHER_BYTES),
         ("/", OTHER_BYTES),
         ("", OTHER_BYTES),
         ("/mutate", OTHER_BYTES),
@@ -32,8 +44,8 @@ def escaped(body: object) -> bytes:
     ],
 )
 def test_each_path_has_its_limit(target: str, limit: int) -> None:
-    assert Limits().body_limit(target) == limit
-    assert Limits(body_bytes=1000).body_limit(target) == 1000
+    assert Limits().body_limit(target.encode()) == limit
+    assert Limits(body_bytes=1000).body_limit(target.encode()) == 1000
 
 
 def test_the_largest_review_of_an_object_that_was_stored_and_a_request_fits() -> None:
@@ -68,8 +80,8 @@ def whole(certificate: tuple[Path, Path]) -> Iterator[Served]:
         ("/mutate/workloads", REVIEW_BYTES + 1, 413),
         ("/extender/filter", EXTENDER_BYTES, 200),
         ("/extender/filter", EXTENDER_BYTES + 1, 413),
-        ("/metrics", OTHER_BYTES, 200),
-        ("/metrics", OTHER_BYTES + 1, 413),
+        ("/metrics", GET_BYTES, 200),
+        ("/metrics", GET_BYTES + 1, 413),
     ],
 )
 def test_a_body_is_held_to_the_limit_of_its_path(whole: Served, path: str, size: int, status: int) -> None:

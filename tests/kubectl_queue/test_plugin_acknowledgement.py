@@ -1,0 +1,206 @@
+"""`--wait`, `why` and `tree` take a stop as acknowledged only for the specs of its chain as they are read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from plugin_stage import NOW, item, snapshot
+
+from kubectl_queue import chains
+from kubectl_queue.answers import Object
+from kubectl_queue.api import Queues
+from kubectl_queue.drains import Emptied
+from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
+from kubectl_queue.reading import Snapshot, stop_acknowledgement
+from kubectl_queue.trees import draw
+from kubectl_queue.waiting import Clock, Goal, wait
+from queues.explanation import Belonging, Subject, Thing
+from queues.stop_status import Acknowledgement, Link, ReadChain
+from queues.why import explain
+
+STOPPED = Goal(condition="Active", wanted=False)
+ROOT = item("root", generation=1)
+WAITS = "PassOpen: pod ns/p was let through by replica-1 and may still be bound"
+PENDING_NOTE = "the stop of its queue is not acknowledged yet: some of its pods may still be bound"
+OUTDATED_NOTE = "the controller has not acknowledged its queue as it is now; is it running?"
+
+
+def stopped(
+    *, generation: int = 4, active: str = "False", parent: int = 7, kind: str = "Active", **stop: Any
+) -> Object:
+    """Queue b below a, which is suspended; its status is of generation 4, `parent` of its parent."""
+    chain = [("b", 4), ("a", parent), ("root", 1)]
+    condition = {"type": kind, "status": active, "observedGeneration": 4, "reason": "Drained"}
+    status = {
+        "state": "Suspended",
+        "observedGeneration": 4 if active == "False" else 3,
+        "conditions": [condition],
+        "stop": {"chain": [{"name": name, "generation": number} for name, number in chain], **stop},
+    }
+    return item("b", generation=generation, parent="a", status=status)
+
+
+PARENT = item("a", generation=7, state="Suspended")
+
+
+class ReadQueues:
+    """Answers from values, and counts what it is asked."""
+
+    now = NOW
+
+    def __init__(self, *items: Object | Exception, **failing: Exception) -> None:
+        self._items = {each["metadata"]["name"]: each for each in items if isinstance(each, dict)}
+        self._failing = failing
+        self.asked: list[str] = []
+
+    def get(self, name: str) -> Object:
+        self.asked.append(name)
+        if name in self._failing:
+            raise self._failing[name]
+        if name not in self._items:
+            raise NotFoundError(f"{name} not found", code=404)
+        return self._items[name]
+
+
+def chain_of(queues_read: ReadQueues, queue: Object) -> ReadChain:
+    return chains.of(cast("Queues", queues_read), queue)
+
+
+@pytest.mark.parametrize(
+    ("queue", "missing"),
+    [
+        (stopped(scope="s"), ""),
+        (stopped(), "not acknowledged yet"),
+        (stopped(waitingFor=WAITS), f"not acknowledged yet ({WAITS})"),
+        (stopped(active="True", waitingFor=WAITS), f"not acknowledged yet ({WAITS})"),
+        (stopped(active="Unknown", waitingFor=WAITS), f"not acknowledged yet ({WAITS})"),
+        (stopped(scope="s", parent=6), "not acknowledged yet"),
+        (stopped(scope="s", generation=5), "not acknowledged yet"),
+    ],
+)
+def test_wait_goes_on_until_the_stop_is_acknowledged_for_the_chain(queue: Object, missing: str) -> None:
+    queues_read = ReadQueues(PARENT, ROOT)
+    assert STOPPED.missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
+
+
+def test_what_waits_for_a_former_spec_is_not_shown() -> None:
+    queue = stopped(generation=5, active="True", waitingFor=WAITS)
+    assert STOPPED.missing(queue, since=5) == "not acknowledged yet"
+
+
+def test_the_ancestors_are_read_only_once_the_queue_itself_says_so() -> None:
+    queues_read = ReadQueues(PARENT, ROOT)
+    assert STOPPED.missing(stopped(), since=4, chain=lambda each: chain_of(queues_read, each))
+    assert queues_read.asked == []
+    assert not STOPPED.missing(stopped(scope="s"), since=4, chain=lambda each: chain_of(queues_read, each))
+    assert queues_read.asked == ["a", "root"]
+
+
+@pytest.mark.parametrize(("parent", "missing"), [(7, ""), (6, "not acknowledged yet")])
+def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, missing: str) -> None:
+    queue = stopped(scope="s", parent=parent)
+    queue["spec"]["stopPolicy"] = "HoldAndDrain"
+    drained = {**queue["status"]["conditions"][0], "type": "Drained", "status": "True"}
+    queue["status"]["conditions"].append(drained)
+    queues_read = ReadQueues(PARENT, ROOT)
+    assert Emptied().missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
+
+
+@pytest.mark.parametrize(
+    ("queues_read", "read"),
+    [
+        (ReadQueues(PARENT, ROOT), ReadChain((Link("b", 4), Link("a", 7), Link("root", 1)), whole=True)),
+        (ReadQueues(PARENT), ReadChain((Link("b", 4), Link("a", 7), Link("root", 0)), whole=True)),
+        (ReadQueues(ROOT), ReadChain((Link("b", 4),), whole=True)),
+        (ReadQueues(PARENT, root=ForbiddenError("no", code=403)), ReadChain((Link("b", 4), Link("a", 7)))),
+        (ReadQueues(a=ForbiddenError("no", code=403)), ReadChain((Link("b", 4),))),
+    ],
+)
+def test_the_chain_is_read_as_far_as_one_may(queues_read: ReadQueues, read: ReadChain) -> None:
+    assert chain_of(queues_read, stopped()) == read
+
+
+def test_a_chain_that_cannot_be_read_for_a_moment_is_read_again() -> None:
+    said: list[str] = []
+    answers: list[Object] = [stopped(scope="s")]
+    failing = [SilentError("no answer")]
+
+    def chain(queue: Object) -> ReadChain:
+        if failing:
+            raise failing.pop()
+        return chain_of(ReadQueues(PARENT, ROOT), queue)
+
+    wait(
+        STOPPED,
+        items=answers,
+        read=lambda: answers,
+        say=said.append,
+        clock=Clock(timedelta(seconds=60)),
+        chain=chain,
+    )
+    assert said == ['queue "b": no answer; live pods are not counted yet']
+
+
+def test_when_time_is_up_it_says_what_the_acknowledgement_waits_for() -> None:
+    """And does not ask whether the controller runs, which has just said so."""
+    queue = stopped(active="True", waitingFor=WAITS)
+    with pytest.raises(WaitTimeout) as error:
+        wait(
+            STOPPED,
+            items=[queue],
+            read=lambda: [queue],
+            say=lambda _: None,
+            clock=Clock(timedelta(microseconds=1)),
+        )
+    assert f'queue "b": not acknowledged yet ({WAITS})' in str(error.value)
+    assert "running?" not in str(error.value)
+
+
+def why(queue: Object, *others: Object) -> tuple[str, ...]:
+    queues_read = ReadQueues(queue, *others)
+    queues = chains.read(cast("Queues", queues_read), "b")
+    subject = Subject(thing=Thing("Deployment", "d", "ns"))
+    return explain(subject, Belonging(queue="b"), queues=queues).notes
+
+
+@pytest.mark.parametrize(
+    ("queue", "notes"),
+    [
+        (stopped(scope="s"), ()),
+        (stopped(), (PENDING_NOTE,)),
+        (stopped(waitingFor=WAITS), (f"{PENDING_NOTE}; it waits for {WAITS}",)),
+        (stopped(active="Unknown", waitingFor=WAITS), (f"{PENDING_NOTE}; it waits for {WAITS}",)),
+        (stopped(scope="s", parent=6), (OUTDATED_NOTE,)),
+        (stopped(scope="s", generation=5), (OUTDATED_NOTE,)),
+    ],
+)
+def test_why_says_that_a_stop_is_not_acknowledged(queue: Object, notes: tuple[str, ...]) -> None:
+    assert why(queue, PARENT, ROOT) == notes
+
+
+def test_why_says_nothing_of_a_stop_that_there_is_no_more() -> None:
+    queue = stopped(parent=7)
+    assert not any("acknowledged" in note for note in why(queue, item("a", generation=8), ROOT))
+
+
+@pytest.mark.parametrize(
+    ("queue", "cause"),
+    [
+        (stopped(scope="s"), "suspended by a"),
+        (stopped(), "suspended by a; not acknowledged yet"),
+        (stopped(waitingFor=WAITS), f"suspended by a; not acknowledged yet ({WAITS})"),
+        (stopped(scope="s", parent=6), "suspended by a; not acknowledged yet"),
+    ],
+)
+def test_the_tree_says_that_a_stop_is_not_acknowledged(queue: Object, cause: str) -> None:
+    line = draw(snapshot(PARENT, queue, ROOT), top="b", headings=False)[0]
+    assert line.endswith(f"   {cause}")
+
+
+def test_a_list_of_some_queues_is_compared_as_far_as_it_goes() -> None:
+    some = Snapshot([stopped(scope="s")], now=NOW, complete=False)
+    assert some.chain("b") == ReadChain((Link("b", 4),))
+    found = stop_acknowledgement(stopped(scope="s"), chain=some.chain("b"))
+    assert found is Acknowledgement.ACKNOWLEDGED

@@ -1,0 +1,68 @@
+"""No pod is bound after an acknowledgement, in whatever order things happen: random histories of a small
+cluster.
+
+Each fault that was mended is turned back on, and a bind after an acknowledgement is found. Where that takes
+many steps, the history has an opening: its first steps are given, and what comes after is random as ever.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.queues.acknowledgement_model import Rules, Violation, run
+
+STEPS = 60
+#: Histories without a fault, of which none may end in a violation; and how many are tried until one is found.
+SOUND, TRIED = 300, 6_000
+
+KNOWN = ("create", "pods-reach a", "pods-reach b")
+STOPPED = ("stop or resume child", "queues-reach a", "queues-reach b", "publish b")
+GUARDED = ("guard", "labels-reach server-0", "labels-reach server-1", "probe")
+REQUEST_GONE = ("time", "time", "time")
+
+OPENINGS = {
+    "blind": (),
+    "by_generation": (
+        *KNOWN,
+        *("stop or resume parent", "queues-reach a", "queues-reach b", "publish b"),
+        *(*GUARDED, "look at parent", "mark", "pods-reach a", "pods-reach b", "publish b", "look at parent"),
+        *("land acknowledge parent", "stop or resume parent", "queues-reach b", "filter p0 at b"),
+        "stop or resume parent",
+    ),
+    "unfenced": (
+        *(*KNOWN, "filter p0 at a", *STOPPED, *GUARDED),
+        *("stop or resume child", "queues-reach a", "guard"),
+        *(*STOPPED, "probe", *REQUEST_GONE),
+    ),
+    "one_server": (
+        *(*KNOWN, "filter p0 at a", *STOPPED),
+        *("guard", "labels-reach server-0", "probe", *REQUEST_GONE),
+    ),
+    "silence_is_none": (*KNOWN, "filter p0 at b", "send p0 by server 0", *STOPPED, *GUARDED),
+    "assume_briefly": (
+        *(*KNOWN, "filter p0 at b", "lose b", "time", "time", "observe", *REQUEST_GONE),
+        *("stop or resume child", "queues-reach a", "send p0 by server 0", *GUARDED),
+    ),
+}
+#: b is of an older version, that says less, in these alone.
+OLD = {"silence_is_none"}
+
+
+@pytest.mark.parametrize("fault", OPENINGS)
+def test_each_mended_fault_is_found_when_it_is_there(fault: str) -> None:
+    with pytest.raises(Violation):
+        for seed in range(TRIED):
+            run(Rules(**{fault: True}), seed=seed, steps=STEPS, opening=OPENINGS[fault], old=fault in OLD)
+
+
+@pytest.mark.parametrize("fault", ["", *OPENINGS])
+def test_no_history_has_a_bind_after_an_acknowledgement(fault: str) -> None:
+    """With the openings that lead to a violation where the fault is there, too."""
+    for seed in range(SOUND):
+        run(Rules(), seed=seed, steps=STEPS, opening=OPENINGS.get(fault, ()), old=seed % 7 == 0)
+
+
+def test_stops_are_acknowledged_in_these_histories() -> None:
+    """Else they would show nothing."""
+    acknowledged = sum(run(Rules(), seed=seed, steps=2 * STEPS) for seed in range(SOUND))
+    assert acknowledged > SOUND / 10

@@ -1,0 +1,310 @@
+"""A body that takes long to decode makes nobody else wait, and one that no honest caller sends is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from asking import Server
+from served_worker import Served, request, seen, served
+from test_http2_worker import Caller
+
+from server.http_large_bodies import (
+    INLINE_BYTES,
+    INLINE_VALUES,
+    MOST_VALUES,
+    WAITING_BYTES,
+    WAITING_OF_A_CALLER,
+    LargeBodies,
+)
+from server.http_reading import Refused
+
+#: The loop's thread may be kept for so long by one body (seconds of its own time).
+ON_THE_LOOP = 0.05
+LARGE = b"[" + b"1," * (INLINE_VALUES + 1) + b"1]"
+
+
+def body(data: bytes) -> io.BytesIO:
+    made = io.BytesIO()
+    made.write(data)
+    return made
+
+
+@pytest.fixture
+def large_bodies() -> Iterator[LargeBodies]:
+    made = LargeBodies(call_soon_threadsafe=lambda call, *given: call(*given))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", False),
+        (b"," * INLINE_VALUES, False),
+        (b"," * (INLINE_VALUES + 1), True),
+        (b"x" * INLINE_BYTES, False),
+        (b"x" * (INLINE_BYTES + 1), True),
+        (b"{[," * (MOST_VALUES // 3), True),
+    ],
+)
+def test_which_are_large(large_bodies: LargeBodies, data: bytes, expected: bool) -> None:
+    assert large_bodies.concern(body(data)) is expected
+
+
+def test_what_no_honest_caller_sends_is_refused(large_bodies: LargeBodies) -> None:
+    with pytest.raises(Refused, match="150,000 values") as caught:
+        large_bodies.concern(body(b"," * (MOST_VALUES + 1)))
+    assert caught.value.status == 413
+
+
+class Gated:
+    """Bodies whose answers wait for the gate, and a loop that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.back: queue.Queue[Callable[[], None]] = queue.Queue()
+        self.answered: list[str] = []
+        self.large_bodies = LargeBodies(
+            call_soon_threadsafe=lambda call, *given: self.back.put(lambda: call(*given))
+        )
+
+    def submit(self, caller: str, size: int = 1) -> None:
+        self.large_bodies.submit(
+            caller, size, answer=lambda: self.gate.wait(20), done=lambda _: self.answered.append(caller)
+        )
+
+    def turn(self) -> None:
+        """Until one has been answered."""
+        self.gate.set()
+        self.back.get(timeout=20)()
+
+
+@pytest.fixture
+def gated() -> Iterator[Gated]:
+    made = Gated()
+    yield made
+    made.gate.set()
+    made.large_bodies.stop()
+
+
+@pytest.mark.parametrize(
+    ("size", "callers", "taken"),
+    [(1, 1, 1 + WAITING_OF_A_CALLER), (WAITING_BYTES // 4, 10, 4)],
+    ids=["of one caller", "bytes"],
+)
+def test_only_so_many_wait(gated: Gated, size: int, callers: int, taken: int) -> None:
+    """And once one is answered there is room for another."""
+    for number in range(taken):
+        gated.submit(str(number % callers), size)
+    with pytest.raises(Refused) as caught:
+        gated.submit("0", size)
+    assert caught.value.status == 503
+    gated.turn()
+    gated.submit("0", size)
+
+
+def test_callers_have_their_turn_one_after_the_other(gated: Gated) -> None:
+    for caller in ("a", "a", "a", "b", "c", "c"):
+        gated.submit(caller)
+    for _ in range(6):
+        gated.turn()
+    assert gated.answered == ["a", "a", "b", "c", "a", "c"]
+
+
+def test_what_one_that_has_gone_waits_for_is_not_begun(gated: Gated) -> None:
+    for caller in ("a", "b", "b", "c"):
+        gated.submit(caller, WAITING_BYTES // 4)
+    gated.large_bodies.forget("b")
+    gated.large_bodies.forget("b")
+    gated.submit("c", WAITING_BYTES // 2)
+    for _ in range(3):
+        gated.turn()
+    assert gated.answered == ["a", "c", "c"]
+
+
+def test_its_thread_has_a_name_and_ends(large_bodies: LargeBodies) -> None:
+    threads: list[threading.Thread] = []
+    done = threading.Event()
+    large_bodies.submit(
+        0,
+        1,
+        answer=threading.current_thread,
+        done=lambda thread: (threads.append(thread), done.set()),
+    )
+    assert done.wait(20)
+    (thread,) = threads
+    assert thread.name.startswith("large-bodies")
+    large_bodies.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+# The worker
+
+
+@pytest.fixture(scope="module")
+def roomy(certificate: tuple[Path, Path]) -> Iterator[Served]:
+    with served(certificate, body_bytes=1_000_000) as running:
+        yield running
+
+
+def test_others_are_answered_while_one_is_worked_on(roomy: Served, tmp_path: Path) -> None:
+    """The app waits in it until another caller has been answered."""
+    with roomy.caller() as slow, roomy.caller() as other:
+        slow.send(request(f"/wait{tmp_path}/go", body=LARGE) + request(body=b"after"))
+        for _ in range(3):
+            assert other.ask()[0] == 200
+        (tmp_path / "go").touch()
+        assert seen(slow.reply()[2])["read"] == len(LARGE)
+        assert seen(slow.reply()[2])["body"] == "after"
+
+
+def test_over_http2_so_are_others_of_the_same_caller(roomy: Served, tmp_path: Path) -> None:
+    with Caller(roomy) as caller:
+        caller.greet().send(
+            caller.words.ask(1, f"/wait{tmp_path}/go", body=LARGE), caller.words.ask(3, body=b"small")
+        )
+        assert seen(caller.answer(3)[1])["body"] == "small"
+        assert 1 not in caller.ended
+        (tmp_path / "go").touch()
+        assert seen(caller.answer(1)[1])["read"] == len(LARGE)
+
+
+def test_who_leaves_meanwhile_disturbs_nobody(roomy: Served, tmp_path: Path) -> None:
+    for protocol in ("1", "2"):
+        if protocol == "1":
+            with roomy.caller() as leaving:
+                leaving.send(request(f"/wait{tmp_path}/{protocol}", body=LARGE))
+        else:
+            with Caller(roomy) as caller:
+                caller.greet().send(caller.words.ask(1, f"/wait{tmp_path}/{protocol}", body=LARGE))
+        with roomy.caller() as other:
+            assert other.ask()[0] == 200
+            (tmp_path / protocol).touch()
+            assert other.ask(body=LARGE)[0] == 200
+
+
+@pytest.mark.parametrize("protocol", ["1", "2"])
+def test_too_many_values_are_refused_with_a_reason(roomy: Served, protocol: str) -> None:
+    data = b"," * (MOST_VALUES + 1)
+    if protocol == "1":
+        with roomy.caller() as caller:
+            status, _, answer = caller.ask(body=data)
+    else:
+        with Caller(roomy) as over_http2:
+            over_http2.greet().send(over_http2.words.ask(1, body=data))
+            text, answer = over_http2.answer(1)
+            status = int(text)
+    assert (status, json.loads(answer)["message"]) == (413, "the body may have 150,000 values")
+
+
+# Our own handlers
+
+
+def reviewed(obj: bytes, *, operation: str = "CREATE") -> bytes:
+    return (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"x","operation":"%s",'
+        b'"namespace":"team","object":%s,"oldObject":%s}}'
+        % (operation.encode(), obj, obj if operation == "UPDATE" else b"null")
+    )
+
+
+def filled(before: bytes, item: bytes, after: bytes, *, values: int) -> bytes:
+    """As many items as make so many values; `%d` in an item is its number."""
+    count = values // (1 + sum(item.count(sign) for sign in (b",", b"{", b"[")))
+    numbered = b"%d" in item
+    return before + b",".join(item % at if numbered else item for at in range(count)) + after
+
+
+META = b'"metadata":{"name":"a","namespace":"team","uid":"c"}'
+#: Where a caller can put many values: before, one, after.
+PLACES: dict[str, tuple[bytes, bytes, bytes]] = {
+    "containers": (b'{%s,"spec":{"containers":[' % META, b"{}", b"]}}"),
+    "resources": (b'{%s,"spec":{"containers":[' % META, b'{"resources":{"requests":{"a":"1"}}}', b"]}}"),
+    "requests": (b'{%s,"spec":{"containers":[{"resources":{"requests":{' % META, b'"%d":"1"', b"}}}]}}"),
+    "gates": (b'{%s,"spec":{"containers":[{}],"schedulingGates":[' % META, b'{"name":"%d"}', b"]}}"),
+    "labels": (b'{"metadata":{"name":"a","labels":{', b'"%d":""', b'}},"spec":{"containers":[{}]}}'),
+    "annotations": (
+        b'{"metadata":{"name":"a","annotations":{',
+        b'"%d":""',
+        b'}},"spec":{"containers":[{}]}}',
+    ),
+    "owners": (
+        b'{"metadata":{"name":"a","ownerReferences":[',
+        b'{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"%d","uid":"%d","controller":true}',
+        b']},"spec":{"containers":[{}]}}',
+    ),
+    "conditions": (b'{%s,"spec":{},"status":{"conditions":[' % META, b'{"type":"%d","status":""}', b"]}}"),
+    "template": (b'{%s,"spec":{"template":{"spec":{"containers":[' % META, b"{}", b"]}}}}"),
+    "tasks": (
+        b'{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job",%s,"spec":{"tasks":[' % META,
+        b'{"template":{"spec":{"containers":[{}]}}}',
+        b"]}}",
+    ),
+    "quota": (b'{%s,"spec":{"capability":{' % META, b'"a.b/c%d":"1"', b"}}}"),
+    "windows": (b'{%s,"spec":{"windows":[' % META, b'{"name":"%d"}', b"]}}"),
+    "keep": (b'{%s,"spec":{"drain":{"keep":{"matchLabels":{' % META, b'"%d":"1"', b"}}}}}"),
+}
+PATHS = [
+    *("/mutate/queues", "/validate/queues", "/mutate/pods", "/validate/pods", "/mutate/workloads"),
+    *("/validate/scales", "/mutate/podgroups", "/validate/binds", "/mutate/namespaces", "/mutate/commands"),
+]
+POD = b'{"metadata":{"name":"a","namespace":"team","uid":"c"},"spec":{"containers":[{}]}}'
+EXTENDER: dict[str, tuple[str, bytes, bytes, bytes]] = {
+    "nodes": ("/extender/filter", b'{"Pod":%s,"NodeNames":[' % POD, b'"%d"', b"]}"),
+    "pod": (
+        "/extender/filter",
+        b'{"Pod":{%s,"spec":{"containers":[' % META,
+        b"{}",
+        b']}},"NodeNames":["a"]}',
+    ),
+    "victims": (
+        "/extender/preempt",
+        b'{"Pod":%s,"NodeNameToMetaVictims":{' % POD,
+        b'"%d":{"Pods":[{"UID":"%d"}]}',
+        b"}}",
+    ),
+}
+
+
+def hostile(*, values: int) -> Iterator[tuple[str, str, bytes]]:
+    """Each path with many values in each place."""
+    for name, (path, before, item, after) in EXTENDER.items():
+        repeated = item.replace(b'"UID":"%d"', b'"UID":"x"')
+        yield name, path, filled(before, repeated, after, values=values)
+    for path in PATHS:
+        for name, (before, item, after) in PLACES.items():
+            once = item.replace(b'"uid":"%d"', b'"uid":"x"')
+            for operation in ("CREATE", "UPDATE"):
+                parts = 2 if operation == "UPDATE" else 1
+                obj = filled(before, once, after, values=values // parts - 50)
+                yield f"{name} {operation}", path, reviewed(obj, operation=operation)
+
+
+@pytest.fixture(scope="module")
+def asked() -> Server:
+    return Server()
+
+
+def took(server: Server, path: str, data: bytes) -> float:
+    began = time.thread_time()
+    server.post(path, data)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/extender/filter", "/extender/preempt"])
+def test_what_is_answered_on_the_loop_takes_it_a_moment(asked: Server, path: str) -> None:
+    """Of each place that holds many values, in seconds of the thread's own time; the least of three."""
+    slow = {
+        f"{where} {name}": spent
+        for name, where, data in hostile(values=INLINE_VALUES)
+        if where == path and (spent := min(took(asked, where, data) for _ in range(3))) > ON_THE_LOOP
+    }
+    assert not slow

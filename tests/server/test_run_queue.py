@@ -1,0 +1,111 @@
+"""The loop's time is shared: nobody has more than a slice while others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from server.run_queue import SLICE, TURN, RunQueue
+
+
+@dataclass
+class Loop:
+    """A clock that work moves, and what was to be called soon."""
+
+    now: float = 0.0
+    soon: list[Callable[[], None]] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.soon.append(call)
+
+    def turn(self) -> None:
+        """One turn of the loop: what was to be called until now."""
+        due, self.soon = self.soon, []
+        for call in due:
+            call()
+
+
+@dataclass(eq=False)
+class Busy:
+    """A caller with so many seconds of work."""
+
+    name: str
+    loop: Loop
+    left: float
+
+    def work(self, until: float) -> bool:
+        took = min(self.left, max(0.0, until - self.loop.now))
+        self.loop.now += took
+        self.left -= took
+        self.loop.order.append(self.name)
+        return self.left > 1e-9
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def queue(loop: Loop) -> RunQueue:
+    return RunQueue(call_soon=loop.call_soon, clock=lambda: loop.now)
+
+
+def test_who_has_little_to_do_does_it_at_once(loop: Loop, queue: RunQueue) -> None:
+    """It costs an honest caller nothing."""
+    queue.submit(Busy("a", loop, SLICE / 2))
+    assert (loop.order, loop.soon) == (["a"], [])
+
+
+def test_who_has_much_to_do_does_it_in_slices(loop: Loop, queue: RunQueue) -> None:
+    busy = Busy("a", loop, 10 * SLICE)
+    queue.submit(busy)
+    assert loop.now == pytest.approx(SLICE)
+    loop.turn()
+    assert loop.now == pytest.approx(SLICE + TURN)
+    for _ in range(3):
+        loop.turn()
+    assert (busy.left, loop.soon) == (pytest.approx(0), [])
+
+
+def test_a_newcomer_waits_for_one_turn_however_many_are_busy(loop: Loop, queue: RunQueue) -> None:
+    for number in range(100):
+        queue.submit(Busy(str(number), loop, 10.0))
+    while len(set(loop.order)) < 100:
+        loop.turn()
+    queue.submit(Busy("new", loop, SLICE / 2))
+    before = loop.now
+    loop.turn()
+    assert "new" in loop.order
+    assert loop.now - before <= TURN + SLICE
+
+
+def test_all_get_on_whoever_else_comes(loop: Loop, queue: RunQueue) -> None:
+    """Those who come anew all the time do not keep the others from their turn."""
+    busy = [Busy("old", loop, 3 * SLICE) for _ in range(3)]
+    for each in busy:
+        queue.submit(each)
+    for _ in range(20):
+        for _ in range(10):
+            queue.submit(Busy("new", loop, SLICE / 2))
+        loop.turn()
+    assert [each.left for each in busy] == [pytest.approx(0)] * 3
+
+
+def test_who_has_gone_is_not_asked(loop: Loop, queue: RunQueue) -> None:
+    busy = Busy("a", loop, 1.0)
+    queue.submit(busy)
+    queue.remove(busy)
+    loop.turn()
+    assert (loop.order, loop.soon) == (["a"], [])
+
+
+def test_who_waits_already_is_there_once(loop: Loop, queue: RunQueue) -> None:
+    busy = Busy("a", loop, 3 * SLICE)
+    for _ in range(5):
+        queue.submit(busy)
+    loop.turn()
+    assert loop.order == ["a"] * 3
