@@ -48,7 +48,6 @@ SECONDS: Mapping[str, int] = {
     "cluster/test_draining_jobs_of_other_projects.py": 25,
     "cluster/test_foreign_definitions.py": 25,
     "cluster/test_commands_survive_crashes.py": 25,
-    "cluster/test_passes_of_others.py": 20,
     "cluster/test_guard_probes.py": 20,
     "manifests/test_workload_rules.py": 20,
     "cluster/test_jobs_of_other_projects.py": 20,
