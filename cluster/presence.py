@@ -54,8 +54,8 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
     it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
-    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed queues
-    that what it admitted may still come to.
+    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed
+    queues that what it admitted may still come to.
     """
 
     seen: int = 0
