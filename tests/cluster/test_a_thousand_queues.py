@@ -16,6 +16,9 @@ from localcluster.cluster import LocalCluster
 
 LEVELS, WIDTH = 10, 100
 
+#: Of counts alone, or of what is essential, with or without counts.
+WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
+
 
 @pytest.fixture(scope="module")
 def forest(module_cluster: LocalCluster) -> Iterator[Stage]:
@@ -63,7 +66,7 @@ def states(stage: Stage) -> set[str]:
 def writes(stage: Stage) -> float:
     """Statuses that the server has written."""
     context = apiserver.context(stage.cluster.layout, authority=stage.cluster.layout.server_ca)
-    return metric(stage.cluster.ports.server, context, r'sluice_writes_total{outcome="done",what="status"}')
+    return metric(stage.cluster.ports.server, context, WRITES)
 
 
 def test_suspending_root_shows_on_all_with_one_write_each(forest: Stage) -> None:
