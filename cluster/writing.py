@@ -237,9 +237,10 @@ class Writers:
             log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), TRIES, exc)
             subject = subject if isinstance(exc, Overloaded) else None
         else:
-            count(what, "refused" if isinstance(exc, Refused) else "failed").inc()
             if isinstance(exc, Refused) and exc.status in MOVED_ON:
+                count(what, "outdated").inc()
                 return False
+            count(what, "refused" if isinstance(exc, Refused) else "failed").inc()
         self._isolation.failed(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
         return False
 

@@ -182,6 +182,10 @@ class Emptied:
         says = status(item).get("stop") is not None
         return not_acknowledged(item) if says and not is_acknowledged(item, chain=chain) else ""
 
+    def is_late(self, items: Sequence[Object]) -> bool:
+        drain = summed(items)
+        return drain is not None and drain.left > 0
+
     def told(self, items: Sequence[Object]) -> str:
         drain = summed(items)
         return "nothing is counted yet" if drain is None else counted(drain)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -38,11 +39,18 @@ def own_spec(item: Object) -> ReadChain:
     return ReadChain((Link(name(item), generation(item)),))
 
 
+#: Looks at counts that are late, at most; they are written once a second.
+LATE_LOOKS = 5
+
+
 class Awaited(Protocol):
     """What can be waited for: of a queue, first of `items`, and those below it."""
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
         """What is still missing for the generation `since` or a later one; nothing once it is there."""
+
+    def is_late(self, items: Sequence[Object]) -> bool:
+        """Whether some of those below do not say yet what the first of them has said for all."""
 
     def told(self, items: Sequence[Object]) -> str:
         """What is left."""
@@ -87,6 +95,9 @@ class Goal:
         if self.state is not None and status(item).get("state") != self.state:
             return f"not {self.state} yet"
         return not_acknowledged(item) if self.stopping and not is_acknowledged(item, chain=chain) else ""
+
+    def is_late(self, _items: Sequence[Object]) -> bool:
+        return False
 
     def told(self, items: Sequence[Object]) -> str:
         return counted(items, goal=self)
@@ -197,6 +208,11 @@ def wait(
             items = read()
         except UnreachableError as exc:
             say(f'queue "{name}": {str(exc).splitlines()[0]}')
+    for _ in range(LATE_LOOKS):  # counts of queues below are written a moment later
+        if not goal.is_late(items) or not clock.pause():
+            break
+        with suppress(UnreachableError):
+            items = read()
     return items
 
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+from queues.converting import Converter
 from queues.showing import shown
 
 #: Characters of `status.stop.waitingFor` that are shown.
@@ -47,6 +48,9 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     generation: int
+
+
+_chain: Converter[list[Link]] = Converter(list[Link])
 
 
 class ReadChain(msgspec.Struct, frozen=True):
@@ -82,6 +86,6 @@ def is_of(stop: Any, chain: ReadChain) -> bool:
 
 def _links(chain: Any) -> tuple[Link, ...]:
     try:
-        return tuple(msgspec.convert(chain or [], list[Link]))
+        return tuple(_chain(chain or []))
     except msgspec.ValidationError:
         return ()

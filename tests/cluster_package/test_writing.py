@@ -207,8 +207,8 @@ def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., Writers]) -> None
 @pytest.mark.parametrize(
     ("trouble", "outcome"),
     [
-        (NotFound(404, "NotFound", ""), "refused"),
-        (Conflict(409, "Conflict", ""), "refused"),
+        (NotFound(404, "NotFound", ""), "outdated"),
+        (Conflict(409, "Conflict", ""), "outdated"),
         (Refused(403, "Forbidden", ""), "refused"),
         (Refused(422, "Invalid", ""), "refused"),
         (ClusterError("odd"), "failed"),

@@ -11,7 +11,7 @@ from cluster.exceptions import ClusterError, Overloaded, Refused
 from controller.grouping import Grouping
 from controller.reconciling import Reconciling
 from controller.telling import Telling
-from tests.controller.test_hostile_objects import all_is_done, begun, honest
+from tests.controller.test_hostile_objects_looked_at import all_is_done, begun, honest
 from tests.controller.whole_look import Sent, WholeLook
 from tests.server.wire_objects import GROUP, member, pod, podgroup, queue
 

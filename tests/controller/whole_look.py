@@ -115,6 +115,7 @@ class WholeLook:
         client = cast(Client, self.client)
         self._watching = Watching(client=client, store=self.store, counting=self.counting)
         self._watching.reflectors["pods"].applied = VERSION
+        self.store.judging = lambda: False  # no list is ever taken here
         self._writers = [
             Inline(counting=self.counting, name=name, isolation=self.store.isolation)
             for name in ("writer", "guard", "drain")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.app import create_app
-from tests.controller.test_hostile_objects import HOSTILE, VALUES, WAYS, begun, heard, honest
+from tests.controller.test_hostile_objects_looked_at import HOSTILE, VALUES, WAYS, begun, heard, honest
 from tests.controller.whole_look import WholeLook
 from tests.server.asking import said
 from tests.server.test_bad_input import replaced
