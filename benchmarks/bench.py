@@ -17,7 +17,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from benchmarks.shapes import (
     Object,
     Request,
     answered,
+    bindings,
     creations,
     deletions,
     pods_path,
@@ -169,6 +170,10 @@ class Bench:
 
     def create_pods(self, bodies: Iterable[Object], *, namespace: str = HOME) -> Done:
         return self.write(creations(pods_path(namespace), bodies))
+
+    def bind_pods(self, nodes: Mapping[str, str], *, namespace: str = HOME) -> Done:
+        """By hand; `nodes`: by the pod's name."""
+        return self.write(bindings(pods_path(namespace), nodes))
 
     def namespace(self, name: str = HOME) -> None:
         """It is there afterwards."""

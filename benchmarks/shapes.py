@@ -78,6 +78,18 @@ def creations(path: str, bodies: Iterable[Object]) -> Iterator[Request]:
     return (Request("POST", path, JSON, body) for body in bodies)
 
 
+def bindings(path: str, nodes: Mapping[str, str]) -> Iterator[Request]:
+    """Of pods by their names to nodes by theirs."""
+    for name, node in nodes.items():
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        yield Request("POST", f"{path}/{name}/binding", JSON, body)
+
+
 def deletions(path: str, names: Iterable[str]) -> Iterator[Request]:
     """At once, whatever grace they have."""
     return (Request("DELETE", f"{path}/{name}?gracePeriodSeconds=0") for name in names)

@@ -38,11 +38,11 @@ def found(say: Say) -> Found:
 
 
 def _fill(bench: Bench, count: int) -> None:
-    """On nodes from the start, so that no scheduler is needed."""
+    """Bound by hand, so that no scheduler is needed."""
     bench.must("POST", NOTES, {"metadata": {"name": "note"}})
-    for number, body in enumerate(bodies := pods(count, queue=QUEUE)):
-        body["spec"]["nodeName"] = f"node-{number % NODES}"
+    bodies = pods(count, queue=QUEUE)
     bench.create_pods(bodies)
+    bench.bind_pods({body["metadata"]["name"]: f"node-{n % NODES}" for n, body in enumerate(bodies)})
     bench.await_running()
 
 
