@@ -149,7 +149,6 @@ class Reconciling:
         self._uids[queue] = obj.metadata.uid
         failed, again_at = self._failed.get(queue, (0, 0.0))
         if failed == obj.metadata.version and (left := again_at - self._parts.store.clock.monotonic()) > 0:
-            self._parts.store.progress.demand("queues", failed + 1)
             return left
         if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
             if wish:

@@ -226,9 +226,10 @@ def changes(obj: QueueObject) -> list[dict[str, str]]:
 def differing(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
     """The fields to be written, as a merge patch has it; empty when there is nothing to say."""
     changed = {key: value for key, value in wanted.items() if present.get(key) != value}
-    if "allocated" in changed:
-        gone = dict.fromkeys((present.get("allocated") or {}).keys() - changed["allocated"].keys())
-        changed["allocated"] = {**changed["allocated"], **gone}
+    for key in ("allocated", "stop"):  # a merge patch keeps what it does not name
+        if changed.get(key) is not None:
+            gone = dict.fromkeys((present.get(key) or {}).keys() - changed[key].keys())
+            changed[key] = {**changed[key], **gone}
     return changed
 
 

@@ -285,6 +285,14 @@ def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
     assert not may_share({**counted, "allocated": {f"r-{number}": "1" for number in range(1000)}})
 
 
+def test_what_a_stop_does_not_say_any_more_is_taken_off() -> None:
+    """A merge patch keeps what it does not name: the same status would be written over and over."""
+    before = {"stop": {"revision": "r", "scope": "old", "waitingFor": "somebody"}}
+    after = {"stop": {"revision": "r", "scope": "new"}}
+    assert differing(after, before) == {"stop": {"revision": "r", "scope": "new", "waitingFor": None}}
+    assert differing({"stop": None}, before) == {"stop": None}
+
+
 # The history
 
 
