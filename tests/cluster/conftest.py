@@ -59,6 +59,18 @@ def fleet(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
+def pair(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two replicas whose ways to the API server can be spoilt; the first leads."""
+    made = Fleet(module_cluster, tmp_path_factory.mktemp("pair"))
+    try:
+        for name in ("server-1", "server-2"):
+            made.join(name, intercepted=True)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
 def replicas(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """Three whose requests can be spoilt and counted."""
     fleet = Fleet(module_cluster, tmp_path_factory.mktemp("fleet"))

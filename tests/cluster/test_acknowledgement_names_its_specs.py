@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from calling import Api, Object
 from fleet import Fleet
 from intercepting import Asked, Interceptor
@@ -20,7 +19,6 @@ from slow_webhook import SlowWebhook
 from stage import QUEUES, Stage
 from waiting_for import until
 
-from localcluster.cluster import LocalCluster
 from tests.cluster_package.faulty_proxy import Silence, expired_event
 
 LEADER, OTHER = "server-1", "server-2"
@@ -28,18 +26,6 @@ LEADER, OTHER = "server-1", "server-2"
 HEAD = 300
 KEPT_SECONDS = 28.0
 ROUNDS, MEMBERS = 10, 10
-
-
-@pytest.fixture(scope="module")
-def pair(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Two replicas whose ways to the API server can be spoilt; the first leads."""
-    made = Fleet(module_cluster, tmp_path_factory.mktemp("pair"))
-    try:
-        for name in (LEADER, OTHER):
-            made.join(name, intercepted=True)
-        yield made
-    finally:
-        made.close()
 
 
 def on_queues(asked: Asked) -> bool:

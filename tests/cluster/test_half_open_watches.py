@@ -20,18 +20,6 @@ SECONDS = 40.0
 HEAD = 600
 
 
-@pytest.fixture(scope="module")
-def pair(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Two replicas whose ways to the API server can be spoilt."""
-    made = Fleet(module_cluster, tmp_path_factory.mktemp("pair"))
-    try:
-        for name in ("server-1", "server-2"):
-            made.join(name, intercepted=True)
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def stage(pair: Fleet, module_cluster: LocalCluster) -> Iterator[Stage]:
     made = Stage(module_cluster)
