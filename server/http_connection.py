@@ -93,7 +93,7 @@ class Connection(Caller):
         if self._parting or self._choked or self._elsewhere or self._transport is None:
             return False
         self._read_or_wait()
-        if self._reader.ready or self._incoming:
+        if self._reader.ready or self._reader.refused is not None or self._incoming:
             if self._site.crowd.phase(self) in (Phase.FRESH, Phase.IDLE):
                 self._site.crowd.enter(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
             return True

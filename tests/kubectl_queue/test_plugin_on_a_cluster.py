@@ -183,9 +183,10 @@ def test_an_ancestor_that_still_stops_the_queue_is_named_and_does_not_hold_up_th
 
 
 def test_writers_that_meet_all_come_through(run: Run, queue: Callable[..., str]) -> None:
+    """Conflicts are decided anew. No `close`: a queue that became Closed meanwhile may not be suspended."""
     name = queue()
     with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda word: run(word, name), ["suspend", "close", "open", "suspend"]))
+        done = list(pool.map(lambda word: run(word, name), ["suspend", "resume", "open", "suspend"]))
     assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
 
 

@@ -1,0 +1,62 @@
+"""A caller whose slice of time ends in the middle of its work loses nothing by it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import Any, cast
+
+from server.http_connection import Connection
+from server.http_crowd import Crowd, Phase
+from server.http_large_bodies import LargeBodies
+from server.http_limits import Limits
+from server.http_site import Site
+from server.run_queue import RunQueue
+
+
+class RecordingTransport(asyncio.Transport):
+    """Takes everything at once, and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """It is never asked whether it did."""
+
+
+def site_where_every_slice_is_over_at_once(turns: list[Any]) -> Site:
+    seconds = itertools.count()
+    return Site(
+        app=lambda environ, start_response: [],
+        limits=Limits(),
+        crowd=Crowd(limits=Limits(), clock=lambda: 0.0),
+        shared={},
+        log=logging.getLogger("test"),
+        run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),
+        large_bodies=LargeBodies(call_soon_threadsafe=turns.append),
+        clock=lambda: 0.0,
+        stopwatch=lambda: float(next(seconds)),
+    )
+
+
+def test_a_refusal_that_was_read_at_the_end_of_a_slice_is_said() -> None:
+    turns: list[Any] = []
+    site = site_where_every_slice_is_over_at_once(turns)
+    connection, transport = Connection(site=site), RecordingTransport()
+    site.crowd.enter(connection, Phase.SHAKING)
+    connection.connection_made(transport)
+    connection.data_received(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
+    while turns:
+        cast(Any, turns.pop(0))()
+    assert transport.written.startswith(b"HTTP/1.1 413 ")
