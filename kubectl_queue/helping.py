@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from kubectl_queue import verbs
+from kubectl_queue.verbs import table as verbs
 from kubectl_queue.flags import Flag
 from kubectl_queue.options import COMMAND, COMMON
 from kubectl_queue.verb import Verb

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from kubectl_queue import flags, verbs
+from kubectl_queue import flags
+from kubectl_queue.verbs import table as verbs
 from kubectl_queue.console import Console
 from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.options import COMMAND, COMMON

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plugin_stage import NOW
 
-from kubectl_queue import verbs
+from kubectl_queue.verbs import table as verbs
 from kubectl_queue.errors import UsageError
 from kubectl_queue.flags import Flags, parse
 from kubectl_queue.main import main

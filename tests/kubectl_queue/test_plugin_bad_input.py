@@ -7,7 +7,7 @@ import os
 import pytest
 from plugin_stage import plugin
 
-from kubectl_queue import verbs
+from kubectl_queue.verbs import table as verbs
 from kubectl_queue.main import main
 
 NAMING = [name for name in verbs.TABLE if name != "list"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubectl_queue import verbs
+from kubectl_queue.verbs import table as verbs
 from kubectl_queue.errors import UsageError
 from kubectl_queue.flags import Flag, Flags, first_name, parse, span, switch
 from kubectl_queue.options import COMMON, DRY_RUN, OUTPUT, UNCHANGED, Output
