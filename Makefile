@@ -23,7 +23,7 @@ ROOMY := GOGC=400 GOMEMLIMIT=1200MiB
 # Three workers for two cores: they wait for much of the time.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
-	@$(RUN) localcluster.borrowing & $(ROOMY) $(PYTEST) -n 3; code=$$?; wait; exit $$code
+	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 3; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	$(PYTEST) -n 2 -m "not cluster and not slow"

@@ -29,7 +29,7 @@ from benchmarks.rows import (
 )
 from benchmarks.syncing import measuring as syncing
 from localcluster import signals
-from localcluster.building import Say
+from localcluster.build import Say
 
 #: Each row's name and what measures it, in the order of the page.
 ROWS: Mapping[str, Callable[[Say], Found]] = {

@@ -40,10 +40,10 @@ from benchmarks.shapes import (
 from benchmarks.tools import built
 from localcluster import apiserver, processes, schedulers, users
 from localcluster.apiserver import Reply
-from localcluster.building import Say
+from localcluster.build import Say
 from localcluster.cluster import LocalCluster
+from localcluster.readiness import until
 from localcluster.schedulers import Edit
-from localcluster.waiting import until
 
 WRITERS = 8
 PATIENCE = 120.0

@@ -9,7 +9,7 @@ from benchmarks.bench import PATIENCE, Bench
 from localcluster import addresses, apiserver, processes
 from localcluster.addresses import LOOPBACK
 from localcluster.components import BY_NAME
-from localcluster.waiting import until
+from localcluster.readiness import until
 
 
 @contextmanager

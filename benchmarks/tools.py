@@ -7,8 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from localcluster import building
-from localcluster.building import Say
+from localcluster import build as building
+from localcluster.build import Say
 
 HERE = Path(__file__).parent
 

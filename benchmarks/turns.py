@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from benchmarks import sizes
-from localcluster.building import Say
+from localcluster.build import Say
 
 T = TypeVar("T")
 

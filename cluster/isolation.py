@@ -28,8 +28,8 @@ from typing import TypeVar
 import msgspec
 
 from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
-from cluster.subjects import Subject
-from queues.showing import shown
+from cluster.object_reference import Subject
+from queues.apimachinery.display import shown
 
 #: Seconds.
 LEAST, MOST, SHORT, FORGET = 1.0, 60.0, 4.0, 120.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from queues.changes import Change
+from queues.status.changes import Change
 
 #: Of the greatest number that etcd counts to.
 DIGITS = 20
@@ -71,7 +71,7 @@ class Metadata(_Wire, frozen=True):
 
 
 class Condition(_Wire, frozen=True):
-    """`last_transition_time`: as it is written, so that it goes back as it came (`queues.times`)."""
+    """`last_transition_time`: as it is written, so that it goes back unchanged."""
 
     type: str = ""
     status: str = ""
@@ -272,7 +272,7 @@ class WorkloadStatus(_Wire, frozen=True):
 
 
 class WorkloadObject(_Wire, frozen=True):
-    """A workload of any kind (`queues.kinds`)."""
+    """A workload of any kind (`queues.workload_kinds`)."""
 
     metadata: Metadata
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)

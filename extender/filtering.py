@@ -30,13 +30,13 @@ is one of too many that we do not know  an error
 
 from __future__ import annotations
 
+from cluster.cache.members import Member
+from cluster.cache.store import Store
 from cluster.exceptions import Unreadable
-from cluster.members import Member
 from cluster.objects import Pod
-from cluster.store import Store
 from extender.wire import FilterArgs, FilterResult
 from queues.membership import Membership, Source
-from queues.texts import stop_text
+from queues.messages import stop_text
 from queues.verdict import Cause, Why
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.

@@ -6,7 +6,7 @@ evict others for nothing, since nodes without room never reach filter.
 
 from __future__ import annotations
 
-from cluster.store import Store
+from cluster.cache.store import Store
 from extender.wire import PreemptArgs, PreemptResult
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.bodies import read
+from cluster.cache.store import Store
+from cluster.decoding import read
 from cluster.exceptions import Unreadable
-from cluster.store import Store
 from extender.filtering import filtered
 from extender.preempting import preempted
 from extender.wire import encode, filter_decoder, preempt_decoder

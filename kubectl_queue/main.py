@@ -36,6 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from kubectl_queue.running import run  # noqa: PLC0415 - an interrupt meanwhile leaves no trace
+    from kubectl_queue.cli.run import run  # noqa: PLC0415 - an interrupt meanwhile leaves no trace
 
     return run(words, out=sys.stdout, err=sys.stderr, environ=os.environ, source=sys.stdin)

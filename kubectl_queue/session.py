@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 
-from kubectl_queue import kubeconfig
-from kubectl_queue.access import Overrides, resolve
-from kubectl_queue.api import Queues
-from kubectl_queue.calls import Calls
-from kubectl_queue.console import Console
-from kubectl_queue.flags import Flags
-from kubectl_queue.options import UNCHANGED, DryRun, Output
-from kubectl_queue.transport import Transport
+from kubectl_queue.access import kubeconfig
+from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.requests import Calls
+from kubectl_queue.access.settings import Overrides, resolve
+from kubectl_queue.access.transport import Transport
+from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.options import (
+    UNCHANGED,
+    DryRun,
+    Output,
+)
+from kubectl_queue.output.console import Console
 
 
 class Session:

@@ -10,12 +10,15 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from localcluster import building, signals, starting, stopping
-from localcluster.building import BuildFailed
+from localcluster import build as building
+from localcluster import signals
+from localcluster import start as starting
+from localcluster import stop as stopping
+from localcluster.build import BuildFailed
 from localcluster.exceptions import LocalClusterError
 from localcluster.layout import Layout
-from localcluster.reporting import report
-from localcluster.starting import Options
+from localcluster.start import Options
+from localcluster.status import report
 
 
 def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.environ) -> int:

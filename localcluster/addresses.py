@@ -20,7 +20,7 @@ from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 
 from certs.authority import write
-from localcluster import building
+from localcluster import build as building
 from localcluster.exceptions import StartFailed
 
 LOOPBACK = "127.0.0.1"

@@ -11,21 +11,21 @@ from typing import Any
 from localcluster import (
     addresses,
     apiserver,
-    auditing,
     kubectl,
     processes,
     schedulers,
-    starting,
-    stopping,
     users,
 )
+from localcluster import audit_log as auditing
+from localcluster import start as starting
+from localcluster import stop as stopping
 from localcluster.addresses import Ports
-from localcluster.auditing import Bind
-from localcluster.building import Say
+from localcluster.audit_log import Bind
+from localcluster.build import Say
 from localcluster.exceptions import NotRunning
 from localcluster.layout import Layout
 from localcluster.schedulers import Edit
-from localcluster.starting import Options
+from localcluster.start import Options
 
 
 def _quietly(_: str) -> None: ...

@@ -15,7 +15,7 @@ import yaml
 from certs.authority import write
 from localcluster.addresses import Ports
 from localcluster.layout import Layout
-from localcluster.registering import MANIFESTS
+from localcluster.manifests import MANIFESTS
 
 EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
 QPS = 5000  # the default of 50 would be all that one measures

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 import msgspec
 
-from queues import names
+from queues import labels as names
 from queues.queue import DEFAULT
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"

@@ -35,8 +35,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from queues.apimachinery.label_selectors import Operator
 from queues.namespace_selectors import NAME_LABEL, LabelRequirement, NamespaceSelector
-from queues.selectors import Operator
 from queues.tree import Chain
 from queues.verdict import TRY_AGAIN, Cause, Why
 

@@ -22,8 +22,13 @@ from typing import Any
 
 import msgspec
 
-from queues.selectors import BadSelector, Operator, Selector, selector_of
-from queues.showing import shown
+from queues.apimachinery.display import shown
+from queues.apimachinery.label_selectors import (
+    BadSelector,
+    Operator,
+    Selector,
+    selector_of,
+)
 
 #: The label that the API server itself puts on each namespace: its name.
 NAME_LABEL = "kubernetes.io/metadata.name"

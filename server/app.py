@@ -21,21 +21,21 @@ from collections.abc import Callable
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 
-from cluster.counting import Counting
+from cluster.cache.store import Clock, Store
 from cluster.exceptions import NotReady, Unreadable
-from cluster.store import Clock, Store
+from cluster.metrics import Counting
 from extender.routes import handlers as extender_handlers
 from queues.membership import Rules
+from server.close_when_unready import Parting
+from server.fast_path import Handler, Shortcut
 from server.health import Check
 from server.health import blueprint as health_routes
-from server.http_limits import REVIEW_BYTES
-from server.parting import Parting
-from server.refusing import refusal
-from server.shortcut import Handler, Shortcut
+from server.http.limits import REVIEW_BYTES
+from server.status_error import refusal
 from webhooks.routes import handlers as webhook_handlers
-from webhooks.terms import Terms
+from webhooks.settings import Terms
 
-#: Of any path; the worker holds each to its own (`server.http_limits`).
+#: Of any path; the worker holds each to its own (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
 
 log = logging.getLogger(__name__)

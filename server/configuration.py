@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from queues.converting import Converter
+from queues.apimachinery.conversion import Converter
+from queues.drain.terminating_pods import GRACE_LIMIT
 from queues.membership import valid_name
-from queues.terminating import GRACE_LIMIT
-from webhooks.terms import CONTROLLER_USERS
+from webhooks.settings import CONTROLLER_USERS
 
 PREFIX = "SLUICE_"
 

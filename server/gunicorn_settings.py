@@ -6,9 +6,9 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
-from server.http_answering import WsgiApp
-from server.http_limits import Limits
-from server.worker import Worker
+from server.http.limits import Limits
+from server.http.responses import WsgiApp
+from server.http.worker import Worker
 
 Hooks = Mapping[str, Callable[..., Any]]
 

@@ -16,7 +16,7 @@ import msgspec
 from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from cluster.counting import Counting
+from cluster.metrics import Counting
 
 #: What is wrong, in words; empty if nothing is.
 Check = Callable[[], list[str]]

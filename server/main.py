@@ -1,7 +1,7 @@
 """`sluice serve`: read the settings, issue the certificate, serve.
 
 Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise: a worker that ends
-before it was ready among them (`server.boot`).
+before it was ready among them (`server.boot_watch`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
 from server.app import create_app
-from server.boot import Boot
+from server.boot_watch import Boot
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_settings import ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
-from server.running import Running, certified
+from server.runtime import Running, certified
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
 STDERR = 2

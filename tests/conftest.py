@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localcluster import processes
-from localcluster.building import BuildFailed
+from localcluster.build import BuildFailed
 from localcluster.cluster import LocalCluster
 from tests import weights
 

@@ -1,7 +1,7 @@
 """Commands (`bus.volcano.sh`): known actions only, and the author stamped over what was written.
 
 Commands for other kinds are left alone, and those that mean a queue and cannot be acted on are refused
-(`queues.command_targets`). That the author may update the queue, and that a
+(`queues.admission.command_targets`). That the author may update the queue, and that a
 Command stays as it was said, is held by the API server itself (manifests/policies), so that it holds
 while we are down.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import msgspec
 
+from cluster.cache.store import Store
 from cluster.objects import Command, OwnerReference
-from cluster.store import Store
-from queues import names
-from queues.command_targets import is_ours, target_refusal
-from queues.editing import action_refusal
-from queues.showing import shown
+from queues import labels as names
+from queues.admission.command_targets import is_ours, target_refusal
+from queues.admission.queue_edits import action_refusal
+from queues.apimachinery.display import shown
 from queues.states import Action
-from webhooks.patching import entries
+from webhooks.json_patch import entries
 from webhooks.review import ALLOWED, Answer, Request, refused, subject
 
 _commands = msgspec.json.Decoder(Command)

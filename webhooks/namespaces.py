@@ -16,14 +16,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
-from cluster.store import Store
-from queues import names
-from queues.board import for_namespace
+from queues import labels as names
+from queues.apimachinery.display import shown
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.namespace_selectors import NAME_LABEL
-from queues.showing import shown
-from webhooks.patching import entries
+from queues.snapshot import for_namespace
+from webhooks.json_patch import entries
 from webhooks.review import Answer, Request, refused, subject
 
 _namespaces = msgspec.json.Decoder(Namespace)

@@ -10,18 +10,23 @@ from typing import Any
 
 import msgspec
 
-from cluster.admissions import request_of
+from cluster.cache.podgroups import queue_of
+from cluster.cache.store import Store
+from cluster.inflight.admissions import request_of
 from cluster.objects import PodGroup
-from cluster.podgroups import queue_of
-from cluster.store import Store
-from queues import names
+from queues import labels as names
+from queues.apimachinery.display import shown
 from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
-from queues.showing import shown
-from webhooks.patching import Step, entries
+from webhooks.acceptance import (
+    Submission,
+    admission,
+    bad_name,
+    taken,
+)
+from webhooks.json_patch import Step, entries
 from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
-from webhooks.taking import Submission, admission, bad_name, taken
-from webhooks.terms import Terms
+from webhooks.settings import Terms
 
 
 class _Shape(msgspec.Struct, frozen=True, gc=False):

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cluster.bodies import read
+from cluster.decoding import read
 from cluster.exceptions import Faulty, Unreadable
-from queues.showing import cut, shown
+from queues.apimachinery.display import cut, shown
 
 T = TypeVar("T")
 

@@ -21,11 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cluster.cache.store import Store
 from cluster.exceptions import Faulty, NotReady
-from cluster.store import Store
-from webhooks import binds, commands, namespaces, podgroups, pods, queues, workloads
+from webhooks import (
+    commands,
+    namespaces,
+    podgroups,
+)
+from webhooks.pods import binds
+from webhooks.pods import pod_admission as pods
+from webhooks.queues import queue_admission as queues
 from webhooks.review import Answer, Request, decode, encode, refused
-from webhooks.terms import Terms
+from webhooks.settings import Terms
+from webhooks.workloads import workload_admission as workloads
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.

@@ -20,7 +20,7 @@ from benchmarks.figures import Found, Line
 from benchmarks.memory import highest, resident
 from benchmarks.shapes import Object, condition
 from localcluster import processes
-from localcluster.building import Say
+from localcluster.build import Say
 
 PODS = 5_000
 #: Pods a node: kubelet's own limit is 110.

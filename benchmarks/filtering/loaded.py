@@ -18,7 +18,7 @@ from benchmarks.filtering import resuming, twins
 from benchmarks.filtering.measuring import Figures, Pair, ask
 from benchmarks.syncing.replaying import MEMBERS, PODS, Large, record, replayed, serving
 from benchmarks.tools import built
-from localcluster.building import Say
+from localcluster.build import Say
 
 NAMES = 100
 #: What is asked of the replay: an event a millisecond; a list soon after there was one.

@@ -17,7 +17,7 @@ from benchmarks.figures import Curve, Found, Line, Point, at_most
 from benchmarks.filtering.twins import Target, serving
 from benchmarks.shapes import QUEUE
 from benchmarks.tools import built
-from localcluster.building import Say
+from localcluster.build import Say
 
 NAMES = (100, 1_000, 5_000)
 SECONDS = 2.0 * min(1.0, sizes.SCALE * 4)

@@ -18,7 +18,7 @@ from benchmarks.filtering.twins import Target
 from benchmarks.parking import Parked, park
 from benchmarks.shapes import HOME, QUEUE, QUEUES
 from benchmarks.tools import built
-from localcluster.building import Say
+from localcluster.build import Say
 from localcluster.schedulers import Edit
 
 PARKED, NODES = 5_000, 500

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.tools import built
 from certs.authority import create
-from localcluster.building import Say
+from localcluster.build import Say
 from localcluster.cluster import LocalCluster
 
 Target = tuple[str, Path]

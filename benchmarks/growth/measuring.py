@@ -17,7 +17,7 @@ from benchmarks.growth.costs import Cost, curve, note
 from benchmarks.growth.repeats import FEW, REPEATS, SIZE_SECONDS, rounds
 from benchmarks.shapes import QUEUE
 from benchmarks.tools import built
-from localcluster.building import Say
+from localcluster.build import Say
 
 NODES = 100
 NAMES = (100, 300, 1_000, 3_000, 5_000)

@@ -16,8 +16,8 @@ from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line
 from benchmarks.shapes import HOME, MERGE
 from benchmarks.turns import in_turns
-from cluster.client import Client, configuration
-from localcluster.building import Say
+from cluster.api.client import Client, configuration
+from localcluster.build import Say
 
 WRITES, THREADS = 2_000, 4
 COLLECTION = f"/api/v1/namespaces/{HOME}/configmaps"

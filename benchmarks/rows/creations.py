@@ -9,7 +9,7 @@ from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line, at_least
 from benchmarks.shapes import QUEUE, pods
 from benchmarks.turns import in_turns
-from localcluster.building import Say
+from localcluster.build import Say
 
 PODS = 2_000
 WAYS = ("none", "all", "others")

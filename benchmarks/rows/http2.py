@@ -16,14 +16,18 @@ from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdat
 from benchmarks import sizes
 from benchmarks.figures import Found, Line
 from benchmarks.turns import in_turns
-from localcluster.building import Say
-from server.http2_frames import PREFACE
-from server.http2_h2 import FIRST_WINDOW, LARGEST_WINDOW, WINDOW
-from server.http2_headers import fields_of, request_of
-from server.http2_session import Session
-from server.http_answering import Said
-from server.http_limits import Limits
-from server.http_reading import Request
+from localcluster.build import Say
+from server.http.http2.frame_costs import PREFACE
+from server.http.http2.h2_adapter import (
+    FIRST_WINDOW,
+    LARGEST_WINDOW,
+    WINDOW,
+)
+from server.http.http2.headers import fields_of, request_of
+from server.http.http2.session import Session
+from server.http.limits import Limits
+from server.http.request_parser import Request
+from server.http.responses import Said
 
 CALLS = 5_000
 #: How many are asked before the first of them is answered.

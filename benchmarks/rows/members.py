@@ -13,7 +13,7 @@ from benchmarks.filtering.twins import following, serving
 from benchmarks.scheduling import Bound, backlog, bind, costs
 from benchmarks.shapes import QUEUE, pods
 from benchmarks.turns import in_turns
-from localcluster.building import Say
+from localcluster.build import Say
 
 PODS, NODES = 1_000, 500
 SAME = f"percentageOfNodesToScore: {RECOMMENDED_PERCENTAGE}"

@@ -12,7 +12,7 @@ from benchmarks.figures import Found, Line, at_least
 from benchmarks.scheduling import Bound, bind, costs
 from benchmarks.shapes import QUEUE, pod, pods, pods_path
 from benchmarks.turns import in_turns
-from localcluster.building import Say
+from localcluster.build import Say
 
 PODS, NODES = 1_000, 500
 #: A pod that waits, and that no scheduler asks anybody about.

@@ -12,8 +12,8 @@ from benchmarks.figures import Found, Line, at_least
 from benchmarks.parking import Parked, park
 from benchmarks.shapes import Object, condition, pods, pods_path
 from benchmarks.turns import in_turns
-from localcluster.building import Say
-from localcluster.waiting import until
+from localcluster.build import Say
+from localcluster.readiness import until
 
 PODS, NODES = 1_000, 500
 #: The parked are elsewhere, so that no bind of the others is asked about.

@@ -14,8 +14,8 @@ from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times, fresh, since
 from benchmarks.shapes import HOME, QUEUE, QUEUES, Request, pods, pods_path
 from benchmarks.turns import in_turns
-from cluster.client import STRATEGIC
-from localcluster.building import Say
+from cluster.api.client import STRATEGIC
+from localcluster.build import Say
 from server.configuration import Settings
 
 NODES = 500

@@ -11,7 +11,7 @@ from benchmarks.replicas import joined
 from benchmarks.shapes import HOME, QUEUE, pods, version
 from benchmarks.stopping import acknowledged
 from benchmarks.watching import watched
-from localcluster.building import Say
+from localcluster.build import Say
 
 MEMBERS, NODES = 10_000, 50
 PAIRS = 15

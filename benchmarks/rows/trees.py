@@ -12,9 +12,9 @@ from benchmarks.bench import PATIENCE, Bench, running
 from benchmarks.figures import Found, Line, at_most
 from benchmarks.shapes import MERGE, QUEUES, Object, Request, answered, creations, queue
 from benchmarks.watching import watched
-from localcluster.building import Say
-from localcluster.registering import MANIFESTS
-from localcluster.waiting import until
+from localcluster.build import Say
+from localcluster.manifests import MANIFESTS
+from localcluster.readiness import until
 
 NUMBER, DEPTH = 1_000, 4
 #: As many writers as the server has by default.

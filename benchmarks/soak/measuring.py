@@ -17,7 +17,7 @@ from benchmarks.soak.churning import ENDING, LIFE, RATE, writes
 from benchmarks.soak.repeating import Repeated
 from benchmarks.soak.sampling import NAMES, SECONDS, Samples
 from benchmarks.soak.turning import DRAINED, Turns, Visits, make_queues
-from localcluster.building import Say
+from localcluster.build import Say
 
 NODES = 500
 #: Connections of whoever writes the pods.

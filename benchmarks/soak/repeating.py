@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from types import TracebackType
 
-from localcluster.building import Say
+from localcluster.build import Say
 from localcluster.exceptions import LocalClusterError
 
 #: What a machine that has too much to do may bring about; anything else is a mistake of ours.

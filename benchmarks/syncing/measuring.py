@@ -17,8 +17,8 @@ from benchmarks.memory import held, highest
 from benchmarks.syncing.replaying import MEMBERS, NODES, PODS, SERVER, Large, record, replayed, serving
 from benchmarks.tools import built
 from localcluster import apiserver, processes
-from localcluster.building import Say
-from localcluster.waiting import until
+from localcluster.build import Say
+from localcluster.readiness import until
 
 #: After the sync, for what was needed for it to be given back.
 SETTLING = 5.0

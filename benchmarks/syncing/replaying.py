@@ -25,7 +25,7 @@ from certs import authority
 from localcluster import apiserver, processes
 from localcluster.addresses import LOOPBACK
 from localcluster.components import BY_NAME
-from localcluster.waiting import until
+from localcluster.readiness import until
 
 PODS, MEMBERS, NODES = 100_000, 10_000, 5_000
 SERVER = "server"

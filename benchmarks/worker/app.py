@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from flask import Flask, Response, request
 
-from server.http_answering import WsgiApp
+from server.http.responses import WsgiApp
 
 
 class Asked(msgspec.Struct, gc=False):

@@ -6,7 +6,11 @@ from collections.abc import Awaitable, Callable
 from io import BytesIO
 from typing import Any
 
-from server.http_answering import WsgiApp, call, shared_environ
+from server.http.responses import (
+    WsgiApp,
+    call,
+    shared_environ,
+)
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

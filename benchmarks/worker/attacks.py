@@ -1,6 +1,6 @@
 """Hostile traffic against a candidate: how long others wait meanwhile, and what it takes of memory.
 
-The traffic is that of `tests/server/flood.py`: eight connections, each with 4 MiB of one kind.
+The traffic is that of `tests/support/http/flood.py`: eight connections, each with 4 MiB of one kind.
 """
 
 from __future__ import annotations

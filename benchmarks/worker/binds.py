@@ -17,10 +17,18 @@ from typing import Any
 
 from benchmarks.worker.candidate import CANDIDATES
 from benchmarks.worker.measure import Bench
-from localcluster import kubectl, processes, schedulers, signals, starting, stopping, waiting
+from localcluster import (
+    kubectl,
+    processes,
+    schedulers,
+    signals,
+)
+from localcluster import readiness as waiting
+from localcluster import start as starting
+from localcluster import stop as stopping
 from localcluster.addresses import load
 from localcluster.layout import Layout
-from localcluster.starting import Options
+from localcluster.start import Options
 
 POD = {
     "apiVersion": "v1",

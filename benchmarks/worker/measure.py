@@ -33,7 +33,7 @@ from localcluster import signals
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LOADS = {"serial": 1, "32 at once": 32}
-CROWD = ("500", "500", "500")  # idle, unfinished, slow: see tests/server/hostile_crowd.py
+CROWD = ("500", "500", "500")  # idle, unfinished, slow: see tests/support/http/hostile_crowd.py
 Figures = dict[str, float]
 
 

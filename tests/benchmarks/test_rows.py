@@ -18,8 +18,9 @@ from benchmarks.memory import held
 from benchmarks.quiet import cpu_seconds
 from benchmarks.reasons import WHY
 from benchmarks.rows.trees import levels
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 
 
 def test_an_unknown_row_is_refused_with_the_names_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.passes import Pass
-from controller.acknowledging import may_be_a_bind
+from cluster.inflight.binds import Pass
+from controller.stops.acknowledgement import may_be_a_bind
 
 REQUEST_SECONDS = 60.0
 

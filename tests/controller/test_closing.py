@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-from controller.closing import PODGROUPS, _occupied
-from controller.parts import Parts
-from tests.server.wire_objects import Wire, podgroup
+from controller.context import Parts
+from controller.status.closing import PODGROUPS, _occupied
+from tests.support.http.wire_objects import Wire, podgroup
 
 QUEUE = "sluice.dev/queue"
 

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from cluster.exceptions import Refused
-from controller.commanding import AT_ONCE, RECORDED
-from tests.controller.whole_look import Sent, WholeLook
-from tests.server.wire_objects import Wire, command, queue
+from controller.commands import AT_ONCE, RECORDED
+from tests.support.controller.whole_look import Sent, WholeLook
+from tests.support.http.wire_objects import (
+    Wire,
+    command,
+    queue,
+)
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"

@@ -7,12 +7,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from cluster.cache.store import Clock, Store
+from cluster.object_reference import Subject
 from cluster.objects import QueueObject
-from cluster.store import Clock, Store
-from cluster.subjects import Subject
-from controller.cycling import Cycling
-from controller.parts import Parts
-from queues import names
+from controller.context import Parts
+from controller.status.parent_cycles import Cycling
+from queues import labels as names
 from queues.membership import Rules
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.drain import (
+from controller.drain.controller import rest_after
+from controller.drain.eviction import Answer, Outcome
+from controller.drain.executor import (
     AGAIN_SECONDS,
     ANSWER_SECONDS,
     BUDGET_SECONDS,
@@ -19,12 +21,17 @@ from controller.drain import (
     SETTLE_SECONDS,
     Drain,
 )
-from controller.drain_reading import Reading
-from controller.draining import rest_after
-from controller.evicting import Answer, Outcome
-from controller.runners import VOLCANO
-from queues.budgets import Index
-from queues.draining import How, Plan, Runner, Unit, Wishes, Work
+from controller.drain.running_pods import VOLCANO
+from controller.drain.snapshot import Reading
+from queues.drain.disruption_budgets import Index
+from queues.drain.model import (
+    How,
+    Plan,
+    Runner,
+    Unit,
+    Wishes,
+    Work,
+)
 
 NOW = 1000.0
 #: The share of a drain that has the server for itself.

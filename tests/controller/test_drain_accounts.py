@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from cluster.events import Subject
-from cluster.store import Clock, Store
-from controller import drain_accounts
-from controller.drain import Drain
-from controller.drain_accounts import Accounts
-from controller.parts import Parts
-from queues.draining import Plan, Termination
+from cluster.cache.store import Clock, Store
+from cluster.recorder import Subject
+from controller.context import Parts
+from controller.drain import accounts as drain_accounts
+from controller.drain.accounts import Accounts
+from controller.drain.executor import Drain
+from queues.drain.model import Plan, Termination
+from queues.drain.terminating_pods import GRACE_LIMIT, Delay
 from queues.membership import Rules
-from queues.terminating import GRACE_LIMIT, Delay
-from tests.queues.cases import NOW
-from tests.queues.drain_cases import job, pod
+from tests.support.drain.drain_cases import job, pod
+from tests.support.rules.cases import NOW
 
 
 class Told:

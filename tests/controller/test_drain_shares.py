@@ -5,11 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.drain import Drain
-from controller.drain_shares import TIMES_IN_FLIGHT, share_limits, spare
-from queues.draining import Plan, Wishes
+from controller.drain.executor import Drain
+from controller.drain.fair_shares import (
+    TIMES_IN_FLIGHT,
+    share_limits,
+    spare,
+)
+from queues.drain.model import Plan, Wishes
 from tests.controller.test_drain import NOW, evicting, pod
-from tests.queues.cases import MODEST
+from tests.support.rules.cases import MODEST
 
 RATE, IN_FLIGHT = 10.0, 6
 

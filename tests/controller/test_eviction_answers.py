@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
-from controller.evicting import LANES, Outcome, _failure, lane_of
+from controller.drain.eviction import (
+    LANES,
+    Outcome,
+    _failure,
+    lane_of,
+)
 
 BUDGET = frozenset({"DisruptionBudget"})
 DENIED = 'admission webhook "evictions.example.com" denied the request: not before Monday'

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.controller.whole_look import WholeLook
 from tests.server.test_bad_input import places, replaced
-from tests.server.wire_objects import (
+from tests.support.controller.whole_look import WholeLook
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     WORKLOADS,

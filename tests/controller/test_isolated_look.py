@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from cluster.exceptions import ClusterError, Overloaded, Refused
-from controller.grouping import Grouping
-from controller.reconciling import Reconciling
-from controller.telling import Telling
+from controller.podgroup_status import Grouping
+from controller.pods.pod_conditions import Telling
+from controller.queue_reconciler import Reconciling
 from tests.controller.test_hostile_objects_looked_at import all_is_done, begun, honest
-from tests.controller.whole_look import Sent, WholeLook
-from tests.server.wire_objects import GROUP, member, pod, podgroup, queue
+from tests.support.controller.whole_look import Sent, WholeLook
+from tests.support.http.wire_objects import (
+    GROUP,
+    member,
+    pod,
+    podgroup,
+    queue,
+)
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PODS = "/api/v1/namespaces/team/pods"
@@ -50,7 +56,7 @@ def test_a_step_that_raises_keeps_no_other_from_its_work(look: WholeLook, step: 
 
 @pytest.mark.parametrize("where", ["founded", "mirror", "measure"])
 def test_so_does_a_function(look: WholeLook, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"controller.loop.{where}", raises)
+    monkeypatch.setattr(f"controller.controller.{where}", raises)
     look.controller._resync_at = 0.0
     honest(look)
     look.look()

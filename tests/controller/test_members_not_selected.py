@@ -8,19 +8,30 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.client import Client
-from cluster.counting import Counting
-from cluster.events import Recorder
-from cluster.writing import Key, Writers
-from controller.guarding import Guards
-from controller.keeping import kept_by
-from controller.nudging import Nudging
-from controller.parts import Parts
-from controller.releasing import PAUSE_SECONDS, TIMES, Releasing
-from controller.reserving import Reserving
-from controller.telling import Telling
-from tests.server.asking import Server
-from tests.server.wire_objects import Wire, job, member, namespace, podgroup, queue
+from cluster.api.client import Client
+from cluster.metrics import Counting
+from cluster.recorder import Recorder
+from cluster.write_queue import Key, Writers
+from controller.context import Parts
+from controller.pods.pod_conditions import Telling
+from controller.pods.preemption_retry import Nudging
+from controller.pods.ungating import (
+    PAUSE_SECONDS,
+    TIMES,
+    Releasing,
+)
+from controller.status.closing_blockers import kept_by
+from controller.stops.bind_guard import Guards
+from controller.stops.reservations import Reserving
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    Wire,
+    job,
+    member,
+    namespace,
+    podgroup,
+    queue,
+)
 
 GATE = "sluice.dev/queue"
 TEAM = {"matchLabels": {"team": "a"}}

@@ -7,9 +7,17 @@ import time
 
 import pytest
 
-from cluster.podgroups import GroupKey
-from cluster.store import STATUS, WHOLE, What
-from controller.noting import PACE_SECONDS, Noted, Notes
+from cluster.cache.podgroups import GroupKey
+from cluster.cache.store import (
+    STATUS,
+    WHOLE,
+    What,
+)
+from controller.workqueue import (
+    PACE_SECONDS,
+    Noted,
+    Notes,
+)
 
 #: As good as never, for what must not be waited for.
 LATE = 60.0

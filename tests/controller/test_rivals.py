@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from controller.rivals import QUIET_SECONDS, WAIT_MOST, Contest, Owners, author
+from controller.status.status_conflicts import (
+    QUIET_SECONDS,
+    WAIT_MOST,
+    Contest,
+    Owners,
+    author,
+)
 
 STATUS: dict[str, object] = {"f:status": {"f:state": {}}}
 SPEC: dict[str, object] = {"f:spec": {"f:weight": {}}}

@@ -7,12 +7,19 @@ import json
 import msgspec
 import pytest
 
-from cluster.members import Member
+from cluster.cache.members import Member
 from cluster.objects import Command, QueueObject
-from controller.commanding import _why_dropped, recorded
-from controller.releasing import refused_by_us
-from tests.server.asking import Server
-from tests.server.wire_objects import GROUP, Wire, command, member, pod, queue
+from controller.commands import _why_dropped, recorded
+from controller.pods.ungating import refused_by_us
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    GROUP,
+    Wire,
+    command,
+    member,
+    pod,
+    queue,
+)
 
 STAMPED = {"sluice.dev/author": "alice"}
 

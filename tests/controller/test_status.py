@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.members import Counts
+from cluster.cache.members import Counts
+from cluster.cache.store import queue_value
 from cluster.objects import QueueObject, QueueStatus, StopStatus
-from cluster.store import queue_value
-from controller.status import (
+from controller.status.queue_status import (
     MORE_RESOURCES,
     PHASES,
     RESOURCES,
@@ -30,8 +30,8 @@ from controller.status import (
 )
 from queues.tree import Tree
 from queues.verdict import verdict
-from tests.queues.cases import MODEST, NOW
-from tests.server.wire_objects import Wire, queue
+from tests.support.http.wire_objects import Wire, queue
+from tests.support.rules.cases import MODEST, NOW
 
 LONG_AGO = "2029-01-01T00:00:00Z"
 NOW_TEXT = "2030-01-01T12:00:00Z"

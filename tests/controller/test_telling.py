@@ -9,15 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.client import Client
-from cluster.counting import Counting
-from cluster.events import Recorder
-from cluster.writing import Key, Writers
-from controller.parts import Parts
-from controller.telling import LATER, Telling
-from tests.queues.cases import NOW
-from tests.server.asking import Server
-from tests.server.wire_objects import Wire, member, queue
+from cluster.api.client import Client
+from cluster.metrics import Counting
+from cluster.recorder import Recorder
+from cluster.write_queue import Key, Writers
+from controller.context import Parts
+from controller.pods.pod_conditions import LATER, Telling
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    Wire,
+    member,
+    queue,
+)
+from tests.support.rules.cases import NOW
 
 QUEUE = "research"
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from cluster.counting import Counting
-from cluster.definitions import MEND, NEEDED
-from controller.rivals import QUIET_SECONDS, SAY_AGAIN_SECONDS, WAIT_LEAST, WAIT_MOST
+from cluster.informers.crd_fields import MEND, NEEDED
+from cluster.metrics import Counting
+from controller.status.status_conflicts import (
+    QUIET_SECONDS,
+    SAY_AGAIN_SECONDS,
+    WAIT_LEAST,
+    WAIT_MOST,
+)
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "beside-volcano.md").read_text()
 
 
@@ -29,7 +33,7 @@ def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
 def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:
     """Half a second, 30 seconds, two minutes, five minutes."""
     assert (WAIT_LEAST, WAIT_MOST, QUIET_SECONDS, SAY_AGAIN_SECONDS) == (0.5, 30.0, 120.0, 300.0)
-    source = (ROOT / "controller" / "rivals.py").read_text()
+    source = (ROOT / "controller" / "status" / "status_conflicts.py").read_text()
     for reason in re.findall(r'reason="(\w+)"', source):
         assert f"`{reason}`" in PAGE
     assert f"`{Counting().undone._name}`" in PAGE

@@ -3,38 +3,83 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import queues.drained
-import queues.draining
-import queues.planning
-import queues.terminating
-from controller.announcing import DRAIN_EVENTS
-from controller.drain import ANSWER_SECONDS, LONGEST_PAUSE, Drain
-from controller.drain_accounts import ABANDONED_SECONDS
-from controller.drain_reading import MOST_BUDGETS
-from controller.drain_shares import TIMES_IN_FLIGHT
-from controller.evicting import LANES, Answer, Outcome
-from queues import names
-from queues.budgets import MOST_SELECTORS
-from queues.drained import DRAINED, TOLD, Blocker, Report, Standing, Tally, drained, status
-from queues.draining import Hindrance, How, Plan, Rule, Runner, Wishes, rule_for, wishes_of
+import queues.drain.model
+import queues.drain.plan
+import queues.drain.progress
+import queues.drain.terminating_pods
+from controller.drain.accounts import ABANDONED_SECONDS
+from controller.drain.eviction import (
+    LANES,
+    Answer,
+    Outcome,
+)
+from controller.drain.executor import (
+    ANSWER_SECONDS,
+    LONGEST_PAUSE,
+    Drain,
+)
+from controller.drain.fair_shares import TIMES_IN_FLIGHT
+from controller.drain.snapshot import MOST_BUDGETS
+from controller.events.queue_events import DRAIN_EVENTS
+from queues import labels as names
+from queues.drain.disruption_budgets import MOST_SELECTORS
+from queues.drain.model import (
+    Hindrance,
+    How,
+    Plan,
+    Rule,
+    Runner,
+    Wishes,
+    rule_for,
+    wishes_of,
+)
+from queues.drain.progress import (
+    DRAINED,
+    TOLD,
+    Blocker,
+    Report,
+    Standing,
+    Tally,
+    drained,
+    status,
+)
+from queues.drain.terminating_pods import (
+    GRACE_LIMIT,
+    SPARE_SECONDS,
+    Delay,
+)
 from queues.queue import Queue
 from queues.states import StopPolicy
-from queues.terminating import GRACE_LIMIT, SPARE_SECONDS, Delay
 from queues.tree import Tree
 from queues.verdict import verdict
-from server.running import DRAIN_THREADS
-from tests.docs.pages import DOCS, Row, ruled, tables_of
-from tests.queues.cases import NOW
-from tests.queues.drain_cases import budget, going, job, keeping, only, planned, planned_unread, pod, pods
+from server.runtime import DRAIN_THREADS
+from tests.support.docs.pages import (
+    DOCS,
+    Row,
+    ruled,
+    tables_of,
+)
+from tests.support.drain.drain_cases import (
+    budget,
+    going,
+    job,
+    keeping,
+    only,
+    planned,
+    planned_unread,
+    pod,
+    pods,
+)
+from tests.support.paths import ROOT
+from tests.support.rules.cases import NOW
 
 PAGE = (DOCS / "draining.md").read_text()
-DEFINITION = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
+DEFINITION = ROOT / "manifests" / "crds" / "queues.yaml"
 SECOND = timedelta(seconds=1)
 
 
@@ -90,7 +135,7 @@ STAYING: dict[Rule, tuple[Runner, Wishes]] = {
 def test_each_rule_has_its_row() -> None:
     """In the words of the code's own table, and as the code answers."""
     [rows] = tables("Who stays")
-    assert [plain(rows)] == [plain(table) for table in ruled(queues.draining.__doc__)]
+    assert [plain(rows)] == [plain(table) for table in ruled(queues.drain.model.__doc__)]
     assert [row[0] for row in rows] == list(STAYING) == list(Rule)
     for rule, (runner, wishes) in STAYING.items():
         assert rule_for(runner, wishes) is rule
@@ -102,7 +147,7 @@ def test_each_rule_has_its_row() -> None:
 def test_each_unit_has_its_row() -> None:
     """In the code's own words, and how each goes."""
     [rows] = tables("Who goes, and how")
-    [told] = ruled(queues.planning.__doc__)
+    [told] = ruled(queues.drain.plan.__doc__)
     assert [(row[0], row[2]) for row in rows] == [(row[0], row[2]) for row in told]
     units = {
         "work that pauses": planned(job(2)),
@@ -221,7 +266,7 @@ def test_the_numbers_that_are_told_are_the_codes() -> None:
 def test_each_delay_has_its_row() -> None:
     """In the words of the code's own table; tests/queues/test_terminating.py shows each."""
     [rows] = tables("Pods that do not end")
-    assert [plain(rows)] == [plain(table) for table in ruled(queues.terminating.__doc__)]
+    assert [plain(rows)] == [plain(table) for table in ruled(queues.drain.terminating_pods.__doc__)]
     assert [row[0] for row in rows] == list(Delay)
 
 
@@ -238,7 +283,7 @@ STANDING: dict[Standing, list[Report]] = {
 def test_each_reason_of_the_condition_has_its_row() -> None:
     """In the code's own words, and as the code answers; with its event."""
     rows = tables("How far it is")[0]
-    told = ruled(queues.drained.__doc__)[0]
+    told = ruled(queues.drain.progress.__doc__)[0]
     assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
     assert [row[1] for row in rows] == list(Standing)
     for row in rows:

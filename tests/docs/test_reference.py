@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import yaml
 
-from cluster import presence
-from cluster.counting import Counting
+from cluster.coordination import replicas as presence
+from cluster.metrics import Counting
 from cluster.objects import QueueObject
-from controller.announcing import DRAIN_EVENTS
-from controller.drain_accounts import REASON, _how
-from controller.telling import EVENT_REASONS
-from queues import names
-from queues.acknowledgement import Reason
-from queues.conditions import not_acknowledged
-from queues.drained import DRAINED, Standing
-from queues.draining import How
+from controller.drain.accounts import REASON, _how
+from controller.events.queue_events import DRAIN_EVENTS
+from controller.pods.pod_conditions import EVENT_REASONS
+from queues import labels as names
+from queues.drain.model import How
+from queues.drain.progress import DRAINED, Standing
 from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
     LABELS_LIMIT,
@@ -29,12 +26,15 @@ from queues.namespace_selectors import (
     compiled,
 )
 from queues.states import ABILITIES, ACTIONS, Action, State
+from queues.status.acknowledgement import Reason
+from queues.status.conditions import not_acknowledged
 from queues.tree import Tree
 from queues.verdict import Why, verdict
 from server.app import create_app
 from server.configuration import Settings
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+PAGE = (ROOT / "docs" / "reference.md").read_text()
 
 
 def rows(section: str) -> list[list[str]]:
@@ -104,7 +104,7 @@ def test_each_reason_on_pods_has_its_row(reason: str) -> None:
 
 def test_each_reason_in_the_controller_has_its_row() -> None:
     """Every event that the controller's source names is listed."""
-    source = "".join(path.read_text() for path in (Path(__file__).parents[2] / "controller").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "controller").rglob("*.py"))
     literal = set(re.findall(r'reason="(\w+)"', source))
     states = {f"Queue{state}" for state in State}
     assert literal | states | set(Action) | set(DRAIN_EVENTS.values()) <= words("Events")
@@ -112,7 +112,7 @@ def test_each_reason_in_the_controller_has_its_row() -> None:
 
 def test_each_event_of_a_drain_has_its_row() -> None:
     """Also those whose names the source does not hold in one word."""
-    source = (Path(__file__).parents[2] / "controller" / "drain_accounts.py").read_text()
+    source = (ROOT / "controller" / "drain" / "accounts.py").read_text()
     said = {row[0]: row[1:] for row in rows("Events")}
     for reason in ("Evicted", "DeletedPastBudget"):
         assert f'"{reason}"' in source

@@ -8,10 +8,14 @@ from functools import cache
 
 import msgspec
 import pytest
-from pages import DOCS, Row, read
 
 from cluster import objects
-from queues import names
+from queues import labels as names
+from tests.support.docs.pages import (
+    DOCS,
+    Row,
+    read,
+)
 
 TESTS = DOCS.parent / "tests"
 PAGE = (DOCS / "security.md").read_text()

@@ -10,22 +10,34 @@ from typing import NamedTuple
 
 import pytest
 
+from cluster.coordination.replicas import LEASE_SECONDS
+from cluster.inflight.binds import REQUEST_SECONDS
 from cluster.objects import QueueStatus, StopStatus
-from cluster.passes import REQUEST_SECONDS
-from cluster.presence import LEASE_SECONDS
-from controller.announcing import DRAIN_EVENTS
-from controller.telling import EVENT_REASONS
-from controller.timing import AUTHOR
-from queues import changes, names, namespace_access
-from queues.conditions import ACCEPTING, ACTIVE, not_acknowledged
-from queues.drained import DRAINED
+from controller.events.queue_events import DRAIN_EVENTS
+from controller.pods.pod_conditions import EVENT_REASONS
+from controller.stops.resume_at import AUTHOR
+from queues import labels as names
+from queues import namespace_access
+from queues.drain.progress import DRAINED
+from queues.messages import command
 from queues.namespace_selectors import compiled
 from queues.queue import Queue
 from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
-from queues.texts import command
+from queues.status import changes
+from queues.status.conditions import (
+    ACCEPTING,
+    ACTIVE,
+    not_acknowledged,
+)
 from queues.tree import Tree
 from queues.verdict import Cause, Verdict, Why, verdict
-from tests.docs.pages import DOCS, Row, read, tables_of, yes
+from tests.support.docs.pages import (
+    DOCS,
+    Row,
+    read,
+    tables_of,
+    yes,
+)
 
 PAGE = (DOCS / "states.md").read_text()
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -10,17 +10,29 @@ from typing import Any
 
 import msgspec
 
-import controller.grouping
+import controller.podgroup_status
+from cluster.cache.workloads import is_live, templates
 from cluster.objects import WorkloadObject
-from cluster.workloads import is_live, templates
-from queues import accepting
-from queues import kinds as kinds_module
-from queues.accepting import Owner, still_taken
-from queues.kinds import KINDS, Kind
+from queues import workload_kinds as kinds_module
+from queues.admission import accepted_work as accepting
+from queues.admission.accepted_work import Owner, still_taken
 from queues.membership import Membership, PodFacts, Rules, of_submitted_pod
-from queues.phases import POPULATED, SCHEDULED, Phase, Pods, phase
-from tests.docs.pages import DOCS, Row, read, tables_of, yes
-from webhooks.terms import Terms
+from queues.status.podgroup_phases import (
+    POPULATED,
+    SCHEDULED,
+    Phase,
+    Pods,
+    phase,
+)
+from queues.workload_kinds import KINDS, Kind
+from tests.support.docs.pages import (
+    DOCS,
+    Row,
+    read,
+    tables_of,
+    yes,
+)
+from webhooks.settings import Terms
 
 PAGE = (DOCS / "states.md").read_text()
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -200,5 +212,5 @@ def test_each_phase_of_a_podgroup_has_its_row() -> None:
 def test_the_conditions_of_podgroups_are_the_controllers() -> None:
     """In the words of the code's own table."""
     rows = tables("Phases of PodGroups")[1]
-    assert rows == read(controller.grouping.__doc__ or "")[0]
+    assert rows == read(controller.podgroup_status.__doc__ or "")[0]
     assert {row[0] for row in rows} == {SCHEDULED, POPULATED}

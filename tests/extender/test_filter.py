@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
-from cluster import passes as passes_module
-from cluster.passes import Passes
-from tests.server.asking import Server
-from tests.server.wire_objects import GROUP, NAMED, Wire, member, namespace, pod, podgroup, queue
+from cluster.inflight import binds as passes_module
+from cluster.inflight.binds import Passes
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    GROUP,
+    NAMED,
+    Wire,
+    member,
+    namespace,
+    pod,
+    podgroup,
+    queue,
+)
 
 NODES = ["node-b", "node-a", "node-c"]
 PASSED = {

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import GROUP, Wire, member, namespace, pod, queue
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    GROUP,
+    Wire,
+    member,
+    namespace,
+    pod,
+    queue,
+)
 
 META = {
     "node-b": {"Pods": [{"UID": "u-1"}, {"UID": "u-2"}], "NumPDBViolations": 1},

@@ -6,16 +6,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import NOW, item, snapshot
 
-from kubectl_queue.answers import Object
-from kubectl_queue.deciding import Decision
-from kubectl_queue.drains import Emptied
+from kubectl_queue.access.responses import Object
+from kubectl_queue.drain.progress import Emptied
+from kubectl_queue.edit.decide import Decision
+from kubectl_queue.edit.merge_patch import patched, replacing
+from kubectl_queue.edit.stop_policy import Stopping
+from kubectl_queue.edit.wait import Goal
 from kubectl_queue.errors import QueueError
-from kubectl_queue.holding import Stopping
-from kubectl_queue.patching import patched, replacing
-from kubectl_queue.waiting import Goal
 from queues.states import StopPolicy
+from tests.support.plugin.plugin_stage import (
+    NOW,
+    item,
+    snapshot,
+)
 
 HOLD, DRAIN, NONE = StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN, StopPolicy.NONE
 PAST, LATER = "2030-01-01T11:00:00Z", "2030-01-01T13:00:00Z"

@@ -6,16 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import NOW
 
-from kubectl_queue.verbs import table as verbs
+from kubectl_queue.cli.flags import Flags, parse
+from kubectl_queue.cli.label_selectors import selector
+from kubectl_queue.commands import table as verbs
+from kubectl_queue.drain.drain_flags import settings
 from kubectl_queue.errors import UsageError
-from kubectl_queue.flags import Flags, parse
 from kubectl_queue.main import main
-from kubectl_queue.selecting import selector
-from kubectl_queue.settings import settings
-from queues.draining import wishes_of
-from queues.selectors import selector_of
+from queues.apimachinery.label_selectors import selector_of
+from queues.drain.model import wishes_of
+from tests.support.plugin.plugin_stage import NOW
 
 NOBODY = "--server=http://127.0.0.1:1"
 #: A label that only some have, one that all have, one that none has.

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from drain_stage import budget, owner, pod, survey, work
-from plugin_stage import item, snapshot
 
-from kubectl_queue.answers import Object
-from kubectl_queue.forecasting import bare, begins, forecasts, lines
-from kubectl_queue.reading import Snapshot
-from kubectl_queue.runners import budgets
-from kubectl_queue.surveying import Survey
+from kubectl_queue.access.responses import Object
+from kubectl_queue.drain.inventory import Survey
+from kubectl_queue.drain.preview import (
+    bare,
+    begins,
+    forecasts,
+    lines,
+)
+from kubectl_queue.drain.running_pods import budgets
+from kubectl_queue.snapshot import Snapshot
+from tests.support.drain.drain_stage import (
+    budget,
+    owner,
+    pod,
+    survey,
+    work,
+)
+from tests.support.plugin.plugin_stage import item, snapshot
 
 REPLICAS, DAEMONS, TRAIN = owner("ReplicaSet", "web"), owner("DaemonSet", "agent"), owner("Job", "train")
 VOLCANO = owner("Job", "sim", api_version="batch.volcano.sh/v1alpha1")

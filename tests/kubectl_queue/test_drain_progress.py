@@ -8,17 +8,33 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import NOW, item, snapshot
 
-from kubectl_queue.answers import Object
-from kubectl_queue.console import Console
-from kubectl_queue.drains import Emptied, bar, brief, counted, drain_of, lines, summed
+from kubectl_queue.access.responses import Object
+from kubectl_queue.drain.progress import (
+    Emptied,
+    bar,
+    brief,
+    counted,
+    drain_of,
+    lines,
+    summed,
+)
+from kubectl_queue.edit.wait import Clock, wait
 from kubectl_queue.errors import QueueError, WaitTimeout
-from kubectl_queue.explaining import lines as explained
-from kubectl_queue.tables import Table
-from kubectl_queue.trees import draw
-from kubectl_queue.waiting import Clock, wait
-from queues.explanation import Explanation, Fate, Thing
+from kubectl_queue.output.console import Console
+from kubectl_queue.output.tables import Table
+from kubectl_queue.output.tree import draw
+from kubectl_queue.why.rendering import lines as explained
+from queues.why.explanation import (
+    Explanation,
+    Fate,
+    Thing,
+)
+from tests.support.plugin.plugin_stage import (
+    NOW,
+    item,
+    snapshot,
+)
 
 SINCE = "2030-01-01T11:58:00Z"
 WEB = {"name": "PodDisruptionBudget lab/web", "pods": 2, "never": False, "message": "it allows 0 now"}

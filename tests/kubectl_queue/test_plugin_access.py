@@ -14,11 +14,16 @@ import pytest
 import yaml
 
 from certs import authority
-from kubectl_queue import answers, kubeconfig, proxies
-from kubectl_queue.access import Access, Overrides, resolve
+from kubectl_queue.access import kubeconfig, proxies
+from kubectl_queue.access import responses as answers
+from kubectl_queue.access.kubeconfig import Context
+from kubectl_queue.access.settings import (
+    Access,
+    Overrides,
+    resolve,
+)
+from kubectl_queue.access.transport import Response
 from kubectl_queue.errors import ConfigError, CredentialsError, KindMissingError, QueueError
-from kubectl_queue.kubeconfig import Context
-from kubectl_queue.transport import Response
 
 SERVER = "https://10.0.0.1:6443"
 

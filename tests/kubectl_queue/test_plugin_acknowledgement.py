@@ -6,19 +6,35 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from plugin_stage import NOW, item, snapshot
 
-from kubectl_queue import chains
-from kubectl_queue.answers import Object
-from kubectl_queue.api import Queues
-from kubectl_queue.drains import Emptied
+from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.responses import Object
+from kubectl_queue.drain.progress import Emptied
+from kubectl_queue.edit.wait import (
+    Clock,
+    Goal,
+    wait,
+)
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
-from kubectl_queue.reading import Snapshot, stop_acknowledgement
-from kubectl_queue.trees import draw
-from kubectl_queue.waiting import Clock, Goal, wait
-from queues.explanation import Belonging, Subject, Thing
-from queues.stop_status import Acknowledgement, Link, ReadChain
-from queues.why import explain
+from kubectl_queue.output.tree import draw
+from kubectl_queue.snapshot import Snapshot, stop_acknowledgement
+from kubectl_queue.why import queue_chain as chains
+from queues.status.stop_status import (
+    Acknowledgement,
+    Link,
+    ReadChain,
+)
+from queues.why.explain import explain
+from queues.why.explanation import (
+    Belonging,
+    Subject,
+    Thing,
+)
+from tests.support.plugin.plugin_stage import (
+    NOW,
+    item,
+    snapshot,
+)
 
 STOPPED = Goal(condition="Active", wanted=False)
 ROOT = item("root", generation=1)

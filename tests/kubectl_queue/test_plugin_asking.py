@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from kubectl_queue.console import Console
+from kubectl_queue.output.console import Console
 
 
 class Terminal(io.StringIO):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from plugin_stage import plugin
 
-from kubectl_queue.verbs import table as verbs
+from kubectl_queue.commands import table as verbs
 from kubectl_queue.main import main
+from tests.support.plugin.plugin_stage import plugin
 
 NAMING = [name for name in verbs.TABLE if name != "list"]
 #: Nobody answers there; what gets that far says so.

@@ -6,12 +6,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import NOW, item, snapshot
 
-from kubectl_queue.answers import Object
-from kubectl_queue.deciding import Decision, Wish, afterthoughts, decide, released
-from kubectl_queue.reading import Snapshot
+from kubectl_queue.access.responses import Object
+from kubectl_queue.edit.decide import (
+    Decision,
+    Wish,
+    afterthoughts,
+    decide,
+    released,
+)
+from kubectl_queue.snapshot import Snapshot
 from queues.states import ACTIONS, Action, State
+from tests.support.plugin.plugin_stage import (
+    NOW,
+    item,
+    snapshot,
+)
 
 SHOWN = {
     State.OPEN: item("b"),

@@ -6,14 +6,27 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubectl_queue.verbs import table as verbs
+from kubectl_queue.cli.flags import (
+    Flag,
+    Flags,
+    first_name,
+    parse,
+    span,
+    switch,
+)
+from kubectl_queue.cli.options import (
+    COMMON,
+    DRY_RUN,
+    OUTPUT,
+    UNCHANGED,
+    Output,
+)
+from kubectl_queue.cli.run import split
+from kubectl_queue.commands import table as verbs
+from kubectl_queue.commands.command import names
+from kubectl_queue.commands.create import spec
 from kubectl_queue.errors import UsageError
-from kubectl_queue.flags import Flag, Flags, first_name, parse, span, switch
-from kubectl_queue.options import COMMON, DRY_RUN, OUTPUT, UNCHANGED, Output
-from kubectl_queue.running import split
-from kubectl_queue.verb import names
-from kubectl_queue.verbs.creating import spec
-from queues.fields import field_refusal
+from queues.admission.field_validation import field_refusal
 
 FLAGS = (
     Flag(name="reason", help="", short="r"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from kubectl_queue.commands import table as verbs
+from kubectl_queue.drain import drain_flags as settings
+from queues.why import explain as why
+from queues.why.explanation import Fate
+from tests.support.paths import ROOT
 
-from kubectl_queue import settings, verbs
-from queues import why
-from queues.explanation import Fate
-
-PAGE = (Path(__file__).parents[2] / "docs" / "plugin.md").read_text()
+PAGE = (ROOT / "docs" / "plugin.md").read_text()
 
 
 def rows(section: str) -> list[list[str]]:

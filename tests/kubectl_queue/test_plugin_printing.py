@@ -10,13 +10,17 @@ import struct
 import termios
 
 import pytest
-from plugin_stage import NOW, item, snapshot
 
-from kubectl_queue.console import Console
-from kubectl_queue.formats import document
-from kubectl_queue.options import Output
-from kubectl_queue.tables import Table
-from kubectl_queue.trees import ASCII, draw
+from kubectl_queue.cli.options import Output
+from kubectl_queue.output.console import Console
+from kubectl_queue.output.formats import document
+from kubectl_queue.output.tables import Table
+from kubectl_queue.output.tree import ASCII, draw
+from tests.support.plugin.plugin_stage import (
+    NOW,
+    item,
+    snapshot,
+)
 
 PODS = {"pods": {"pending": 2, "running": 10}}
 QUEUES = [

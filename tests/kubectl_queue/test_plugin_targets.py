@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kubectl_queue.errors import UsageError
-from kubectl_queue.targets import TYPES, of_owner, read, type_of
-from queues.kinds import KINDS
+from kubectl_queue.why.targets import (
+    TYPES,
+    of_owner,
+    read,
+    type_of,
+)
+from queues.workload_kinds import KINDS
 
 
 def kinds(*words: str) -> list[tuple[str, str]]:

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from plugin_stage import NOW
 
-from kubectl_queue.ages import age, human
-from kubectl_queue.patching import patched
-from kubectl_queue.values import boolean, duration, moment, resources
+from kubectl_queue.cli.flag_values import (
+    boolean,
+    duration,
+    moment,
+    resources,
+)
+from kubectl_queue.edit.merge_patch import patched
+from kubectl_queue.output.ages import age, human
+from tests.support.plugin.plugin_stage import NOW
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import item, snapshot
 
-from kubectl_queue.answers import Object
+from kubectl_queue.access.responses import Object
+from kubectl_queue.edit.wait import (
+    Clock,
+    Goal,
+    counted,
+    expected,
+    wait,
+)
 from kubectl_queue.errors import SilentError, WaitTimeout
-from kubectl_queue.waiting import Clock, Goal, counted, expected, wait
 from queues.states import Action, State
+from tests.support.plugin.plugin_stage import item, snapshot
 
 STOPPED = Goal(condition="Active", wanted=False)
 CLOSED = Goal(condition="Accepting", wanted=False, state=State.CLOSED)

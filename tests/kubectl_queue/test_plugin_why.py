@@ -7,21 +7,34 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from plugin_stage import NOW, item
 
-from kubectl_queue.answers import Object
-from kubectl_queue.belonging import belonging
-from kubectl_queue.explaining import lines
-from kubectl_queue.histories import changes
-from kubectl_queue.objects import Objects
-from kubectl_queue.subjects import subject
-from kubectl_queue.targets import POD, PODGROUP, QUEUE, TYPES, type_of
-from queues import names
-from queues.changes import Change
-from queues.explanation import Belonging, Explanation, Fate, Standing, Stop, Thing
+from kubectl_queue.access.objects import Objects
+from kubectl_queue.access.responses import Object
+from kubectl_queue.why.history import changes
+from kubectl_queue.why.membership import belonging
+from kubectl_queue.why.rendering import lines
+from kubectl_queue.why.subjects import subject
+from kubectl_queue.why.targets import (
+    POD,
+    PODGROUP,
+    QUEUE,
+    TYPES,
+    type_of,
+)
+from queues import labels as names
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.states import Desired, State, StopPolicy
+from queues.status.changes import Change
 from queues.verdict import Why
+from queues.why.explanation import (
+    Belonging,
+    Explanation,
+    Fate,
+    Standing,
+    Stop,
+    Thing,
+)
+from tests.support.plugin.plugin_stage import NOW, item
 
 #: For objects that name their queue themselves: nothing is read.
 NOTHING_READ = Objects(None)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from localcluster.auditing import binds
+from localcluster.audit_log import binds
 
 
 def line(code: int, *, uri: str = "/api/v1/namespaces/x/pods/p/binding", message: str = "") -> str:

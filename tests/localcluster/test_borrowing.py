@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import borrowing
-from localcluster.building import BuildFailed
+from localcluster import external_tools as borrowing
+from localcluster.build import BuildFailed
 
 
 def test_where_its_modules_cannot_be_had_the_failure_says_so(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from localcluster import __main__ as command
 from localcluster import processes
-from localcluster.building import PACKAGES
+from localcluster.build import PACKAGES
 from localcluster.layout import ROOT
 
 HANGS = "#!/bin/sh\nsleep 600\n"

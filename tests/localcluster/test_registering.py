@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcluster.registering import localised
+from localcluster.manifests import localised
 
 NAMESPACE = {"kind": "Namespace", "metadata": {"name": "sluice-system"}}
 SERVICE = {"kind": "Service", "metadata": {"name": "sluice"}}

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+from tests.support.paths import ROOT
+
+MANIFESTS = ROOT / "manifests"
 SERVER = "system:serviceaccount:sluice-system:sluice"
 FILES = sorted(MANIFESTS.rglob("*.yaml"))
 KUSTOMIZATIONS = [path for path in FILES if path.name == "kustomization.yaml"]

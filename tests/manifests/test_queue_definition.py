@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
-from queues.drained import TOLD, Blocker, Report, Tally, status
-from queues.draining import _Drain, wishes_of
-from queues.fields import CHECKS, REASON_LENGTH, field_refusal
+from queues.admission.field_validation import (
+    CHECKS,
+    REASON_LENGTH,
+    field_refusal,
+)
+from queues.apimachinery.label_selectors import Operator
+from queues.drain.model import _Drain, wishes_of
+from queues.drain.progress import (
+    TOLD,
+    Blocker,
+    Report,
+    Tally,
+    status,
+)
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
-from queues.selectors import Operator
 from queues.states import Desired, StopPolicy
+from tests.support.paths import ROOT
 
-PATH = Path(__file__).parents[2] / "manifests" / "crds" / "queues.yaml"
+PATH = ROOT / "manifests" / "crds" / "queues.yaml"
 #: What is kept for later versions: nothing in a description may sound as if it happened today.
 LATER = {
     *("weight", "capability", "deserved", "guarantee", "reclaimable", "priority", "dequeueStrategy"),

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from queues.accepting import Owner, still_taken
-from tests.queues.cases import NOW, SECOND
+from queues.admission.accepted_work import Owner, still_taken
+from tests.support.rules.cases import NOW, SECOND
 
 
 def owner(*, queue: str = "q", created: datetime = NOW) -> Owner:

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from queues.accepting import Owner, still_taken
-from tests.queues.cases import NOW, SECOND
+from queues.admission.accepted_work import Owner, still_taken
+from tests.support.rules.cases import NOW, SECOND
 
 BEFORE, AFTER = NOW - SECOND, NOW + SECOND
 

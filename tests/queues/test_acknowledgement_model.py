@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.queues.acknowledgement_model import Rules, Violation, run
+from tests.support.rules.acknowledgement_model import (
+    Rules,
+    Violation,
+    run,
+)
 
 STEPS = 60
 #: Histories without a fault, of which none may end in a violation; and how many are tried until one is found.

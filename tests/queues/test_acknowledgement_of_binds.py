@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from queues.acknowledgement import Evidence, Place, PodPass, Reason, ReplicaView, obstacles
+from queues.status.acknowledgement import (
+    Evidence,
+    Place,
+    PodPass,
+    Reason,
+    ReplicaView,
+    obstacles,
+)
 
 QUEUES = frozenset({"research", "below"})
 OPEN = frozenset({"research"})

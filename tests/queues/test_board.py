@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.board import Board, Ruling
+from queues.messages import stop_text, waiting_warning
 from queues.queue import Queue
+from queues.snapshot import Board, Ruling
 from queues.states import Desired, StopPolicy
-from queues.texts import stop_text, waiting_warning
 from queues.tree import Tree
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,

@@ -10,10 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues.budgets import MOST_SELECTORS, MOST_TERMS, Budget, BudgetObject, Index, budget_of
-from queues.selectors import BadSelector, Operator, Requirement, Selector
-from tests.queues.cases import MODEST
-from tests.queues.drain_cases import LAB, WEB, budget
+from queues.apimachinery.label_selectors import (
+    BadSelector,
+    Operator,
+    Requirement,
+    Selector,
+)
+from queues.drain.disruption_budgets import (
+    MOST_SELECTORS,
+    MOST_TERMS,
+    Budget,
+    BudgetObject,
+    Index,
+    budget_of,
+)
+from tests.support.drain.drain_cases import (
+    LAB,
+    WEB,
+    budget,
+)
+from tests.support.rules.cases import MODEST
 
 STATUS = {
     "observedGeneration": 2,

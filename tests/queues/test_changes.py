@@ -7,8 +7,21 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from queues.changes import KEPT, Change, between
-from tests.queues.cases import CLOSED, DRAIN, HOLD, NOW, OPEN, SECOND, SUSPENDED, queue
+from queues.status.changes import (
+    KEPT,
+    Change,
+    between,
+)
+from tests.support.rules.cases import (
+    CLOSED,
+    DRAIN,
+    HOLD,
+    NOW,
+    OPEN,
+    SECOND,
+    SUSPENDED,
+    queue,
+)
 
 BEFORE = queue("q")
 

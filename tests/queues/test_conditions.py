@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from queues.conditions import accepting, active
 from queues.queue import Queue
+from queues.status.conditions import accepting, active
 from queues.tree import Tree
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,

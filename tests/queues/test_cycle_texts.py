@@ -7,11 +7,18 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 
-from queues.changes import Change
-from queues.cycles import cycle_text, cycles
 from queues.queue import Queue
+from queues.status.changes import Change
+from queues.status.parent_cycles import cycle_text, cycles
 from queues.tree import Tree
-from tests.queues.cases import HOSTILE, MODEST, plain, queue, random_forests, tree
+from tests.support.rules.cases import (
+    HOSTILE,
+    MODEST,
+    plain,
+    queue,
+    random_forests,
+    tree,
+)
 
 ROUND = tree(queue("a", "c"), queue("b", "a"), queue("c", "b"), queue("below", "b"), queue("apart"))
 

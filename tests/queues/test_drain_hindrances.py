@@ -8,10 +8,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from queues.draining import Hindrance, How, Rule, Runner, Wishes
-from queues.selectors import Selector
-from tests.queues.cases import NOW, SECOND, plain
-from tests.queues.drain_cases import (
+from queues.apimachinery.label_selectors import Selector
+from queues.drain.model import (
+    Hindrance,
+    How,
+    Rule,
+    Runner,
+    Wishes,
+)
+from tests.support.drain.drain_cases import (
     LAB,
     blocked,
     budget,
@@ -25,6 +30,11 @@ from tests.queues.drain_cases import (
     pod,
     pods,
     work,
+)
+from tests.support.rules.cases import (
+    NOW,
+    SECOND,
+    plain,
 )
 
 WAITS, NEVER = (Hindrance.BUDGET, False), (Hindrance.BUDGET, True)

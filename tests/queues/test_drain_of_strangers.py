@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from queues.drained import Report, Standing, drained, reports
-from queues.draining import Plan, Runner
-from queues.terminating import Delay, Delayed
-from tests.queues.drain_cases import LAB, budget, planned, pod, pods
+from queues.drain.model import Plan, Runner
+from queues.drain.progress import (
+    Report,
+    Standing,
+    drained,
+    reports,
+)
+from queues.drain.terminating_pods import Delay, Delayed
+from tests.support.drain.drain_cases import (
+    LAB,
+    budget,
+    planned,
+    pod,
+    pods,
+)
 
 FAR = "far"
 

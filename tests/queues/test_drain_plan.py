@@ -6,9 +6,25 @@ from collections.abc import Mapping
 
 import pytest
 
-from queues import planning
-from queues.draining import Hindrance, How, Rule
-from tests.queues.drain_cases import LAB, blocked, budget, gang, going, job, keeping, only, planned, pod, pods
+from queues.drain import plan as planning
+from queues.drain.model import (
+    Hindrance,
+    How,
+    Rule,
+)
+from tests.support.drain.drain_cases import (
+    LAB,
+    blocked,
+    budget,
+    gang,
+    going,
+    job,
+    keeping,
+    only,
+    planned,
+    pod,
+    pods,
+)
 
 WAITS = (Hindrance.BUDGET, False)
 B = (LAB, "b")

@@ -10,11 +10,29 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues.budgets import Budget, Key
-from queues.draining import Block, Hindrance, How, Plan, Runner, Unit, Wishes
-from queues.selectors import Selector
-from tests.queues.cases import MODEST, NOW, SECOND
-from tests.queues.drain_cases import LAB, Cluster, budget, pod, work
+from queues.apimachinery.label_selectors import Selector
+from queues.drain.disruption_budgets import Budget, Key
+from queues.drain.model import (
+    Block,
+    Hindrance,
+    How,
+    Plan,
+    Runner,
+    Unit,
+    Wishes,
+)
+from tests.support.drain.drain_cases import (
+    LAB,
+    Cluster,
+    budget,
+    pod,
+    work,
+)
+from tests.support.rules.cases import (
+    MODEST,
+    NOW,
+    SECOND,
+)
 
 #: Labels that budgets select, those of no budget, and those that `drain.keep` knows.
 LABELS = (

@@ -6,11 +6,20 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from queues.drained import TOLD, Standing, drained, reports
-from queues.draining import Plan, Runner, Termination
-from queues.terminating import Delayed, delayed
-from tests.queues.cases import NOW
-from tests.queues.drain_cases import LAB, pods
+from queues.drain.model import (
+    Plan,
+    Runner,
+    Termination,
+)
+from queues.drain.progress import (
+    TOLD,
+    Standing,
+    drained,
+    reports,
+)
+from queues.drain.terminating_pods import Delayed, delayed
+from tests.support.drain.drain_cases import LAB, pods
+from tests.support.rules.cases import NOW
 
 YEARS = 1_000_000_000
 

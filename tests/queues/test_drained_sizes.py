@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from queues.drained import CONDITION_LIMIT, MESSAGE_LIMIT, NAME_LIMIT, TOLD, Tally, drained, reports, status
-from queues.terminating import Delay, Delayed
-from tests.queues.cases import NOW
-from tests.queues.drain_cases import budget, planned, pods
+from queues.drain.progress import (
+    CONDITION_LIMIT,
+    MESSAGE_LIMIT,
+    NAME_LIMIT,
+    TOLD,
+    Tally,
+    drained,
+    reports,
+    status,
+)
+from queues.drain.terminating_pods import Delay, Delayed
+from tests.support.drain.drain_cases import (
+    budget,
+    planned,
+    pods,
+)
+from tests.support.rules.cases import NOW
 
 LONG = "n" * 250
 

@@ -7,11 +7,29 @@ from typing import Any
 
 import pytest
 
-from queues import draining
-from queues.draining import How, Plan, Rule, Runner, Unit, Wishes, rule_for, wishes_of
-from queues.selectors import Selector
-from tests.queues.cases import NOW, SECOND, plain
-from tests.queues.drain_cases import job, keeping, pod, work
+from queues.apimachinery.label_selectors import Selector
+from queues.drain import model as draining
+from queues.drain.model import (
+    How,
+    Plan,
+    Rule,
+    Runner,
+    Unit,
+    Wishes,
+    rule_for,
+    wishes_of,
+)
+from tests.support.drain.drain_cases import (
+    job,
+    keeping,
+    pod,
+    work,
+)
+from tests.support.rules.cases import (
+    NOW,
+    SECOND,
+    plain,
+)
 
 CRITICAL = 2_000_000_000
 STAYS = keeping(stay="yes")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.editing import (
+from queues.admission.queue_edits import (
     action_refusal,
     crowded_refusal,
     deadline_refusal,
@@ -22,7 +22,7 @@ from queues.editing import (
 from queues.queue import Queue
 from queues.states import Action, Desired, State
 from queues.tree import Tree
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,
@@ -42,7 +42,7 @@ from tests.queues.cases import (
     random_times,
     tree,
 )
-from tests.queues.oracle import truths
+from tests.support.rules.oracle import truths
 
 
 def says(refusal: str | None, *words: str) -> None:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.fields import CHECKS, field_refusal
-from tests.queues.cases import HOSTILE, MODEST, plain
+from queues.admission.field_validation import CHECKS, field_refusal
+from tests.support.rules.cases import (
+    HOSTILE,
+    MODEST,
+    plain,
+)
 
 GOOD: dict[str, list[Any]] = {
     "state": ["Open", "Suspended", "Closed"],

@@ -9,14 +9,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from queues.board import Board
-from queues.editing import action_refusal, deletion_refusal, placing_refusal, wish_refusal
+from queues.admission.queue_edits import (
+    action_refusal,
+    deletion_refusal,
+    placing_refusal,
+    wish_refusal,
+)
 from queues.queue import Queue
+from queues.snapshot import Board
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy, edit_allowed, own_state
 from queues.tree import Tree
 from queues.verdict import Verdict, verdict
-from tests.queues.cases import MODEST, NOW, OPEN, SECOND, SUSPENDED, queue
-from tests.queues.oracle import live_below, truths
+from tests.support.rules.cases import (
+    MODEST,
+    NOW,
+    OPEN,
+    SECOND,
+    SUSPENDED,
+    queue,
+)
+from tests.support.rules.oracle import live_below, truths
 
 #: Few, so that what happens happens to the same queues.
 NAMES = ("root", "default", "a", "b", "c")

@@ -6,8 +6,13 @@ import re
 
 import pytest
 
-from queues import kinds
-from queues.kinds import KINDS, Kind, is_delegated, kind_of
+from queues import workload_kinds as kinds
+from queues.workload_kinds import (
+    KINDS,
+    Kind,
+    is_delegated,
+    kind_of,
+)
 
 ROWS = [(key, row) for key, row in KINDS.items()]
 #: Those whose Job or template is a new thing each time, and those that are not part of Kubernetes.

@@ -20,7 +20,7 @@ from queues.membership import (
     of_submitted_pod,
     valid_name,
 )
-from tests.queues.cases import MODEST
+from tests.support.rules.cases import MODEST
 
 #: First match wins: rule, where its key stands, the key, the queue it leads to, the source that is told.
 KEYS = (

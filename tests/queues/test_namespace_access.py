@@ -9,16 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.board import Board, Ruling, for_namespace
-from queues.changes import between
+from queues.apimachinery.label_selectors import selector_of
+from queues.messages import (
+    command,
+    stop_text,
+    waiting_warning,
+)
 from queues.namespace_access import denial, restrictions
 from queues.namespace_selectors import NamespaceSelector, compiled
 from queues.queue import Queue
-from queues.selectors import selector_of
-from queues.texts import command, stop_text, waiting_warning
+from queues.snapshot import (
+    Board,
+    Ruling,
+    for_namespace,
+)
+from queues.status.changes import between
 from queues.tree import Tree
 from queues.verdict import Cause, Why
-from tests.queues.cases import HOLD, HOSTILE, MODEST, NOW, SUSPENDED, plain, queue, random_forests, tree
+from tests.support.rules.cases import (
+    HOLD,
+    HOSTILE,
+    MODEST,
+    NOW,
+    SUSPENDED,
+    plain,
+    queue,
+    random_forests,
+    tree,
+)
 
 NAME = "kubernetes.io/metadata.name"
 TEAM = {"matchLabels": {"team": "a"}}

@@ -6,7 +6,11 @@ from itertools import product
 
 import pytest
 
-from queues.phases import Phase, Pods, phase
+from queues.status.podgroup_phases import (
+    Phase,
+    Pods,
+    phase,
+)
 
 FEW = range(4)
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.quantities import GREATEST, LENGTH, Amount, BadQuantity, canonical, parse, total
+from queues.apimachinery.quantities import (
+    GREATEST,
+    LENGTH,
+    Amount,
+    BadQuantity,
+    canonical,
+    parse,
+    total,
+)
 
 NANO = Fraction(1, 10**9)
 #: Every amount that Kubernetes can hold.

@@ -6,10 +6,21 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from queues.board import Board
 from queues.queue import BUILT_IN, Queue
+from queues.snapshot import Board
 from queues.states import Desired, StopPolicy
-from tests.queues.cases import CLOSED, DRAIN, HOLD, NONE, NOW, OPEN, SECOND, SUSPENDED, queue, tree
+from tests.support.rules.cases import (
+    CLOSED,
+    DRAIN,
+    HOLD,
+    NONE,
+    NOW,
+    OPEN,
+    SECOND,
+    SUSPENDED,
+    queue,
+    tree,
+)
 
 #: desired, policy: the same after resumeAt.
 UNDONE = [

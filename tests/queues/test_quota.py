@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues.quota import Family, Quota, faults, quota_of, quota_refusal
-from tests.queues.cases import MODEST, plain
+from queues.admission.quota import (
+    Family,
+    Quota,
+    faults,
+    quota_of,
+    quota_refusal,
+)
+from tests.support.rules.cases import MODEST, plain
 
 FIELDS = ("guarantee", "deserved", "capability")
 

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.selectors import BadSelector, Operator, Requirement, Selector, selector_of
-from tests.queues.cases import HOSTILE, MODEST, plain
+from queues.apimachinery.label_selectors import (
+    BadSelector,
+    Operator,
+    Requirement,
+    Selector,
+    selector_of,
+)
+from tests.support.rules.cases import (
+    HOSTILE,
+    MODEST,
+    plain,
+)
 
 WEB = {"app": "web", "tier": "front"}
 

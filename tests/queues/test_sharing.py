@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.sharing import fair_shares
-from tests.queues.cases import MODEST
+from queues.drain.fair_shares import fair_shares
+from tests.support.rules.cases import MODEST
 
 DEMANDS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 50))
 

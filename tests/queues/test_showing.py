@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.showing import NAME_LIMIT, REASON_LIMIT, quoted, shown
-from tests.queues.cases import HOSTILE, MODEST, plain
+from queues.apimachinery.display import (
+    NAME_LIMIT,
+    REASON_LIMIT,
+    quoted,
+    shown,
+)
+from tests.support.rules.cases import (
+    HOSTILE,
+    MODEST,
+    plain,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queues.editing import deletion_refusal
+from queues.admission.queue_edits import deletion_refusal
 from queues.queue import Queue
 from queues.states import (
     ABILITIES,
@@ -17,7 +17,14 @@ from queues.states import (
     edit_allowed,
     own_state,
 )
-from tests.queues.cases import CLOSED, OPEN, SUSPENDED, asked, queue, tree
+from tests.support.rules.cases import (
+    CLOSED,
+    OPEN,
+    SUSPENDED,
+    asked,
+    queue,
+    tree,
+)
 
 #: state: default, may be set, accepts submissions, may be deleted, its pods are scheduled.
 STATES = """

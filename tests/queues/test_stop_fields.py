@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
+from queues.admission.stop_fields import cleared
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
-from queues.stop_fields import cleared
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LATER, PAST = NOW + timedelta(hours=1), NOW - timedelta(hours=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queues.stop_status import (
+from queues.status.stop_status import (
     WAITING_LIMIT,
     Acknowledgement,
     Link,

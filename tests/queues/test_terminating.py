@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queues import terminating
-from queues.draining import Runner, Termination, Wishes
-from queues.selectors import Selector
-from queues.terminating import (
+from queues.apimachinery.label_selectors import Selector
+from queues.drain import terminating_pods as terminating
+from queues.drain.model import (
+    Runner,
+    Termination,
+    Wishes,
+)
+from queues.drain.terminating_pods import (
     GRACE_LIMIT,
     LEAST_GRACE,
     SPARE_SECONDS,
@@ -26,9 +30,13 @@ from queues.terminating import (
     requested_at,
     takes_long,
 )
-from tests.docs.pages import ruled
-from tests.queues.cases import MODEST, NOW, SECOND
-from tests.queues.drain_cases import job, pod
+from tests.support.docs.pages import ruled
+from tests.support.drain.drain_cases import job, pod
+from tests.support.rules.cases import (
+    MODEST,
+    NOW,
+    SECOND,
+)
 
 #: Thirty years; more than any calendar has.
 YEARS, FOREVER = 1_000_000_000, 9_000_000_000_000_000_000

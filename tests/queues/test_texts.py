@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from queues.apimachinery.display import REASON_LIMIT
+from queues.messages import (
+    fitted,
+    refusal_text,
+    stop_text,
+    waiting_warning,
+)
 from queues.queue import Queue
-from queues.showing import REASON_LIMIT
 from queues.states import State
-from queues.texts import fitted, refusal_text, stop_text, waiting_warning
 from queues.tree import Break
 from queues.verdict import Cause, Verdict, Why
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,

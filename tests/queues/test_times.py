@@ -6,7 +6,11 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from queues.times import FIRST, moment_of, rfc3339
+from queues.apimachinery.timestamps import (
+    FIRST,
+    moment_of,
+    rfc3339,
+)
 
 EAST = timezone(timedelta(hours=14))
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from queues.changes import Change, added, told
+from queues.status.changes import (
+    Change,
+    added,
+    told,
+)
 
 FIRST = Change(
     by="ann", field="state", from_="Open", to="Suspended", reason="disks", at="2030-01-01T12:00:00Z"

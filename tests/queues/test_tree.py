@@ -9,8 +9,15 @@ from hypothesis import given
 
 from queues.queue import Queue
 from queues.tree import Break, Tree
-from tests.queues.cases import MODEST, NOW, SUSPENDED, queue, random_forests, tree
-from tests.queues.oracle import truths
+from tests.support.rules.cases import (
+    MODEST,
+    NOW,
+    SUSPENDED,
+    queue,
+    random_forests,
+    tree,
+)
+from tests.support.rules.oracle import truths
 
 
 def chain(of: Tree, name: str) -> list[str]:

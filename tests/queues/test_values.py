@@ -5,14 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queues.accepting import Owner
-from queues.board import Board
-from queues.conditions import active
+from queues.admission.accepted_work import Owner
 from queues.membership import Membership, PodFacts, Rules, Source
 from queues.queue import IMPLIED_ROOT, Queue
+from queues.snapshot import Board
+from queues.status.conditions import active
 from queues.tree import Break
 from queues.verdict import Cause, Why
-from tests.queues.cases import NOW, asked, queue, tree
+from tests.support.rules.cases import (
+    NOW,
+    asked,
+    queue,
+    tree,
+)
 
 WOOD = tree(queue("q", "ghost"))
 VALUES = {

@@ -11,7 +11,7 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Tree
 from queues.verdict import Cause, Verdict, Why
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,

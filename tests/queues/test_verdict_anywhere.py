@@ -12,7 +12,7 @@ from queues.queue import Queue
 from queues.states import own_state
 from queues.tree import Tree
 from queues.verdict import Verdict, Why
-from tests.queues.cases import (
+from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
     HOLD,
@@ -25,7 +25,11 @@ from tests.queues.cases import (
     random_members,
     random_times,
 )
-from tests.queues.oracle import Truth, live_below, truths
+from tests.support.rules.oracle import (
+    Truth,
+    live_below,
+    truths,
+)
 
 #: What an operator does to stop a queue.
 STOPS = ({"desired": SUSPENDED}, {"desired": CLOSED}, {"stop_policy": HOLD}, {"stop_policy": DRAIN})

@@ -7,16 +7,24 @@ from typing import Any
 
 import pytest
 
-from queues import names
-from queues.changes import KEPT, Change
-from queues.explanation import Belonging, Explanation, Fate, Queues, Record, Subject, Thing
+from queues import labels as names
 from queues.namespace_selectors import compiled
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
-from queues.stopping import change_behind
+from queues.status.changes import KEPT, Change
 from queues.tree import Tree
 from queues.verdict import Cause, Why
-from queues.why import explain
+from queues.why.explain import explain
+from queues.why.explanation import (
+    Belonging,
+    Explanation,
+    Fate,
+    Queues,
+    Record,
+    Subject,
+    Thing,
+)
+from queues.why.stop_causes import change_behind
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2030, 1, 1, 13, tzinfo=UTC)

@@ -21,7 +21,7 @@ from queues.membership import (
     of_workload,
     own_words,
 )
-from tests.queues.cases import MODEST
+from tests.support.rules.cases import MODEST
 
 GROUP, NAMED = "scheduling.k8s.io/group-name", "scheduling.volcano.sh/queue-name"
 VOLCANO, KUEUE = "volcano.sh/queue-name", "kueue.x-k8s.io/queue-name"

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served_worker import Served, served, write_certificate
+
+from tests.support.http.served_worker import (
+    Served,
+    served,
+    write_certificate,
+)
 
 LIMITS: dict[str, Any] = {"body_bytes": 100_000, "head_bytes": 8192, "parting": 0.5}
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
 from server.app import BODY_LIMIT
-from tests.server.asking import Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     WORKLOADS,

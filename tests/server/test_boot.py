@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
-from server.boot import FAILED
+from server.boot_watch import FAILED
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 #: Much longer than any of it takes.
 SECONDS = 60
 
@@ -21,7 +20,7 @@ SECONDS = 60
 @contextmanager
 def booted(how: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.server.booting_worker", how],
+        [sys.executable, "-m", "tests.support.http.booting_worker", how],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,14 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 PACKAGES = "benchmarks certs cluster controller extender kubectl_queue localcluster queues server webhooks"
 #: Whose classes build decoders when they are made; those are looked for by name.
-BUILDERS = {ROOT / "queues" / "converting.py", ROOT / "cluster" / "lenient.py"}
+BUILDERS = {
+    ROOT / "queues" / "apimachinery" / "conversion.py",
+    ROOT / "cluster" / "informers" / "lenient_decoding.py",
+}
 #: Much longer than it takes; for a machine that is busy with other things.
 SECONDS = 300
 
@@ -22,7 +25,7 @@ SECONDS = 300
 def test_threads_that_decode_at_once_what_none_has_decoded_before_crash_nothing() -> None:
     """Of 60 processes 13 to 15 died of it before decoders were built at import."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.server.first_use"],
+        [sys.executable, "-m", "tests.support.http.first_use"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -94,7 +97,7 @@ def _fault(call: ast.Call, *, within: bool) -> str:
     if name.startswith("msgspec.") and name.endswith(".decode") and (len(call.args) > 1 or call.keywords):
         return f"{name} with a type"
     if name == "msgspec.convert":
-        return f"{name}; use queues.converting.Converter"
+        return f"{name}; use queues.apimachinery.conversion.Converter"
     if within and re.fullmatch(r"(msgspec\.\w+\.)?(Decoder|Converter|LenientReader)(\[.*\])?", name):
         return f"{name} in a function"
     return ""

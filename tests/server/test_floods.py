@@ -11,9 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from flood import KINDS
-from served_worker import HERE, Served, end, served
-from worker_process import forget_most, memory, spent, worker_of
+
+from tests.support.http.flood import KINDS
+from tests.support.http.served_worker import (
+    Served,
+    end,
+    served,
+)
+from tests.support.http.worker_process import (
+    forget_most,
+    memory,
+    spent,
+    worker_of,
+)
+from tests.support.paths import ROOT
 
 CONNECTIONS, BYTES = 8, 4 * 1024 * 1024
 #: Seconds of the worker's own time in which anyone else is answered, and how much more memory it takes.
@@ -27,14 +38,22 @@ SECONDS = 3.0
 @contextmanager
 def flood(port: int, kind: str, *, reading: bool) -> Iterator[threading.Event]:
     """While the block runs, unless it ends by itself, which sets the event."""
-    command = [sys.executable, str(HERE / "flood.py"), str(port), kind, str(CONNECTIONS), str(BYTES)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.http.flood",
+        str(port),
+        kind,
+        str(CONNECTIONS),
+        str(BYTES),
+    ]
     process = subprocess.Popen(
         [*command, *(["reading"] if reading else [])],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        cwd=HERE.parents[1],
-        env={"PYTHONPATH": str(HERE.parents[1])},
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
     )
     stdout = process.stdout
     assert stdout is not None

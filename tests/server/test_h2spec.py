@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from served_worker import served
 
-from localcluster.borrowing import h2spec
-from localcluster.building import BuildFailed
+from localcluster.build import BuildFailed
+from localcluster.external_tools import h2spec
+from tests.support.http.served_worker import served
 
 #: So many there are, the strict ones included.
 CASES = 146

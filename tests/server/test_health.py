@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.counting import Counting
+from cluster.metrics import Counting
 from server.app import create_app
-from tests.server.asking import Server
-from tests.server.wire_objects import pod, review
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import pod, review
 
 
 def test_it_is_ready_once_the_cluster_has_been_read() -> None:

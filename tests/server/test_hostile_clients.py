@@ -9,8 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hostile_crowd import unfinished
-from served_worker import HERE, Served, end, request, served
+
+from tests.support.http.hostile_crowd import unfinished
+from tests.support.http.served_worker import (
+    Served,
+    end,
+    request,
+    served,
+)
 
 BODY = b"x" * 5000
 ROUNDS, ASKED, DIALLED = 7, 1000, 100  # an odd number: more than half decide
@@ -22,7 +28,7 @@ def crowd(port: int, *, idle: int = 0, unfinished: int = 0, slow: int = 0) -> It
     """The crowd, all of it standing; gives a function that counts who still stands."""
     numbers = [str(number) for number in (port, idle, unfinished, slow)]
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "hostile_crowd.py"), *numbers],
+        [sys.executable, "-m", "tests.support.http.hostile_crowd", *numbers],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

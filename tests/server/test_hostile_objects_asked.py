@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from server.app import create_app
 from tests.controller.test_hostile_objects_looked_at import HOSTILE, VALUES, WAYS, begun, heard, honest
-from tests.controller.whole_look import WholeLook
-from tests.server.asking import said
 from tests.server.test_bad_input import replaced
-from tests.server.wire_objects import NAMED, Wire, binding, pod, queue, resource_of, review, workload
+from tests.support.controller.whole_look import WholeLook
+from tests.support.http.asking import said
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    binding,
+    pod,
+    queue,
+    resource_of,
+    review,
+    workload,
+)
 
 OPERATIONS = st.sampled_from(["CREATE", "UPDATE", "DELETE"])
 #: The endpoint that each kind is reviewed at, and the name of its resource.

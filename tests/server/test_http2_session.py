@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-import http2_frames_out as frames
 import pytest
 from h2.errors import ErrorCodes as Error
 from h2.settings import SettingCodes as Setting
-from http2_caller import Frame, Words, only
 
-from server.http2_frames import (
+import tests.support.http.http2_frames_out as frames
+from server.http.http2.frame_costs import (
     A_SECOND,
     ACK,
     ALLOWED,
@@ -21,11 +20,20 @@ from server.http2_frames import (
     FRAME_BYTES,
     Kind,
 )
-from server.http2_h2 import WINDOW
-from server.http2_inbox import FRAMES_AT_ONCE
-from server.http2_outbox import TAKEN_AT_ONCE
-from server.http2_session import RESTS, Session
-from server.http_limits import GET_BYTES, SLOWEST, Limits
+from server.http.http2.h2_adapter import WINDOW
+from server.http.http2.inbox import FRAMES_AT_ONCE
+from server.http.http2.outbox import TAKEN_AT_ONCE
+from server.http.http2.session import RESTS, Session
+from server.http.limits import (
+    GET_BYTES,
+    SLOWEST,
+    Limits,
+)
+from tests.support.http.http2_caller import (
+    Frame,
+    Words,
+    only,
+)
 
 LIMITS = Limits(
     body_bytes=100_000,

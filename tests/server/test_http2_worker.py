@@ -8,12 +8,22 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-import http2_frames_out as frames
 import pytest
-from http2_caller import Words
-from served_worker import HUGE, WAIT, Served, seen, served
 
-from server.http2_frames import END_STREAM, PREFACE, Kind
+import tests.support.http.http2_frames_out as frames
+from server.http.http2.frame_costs import (
+    END_STREAM,
+    PREFACE,
+    Kind,
+)
+from tests.support.http.http2_caller import Words
+from tests.support.http.served_worker import (
+    HUGE,
+    WAIT,
+    Served,
+    seen,
+    served,
+)
 
 
 class Caller:

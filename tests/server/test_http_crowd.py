@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from server.http_crowd import Crowd, Phase
-from server.http_limits import Limits
+from server.http.connections import Crowd, Phase
+from server.http.limits import Limits
 
 LIMITS = Limits(
     connections=8, held_bytes=1000, owed_bytes=2000, handshake=1, request=2, reply=3, idle=4, parting=5

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served_worker import Served, served
 
-from server.http_limits import (
+from server.http.limits import (
     EXTENDER_BYTES,
     GET_BYTES,
     MEBI,
@@ -19,7 +18,8 @@ from server.http_limits import (
     SUBMITTED,
     Limits,
 )
-from tests.server.wire_objects import pod, review
+from tests.support.http.served_worker import Served, served
+from tests.support.http.wire_objects import pod, review
 
 
 def escaped(body: object) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server.http_limits import GET_BYTES, Limits
-from server.http_reading import Reader
+from server.http.limits import GET_BYTES, Limits
+from server.http.request_parser import Reader
 
 LIMITS = Limits(head_bytes=8_192, body_bytes=100_000)
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -7,12 +7,12 @@ import itertools
 import logging
 from typing import Any, cast
 
-from server.http_connection import Connection
-from server.http_crowd import Crowd, Phase
-from server.http_large_bodies import LargeBodies
-from server.http_limits import Limits
-from server.http_site import Site
-from server.run_queue import RunQueue
+from server.http.connections import Crowd, Phase
+from server.http.context import Site
+from server.http.http1_connection import Connection
+from server.http.large_bodies import LargeBodies
+from server.http.limits import Limits
+from server.http.run_queue import RunQueue
 
 
 class RecordingTransport(asyncio.Transport):

@@ -11,11 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from asking import Server
-from served_worker import Served, request, seen, served
-from test_http2_worker import Caller
 
-from server.http_large_bodies import (
+from server.http.large_bodies import (
     INLINE_BYTES,
     INLINE_VALUES,
     MOST_VALUES,
@@ -23,7 +20,15 @@ from server.http_large_bodies import (
     WAITING_OF_A_CALLER,
     LargeBodies,
 )
-from server.http_reading import Refused
+from server.http.request_parser import Refused
+from tests.server.test_http2_worker import Caller
+from tests.support.http.asking import Server
+from tests.support.http.served_worker import (
+    Served,
+    request,
+    seen,
+    served,
+)
 
 #: The loop's thread may be kept for so long by one body (seconds of its own time).
 ON_THE_LOOP = 0.05

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from server.logs import configure
-from tests.queues.cases import HOSTILE
+from tests.support.rules.cases import HOSTILE
 
 log = logging.getLogger("tests.logs")
 

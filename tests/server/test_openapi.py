@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import schemathesis
 import yaml
 from hypothesis import HealthCheck, settings
@@ -15,10 +13,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.server.asking import Server
-from tests.server.wire_objects import queue
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import queue
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "openapi.yaml"
+PAGE = ROOT / "docs" / "openapi.yaml"
 SERVER = Server().has(queue("research"), queue("held", stopPolicy="Hold"))
 
 document = yaml.safe_load(PAGE.read_text())

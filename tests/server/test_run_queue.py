@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from server.run_queue import SLICE, TURN, RunQueue
+from server.http.run_queue import (
+    SLICE,
+    TURN,
+    RunQueue,
+)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
-from cluster.counting import Counting
+from cluster.metrics import Counting
 from server.app import BODY_LIMIT, create_app
 from tests.server.test_bad_input import BODIES, NOT_JSON, PATHS, SERVER, refused
 

@@ -8,11 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import http2_frames_out as frames
 import pytest
-from http2_caller import Words
-from served_worker import HUGE, WAIT, Served, request, served, trusting
-from worker_process import memory, worker_of
+
+import tests.support.http.http2_frames_out as frames
+from tests.support.http.http2_caller import Words
+from tests.support.http.served_worker import (
+    HUGE,
+    WAIT,
+    Served,
+    request,
+    served,
+    trusting,
+)
+from tests.support.http.worker_process import memory, worker_of
 
 CALLERS, OWED = 60, 20_000_000
 #: What one answer takes while it is made and encrypted, and what the kernel's counting lags behind.

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from served_worker import HUGE, Caller, Served, request, seen, served
+
+from tests.support.http.served_worker import (
+    HUGE,
+    Caller,
+    Served,
+    request,
+    seen,
+    served,
+)
 
 
 @pytest.fixture

@@ -5,7 +5,13 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from served_worker import WAIT, Caller, request, served, write_certificate
+from tests.support.http.served_worker import (
+    WAIT,
+    Caller,
+    request,
+    served,
+    write_certificate,
+)
 
 
 def test_a_new_certificate_is_served_without_a_restart(tmp_path: Path) -> None:

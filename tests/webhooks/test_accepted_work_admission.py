@@ -1,7 +1,7 @@
 """What a queue that does not accept still takes through admission: the pods of work that it had accepted.
 
-The rows of the table of `queues.accepting`, for pods and for what controllers make, and those who only
-claim to be such work.
+The rows of the table of `queues.admission.accepted_work`, for pods and for what controllers make, and those
+who only claim to be such work.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import GROUP, NAMED, Wire, owner, pod, podgroup, queue, template, workload
-from tests.webhooks.workload_asking import (
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    GROUP,
+    NAMED,
+    Wire,
+    owner,
+    pod,
+    podgroup,
+    queue,
+    template,
+    workload,
+)
+from tests.support.webhooks.workload_asking import (
     AFTER,
     BEFORE,
     CONTROLLER,

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from cluster.passes import Passes
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import GROUP, Wire, binding, member, pod, queue
+from cluster.inflight.binds import Passes
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
+    GROUP,
+    Wire,
+    binding,
+    member,
+    pod,
+    queue,
+)
 
 
 @pytest.fixture

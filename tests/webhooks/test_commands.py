@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import Wire, command, queue
-from tests.webhooks.json_patch import applied
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
+    Wire,
+    command,
+    queue,
+)
+from tests.support.webhooks.json_patch import applied
 
 AUTHOR = "sluice.dev/author"
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import NAMED, Wire, owner, podgroup, queue, template, templates_of, workload
-from tests.webhooks.json_patch import applied
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    owner,
+    podgroup,
+    queue,
+    template,
+    templates_of,
+    workload,
+)
+from tests.support.webhooks.json_patch import applied
 
 QUEUE, LABEL = "sluice.dev/queue", "volcano.sh/queue-name"
 CRON = "system:serviceaccount:kube-system:cronjob-controller"

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import NAMED, Wire, namespace
-from tests.webhooks.json_patch import applied
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    namespace,
+)
+from tests.support.webhooks.json_patch import applied
 
 LABEL = "sluice.dev/member-namespace"
 

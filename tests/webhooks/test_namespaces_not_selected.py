@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     WORKLOADS,
@@ -29,8 +29,12 @@ from tests.server.wire_objects import (
     template,
     workload,
 )
-from tests.webhooks.json_patch import applied
-from tests.webhooks.workload_asking import CONTROLLER, LABEL, QUEUE
+from tests.support.webhooks.json_patch import applied
+from tests.support.webhooks.workload_asking import (
+    CONTROLLER,
+    LABEL,
+    QUEUE,
+)
 
 TEAM = {"matchLabels": {"team": "a"}}
 OURS, THEIRS = "ours", "team"

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.coming import REMEMBERED, SECONDS, ComingNamespaces
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import NAMED, namespace, pod, queue, workload
-from tests.webhooks.json_patch import applied
+from cluster.inflight.namespaces import (
+    REMEMBERED,
+    SECONDS,
+    ComingNamespaces,
+)
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    namespace,
+    pod,
+    queue,
+    workload,
+)
+from tests.support.webhooks.json_patch import applied
 
 QUEUE = "sluice.dev/queue"
 

@@ -1,4 +1,4 @@
-"""A member that names its node keeps to that node by its affinity: the table of `webhooks.node_names`."""
+"""A member that names its node keeps to it by its affinity: the table of `webhooks.pods.node_affinity`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import NAMED, pod, queue
-from webhooks.node_names import REQUIRED, by_affinity, pinned
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    pod,
+    queue,
+)
+from webhooks.pods.node_affinity import (
+    REQUIRED,
+    by_affinity,
+    pinned,
+)
 
 Affinity = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queues.cases import MODEST
-from tests.webhooks.json_patch import applied
-from webhooks.patching import entries, pointer
+from tests.support.rules.cases import MODEST
+from tests.support.webhooks.json_patch import applied
+from webhooks.json_patch import entries, pointer
 
 KEYS = st.sampled_from(["a", "a/b", "a~b", "~1", "~0/", "", "sluice.dev/queue", "ключ"])
 WANTED = st.dictionaries(KEYS, st.none() | st.sampled_from(["x", "y", ""]))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from queues.membership import Rules
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     Wire,
@@ -20,8 +20,8 @@ from tests.server.wire_objects import (
     podgroup,
     queue,
 )
-from tests.webhooks.json_patch import applied
-from webhooks.terms import Terms
+from tests.support.webhooks.json_patch import applied
+from webhooks.settings import Terms
 
 QUEUE = "sluice.dev/queue"
 #: Who makes the pods of Jobs.

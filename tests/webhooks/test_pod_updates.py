@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import OWN, Said, Server
-from tests.server.wire_objects import GROUP, NAMED, Wire, member, pod, queue
+from tests.support.http.asking import (
+    OWN,
+    Said,
+    Server,
+)
+from tests.support.http.wire_objects import (
+    GROUP,
+    NAMED,
+    Wire,
+    member,
+    pod,
+    queue,
+)
 
 QUEUE = "sluice.dev/queue"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
     GROUP,
     Wire,
     member,
@@ -20,8 +20,14 @@ from tests.server.wire_objects import (
     review,
     workload,
 )
-from tests.webhooks.json_patch import applied
-from tests.webhooks.workload_asking import AFTER, BEFORE, CAME, QUEUE, queues
+from tests.support.webhooks.json_patch import applied
+from tests.support.webhooks.workload_asking import (
+    AFTER,
+    BEFORE,
+    CAME,
+    QUEUE,
+    queues,
+)
 
 #: Who makes the PodGroups of Volcano's Jobs.
 VOLCANO = "system:serviceaccount:volcano-system:volcano-controllers"

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queues.cases import HOSTILE, MODEST
-from tests.server.asking import OWN, Said, Server
-from tests.server.wire_objects import Wire, queue
-from tests.webhooks.json_patch import applied
+from tests.support.http.asking import (
+    OWN,
+    Said,
+    Server,
+)
+from tests.support.http.wire_objects import Wire, queue
+from tests.support.rules.cases import HOSTILE, MODEST
+from tests.support.webhooks.json_patch import applied
 
 CHANGES = "sluice.dev/changes"
 BEHALF = "sluice.dev/on-behalf-of"

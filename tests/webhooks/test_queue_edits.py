@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import Wire, job, member, queue, review
-from webhooks.terms import Terms
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
+    Wire,
+    job,
+    member,
+    queue,
+    review,
+)
+from webhooks.settings import Terms
 
 CLOSED = {"state": "Closed", "observedGeneration": 1}
 LIVE = member("live", queue="research", nodeName="node-1")

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from cluster.edits import SECONDS
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import queue
+from cluster.inflight.queue_edits import SECONDS
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import queue
 from tests.webhooks.test_queue_edits import create, delete, edit, refused
 
 

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import Wire, member, queue
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    Wire,
+    member,
+    queue,
+)
 from tests.webhooks.test_queue_edits import STANDINGS, create, delete, edit, refused, with_spec
 
 #: A value that each field may be edited to, from nothing.

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import NAMED, member, pod, queue, review
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    member,
+    pod,
+    queue,
+    review,
+)
 
 PATHS = [
     "/mutate/queues",

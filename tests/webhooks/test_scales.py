@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Said, Server
-from tests.server.wire_objects import NAMED, Wire, owner, queue, review, template, workload
-from tests.webhooks.workload_asking import CONTROLLER, queues
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    owner,
+    queue,
+    review,
+    template,
+    workload,
+)
+from tests.support.webhooks.workload_asking import CONTROLLER, queues
 
 SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
 REFUSING = pytest.mark.parametrize("name", ["closed", "below", "lost"])

@@ -1,6 +1,6 @@
 """`/mutate/queues`: a stop that follows another with the same `reason` and `resumeAt`, by whoever sets them.
 
-What a review looks like here was seen on a real API server (tests/cluster/test_stops_that_follow_stops.py).
+What a review looks like here was seen on a real API server (tests/e2e/stops/test_stops_that_follow_stops.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import OWN, Server
-from tests.server.wire_objects import Wire, queue
-from tests.webhooks.json_patch import applied
+from tests.support.http.asking import OWN, Server
+from tests.support.http.wire_objects import Wire, queue
+from tests.support.webhooks.json_patch import applied
 
 LATER = "2030-06-01T00:00:00Z"
 STOP = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import OWN, Server
-from tests.server.wire_objects import WORKLOADS, Wire, job, owner, workload
-from tests.webhooks.workload_asking import (
+from tests.support.http.asking import OWN, Server
+from tests.support.http.wire_objects import (
+    WORKLOADS,
+    Wire,
+    job,
+    owner,
+    workload,
+)
+from tests.support.webhooks.workload_asking import (
     CONTROLLER,
     LABEL,
     QUEUE,

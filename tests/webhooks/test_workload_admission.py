@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     WORKLOADS,
@@ -23,8 +23,8 @@ from tests.server.wire_objects import (
     templates_of,
     workload,
 )
-from tests.webhooks.json_patch import applied
-from tests.webhooks.workload_asking import (
+from tests.support.webhooks.json_patch import applied
+from tests.support.webhooks.workload_asking import (
     CAME,
     CONTROLLER,
     FROM,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.asking import Server
-from tests.server.wire_objects import (
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
     WORKLOADS,
@@ -22,7 +22,7 @@ from tests.server.wire_objects import (
     templates_of,
     workload,
 )
-from tests.webhooks.workload_asking import (
+from tests.support.webhooks.workload_asking import (
     CAME,
     CONTROLLER,
     LABEL,

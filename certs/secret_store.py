@@ -1,0 +1,76 @@
+"""The authority kept in a Secret, so that it outlives pods and is one for all replicas.
+
+Invariants
+- There is one authority: whoever comes first makes it, whoever comes at the same time takes the one
+  that was made (the API server lets one `create` through).
+- A Secret that is there is never overwritten; if it cannot be read, that is said and nothing is served.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from certs.authority import Authority, Pair, create, load
+from certs.exceptions import AuthorityUnreadable
+from cluster.api.client import Client, decode
+from cluster.exceptions import Conflict, NotFound
+
+STEM = "ca"
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+_secret = msgspec.json.Decoder(_Secret)
+
+
+def kept(client: Client, *, namespace: str, name: str, folder: Path, now: datetime) -> Authority:
+    """The authority of the Secret, made if it is not there, and written into `folder`.
+
+    Raises `AuthorityUnreadable` and `cluster.exceptions.ClusterError`.
+    """
+    path = f"/api/v1/namespaces/{namespace}/secrets"
+    try:
+        pair = _pair(client.get(f"{path}/{name}"), name)
+    except NotFound:
+        pair = _made(client, path, namespace=namespace, name=name, now=now)
+    pair.save(folder, stem=STEM)
+    return load(folder, stem=STEM)
+
+
+def _made(client: Client, path: str, *, namespace: str, name: str, now: datetime) -> Pair:
+    fresh = create(name="sluice", now=now)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "sluice"}},
+        "type": "kubernetes.io/tls",
+        "data": {
+            "tls.crt": base64.b64encode(fresh.certificate).decode(),
+            "tls.key": base64.b64encode(fresh.key).decode(),
+        },
+    }
+    try:
+        client.create(path, body)
+    except Conflict:
+        return _pair(client.get(f"{path}/{name}"), name)
+    return fresh
+
+
+def _pair(answer: bytes, name: str) -> Pair:
+    secret = decode(answer, _secret)
+    try:
+        data = secret.data or {}
+        return Pair(
+            base64.b64decode(data["tls.crt"], validate=True), base64.b64decode(data["tls.key"], validate=True)
+        )
+    except (KeyError, binascii.Error) as exc:
+        raise AuthorityUnreadable(
+            f"Secret {name} holds no authority ({exc!r}); delete it for a new one"
+        ) from exc

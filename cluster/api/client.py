@@ -1,0 +1,396 @@
+"""Requests to the API server.
+
+The kubernetes client gives configuration and authentication; bodies go in and come out as bytes, since its
+models are two hundred times slower than msgspec's structs, over connections of our own (`connection`).
+
+Promises
+- Safe to share between threads; each call takes a connection from a pool.
+- Every call has a connect and a read time-out; none waits for ever.
+- A client with a CA of its own is not led astray by the environment (`SSL_CERT_FILE`,
+  `REQUESTS_CA_BUNDLE`, proxy variables).
+- Raises the tree of `exceptions` and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+import ssl
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from kubernetes.client import Configuration
+from kubernetes.config import load_incluster_config, load_kube_config
+
+from cluster.api.connection import (
+    Connection,
+    Head,
+    Noted,
+    target,
+)
+from cluster.exceptions import (
+    ConfigurationError,
+    Conflict,
+    Expired,
+    NotFound,
+    Overloaded,
+    Refused,
+    TooLarge,
+    Unreachable,
+)
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+JSON = "application/json"
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 35.0
+#: For how long a token is taken to be the one there is: the kubernetes client reads its settings through anew
+#: each time that it is asked.
+TOKEN_SECONDS = 1.0
+#: A connection on which one watch follows another is given up then, so that they spread over API servers.
+OLDEST_SECONDS = 60.0
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+
+
+class _StatusCause(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: list[_StatusCause] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    reason: str | None = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+_status = msgspec.json.Decoder(_Status)
+
+
+def configuration(kubeconfig: str | None = None) -> Configuration:
+    """The settings of a kubeconfig, or of the pod we run in. Raises `ConfigurationError`."""
+    found = Configuration()
+    try:
+        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+        else:
+            load_kube_config(config_file=kubeconfig, client_configuration=found)  # type: ignore[no-untyped-call]
+    except Exception as exc:  # the loader trips over whatever a file holds
+        where = kubeconfig or "the in-cluster settings and ~/.kube/config"
+        raise ConfigurationError(f"no usable cluster configuration in {where}: {exc}") from exc
+    return found
+
+
+class Client:
+    """One API server. See the promises above."""
+
+    def __init__(
+        self, settings: Configuration, *, connections: int = 16, read_seconds: float | None = None
+    ) -> None:
+        """`connections`: how many are kept that nobody uses; `read_seconds`: for an answer (`READ_SECONDS`).
+
+        Raises `ConfigurationError`.
+        """
+        self._settings = settings
+        self._read_seconds = read_seconds
+        self._target = target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
+        self._noted: Noted = _nobody
+        self._kept = connections
+        #: Those that nobody uses, the latest last, and whose they are: a child of ours makes its own.
+        self._idle: deque[Connection] = deque()
+        self._process = os.getpid()
+        #: How far the API server's clock is ahead of ours, in seconds, as last seen.
+        self.ahead = 0.0
+        self._date = ""
+        #: Who we are, and until when by the monotonic clock.
+        self._known: tuple[str | None, float] = (None, float("-inf"))
+
+    def get(self, path: str, **query: str | int) -> bytes:
+        return self.request("GET", path, query=query)
+
+    def create(self, path: str, body: object, **query: str) -> bytes:
+        return self.request("POST", path, query=query, body=body, content_type=JSON)
+
+    def patch(self, path: str, body: object, *, content_type: str = MERGE, **query: str) -> bytes:
+        return self.request("PATCH", path, query=query, body=body, content_type=content_type)
+
+    def delete(self, path: str, body: object | None = None) -> bytes:
+        return self.request("DELETE", path, body=body, content_type=JSON)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: object | None = None,
+        content_type: str = JSON,
+        most_bytes: int | None = None,
+    ) -> bytes:
+        """One request, answered whole. Raises `TooLarge` where the answer has more than `most_bytes`."""
+        connection = self._open(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            read_seconds=self._read_seconds or READ_SECONDS,
+        )
+        try:
+            return _joined(connection.pieces(f"{method} {path}"), most_bytes, what=f"{method} {path}")
+        finally:
+            self._give_back(connection)
+
+    def line(self) -> Line:
+        """A client of the same server with connections of its own, which can be cut."""
+        return Line(self._settings)
+
+    def stream(self, path: str, *, query: Mapping[str, str | int], read_seconds: float) -> Stream:
+        """A watch: an answer read line by line."""
+        connection = self._open(
+            "GET", path, query=query, body=None, content_type=JSON, read_seconds=read_seconds
+        )
+        return Stream(connection, what=path, released=self._give_back)
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None,
+        body: object | None,
+        content_type: str,
+        read_seconds: float,
+    ) -> Connection:
+        """A connection with an answer of 2xx on it, whose body is to be read."""
+        asked = f"{path}?{urlencode(query)}" if query else path
+        content = None if body is None else _encoder.encode(body)
+        headers = self._headers(content_type if body is not None else None)
+        connection = self._connection()
+        try:
+            try:
+                head = connection.ask(method, asked, headers, content, seconds=read_seconds)
+            except Unreachable:
+                self._distrust()
+                raise
+            self._tell_time(head.headers.get("date", ""))
+            _require_success(head, connection, what=f"{method} {path}")
+        except BaseException:
+            self._give_back(connection)
+            raise
+        return connection
+
+    def _distrust(self) -> None:
+        """Whatever else is kept may lead to the same that did not answer."""
+        while self._idle:
+            with contextlib.suppress(IndexError):  # somebody else took the last
+                self._idle.pop().close()
+
+    def _connection(self) -> Connection:
+        """One that nobody else uses: of those kept, or a new one."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._idle.clear()
+        while True:
+            try:
+                kept = self._idle.pop()
+            except IndexError:
+                return Connection(self._target, noted=self._noted, connect_seconds=CONNECT_SECONDS)
+            if not kept.stale:
+                return kept
+            kept.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.reusable and len(self._idle) < self._kept and self._young(connection):
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _young(self, connection: Connection) -> bool:
+        return True
+
+    def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {"Accept": JSON, "User-Agent": "sluice"}
+        if content_type:
+            headers["Content-Type"] = content_type
+        token = self._token()
+        if token:
+            headers["Authorization"] = token
+        return headers
+
+    def _token(self) -> str | None:
+        """Who we are, where no certificate says so; read from its file or asked for anew when it is time."""
+        token, until = self._known
+        now = time.monotonic()
+        if now >= until:
+            try:
+                token = self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
+            except Exception as exc:  # whatever a file holds or a program says
+                raise Unreachable(f"the token for the API server: {exc}") from exc
+            self._known = token, now + TOKEN_SECONDS
+        return token
+
+    def _tell_time(self, said: str) -> None:
+        """Once for each second that answers tell of."""
+        if said == self._date:
+            return
+        self._date = said
+        try:
+            self.ahead = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError, OverflowError):
+            return  # no date, or none that can be read
+
+
+class Line(Client):
+    """A client for one thread, whose reading any other thread may cut, whatever it waits for."""
+
+    def __init__(self, settings: Configuration) -> None:
+        super().__init__(settings, connections=1)
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._noted = self._note
+
+    def _young(self, connection: Connection) -> bool:
+        return time.monotonic() < connection.since + OLDEST_SECONDS
+
+    def _note(self, made: socket.socket) -> None:
+        with self._lock:
+            self._sockets.add(made)
+
+    def cut(self) -> None:
+        """End every connection that is open or being opened; one that is about to be made may escape."""
+        with self._lock:
+            open_now = list(self._sockets)
+        for one in open_now:
+            with contextlib.suppress(OSError):
+                # The plain method: ssl's own would change the object under the reading thread.
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+def _joined(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
+    if most is None:
+        return b"".join(pieces)
+    held, size = [], 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size > most:
+            raise TooLarge(f"{what}: the answer has more than {most} bytes")
+    return b"".join(held)
+
+
+def _nobody(_: socket.socket) -> None:
+    """Nobody wants to know of the sockets."""
+
+
+class Stream:
+    """The lines of a watch, read by one thread."""
+
+    def __init__(
+        self, connection: Connection, *, what: str, released: Callable[[Connection], object]
+    ) -> None:
+        self._connection = connection
+        self._what = what
+        self._released = released
+
+    def lines(self) -> Iterator[bytes]:
+        """Each line as it comes; ends when the server ends it. Raises `Unreachable` when that is cut."""
+        rest = b""
+        for piece in self._connection.pieces(f"watch {self._what}"):
+            *lines, rest = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
+            yield from filter(None, lines)
+
+    def release(self) -> None:
+        """Give the connection back, of use if all of the answer was read; only the reading thread may."""
+        self._released(self._connection)
+
+
+def _require_success(head: Head, connection: Connection, *, what: str) -> None:
+    """Raises `Refused` for what is not 2xx, and `Unreachable` for what cannot be read."""
+    if not 200 <= head.status < 300:
+        raise _refusal(head, connection)
+    encoding = head.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise Unreachable(f"{what}: the answer is encoded ({encoding}), and nobody asked for that")
+
+
+def _refusal(head: Head, connection: Connection) -> Refused:
+    """Of the kind that the status says, in the answer's own words as far as they can be read."""
+    try:
+        status = _status.decode(b"".join(connection.pieces("the refusal")))
+    except (msgspec.DecodeError, RecursionError, Unreachable):
+        status = _Status(message=head.reason or "no reason given")
+    code, reason, message = head.status, status.reason or "", status.message
+    if code == 429 or code >= 500:
+        causes = frozenset(one.reason for one in (status.details and status.details.causes) or ())
+        wait = _seconds(head.headers.get("retry-after"))
+        return Overloaded(code, reason, message, retry_after=wait, causes=causes)
+    kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Expired}
+    return kinds.get(code, Refused)(code, reason, message)
+
+
+def _seconds(header: str | None) -> float:
+    try:
+        seconds = float(header) if header else 1.0
+    except ValueError:
+        return 1.0
+    return 1.0 if math.isnan(seconds) else min(max(seconds, 0.0), 30.0)
+
+
+def _tls(settings: Configuration) -> ssl.SSLContext:
+    try:
+        return _context(settings)
+    except (OSError, ValueError) as exc:
+        raise ConfigurationError(f"the certificates for the API server cannot be used: {exc}") from exc
+
+
+def _context(settings: Configuration) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if settings.ssl_ca_cert and Path(settings.ssl_ca_cert).exists():
+        context.load_verify_locations(cafile=settings.ssl_ca_cert)
+    else:
+        context.load_default_certs()
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if settings.cert_file:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    if settings.assert_hostname is False:
+        context.check_hostname = False
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _name(settings: Configuration) -> str | None:
+    """The name that the server's certificate has to have, where it is not the host's."""
+    asserted = settings.assert_hostname
+    return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
+
+
+def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one.
+
+    The decoder is made at import (`queues.apimachinery.conversion` says why).
+    """
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise Unreachable(f"the API server's answer cannot be read: {exc}") from exc

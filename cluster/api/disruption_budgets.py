@@ -1,0 +1,120 @@
+"""PodDisruptionBudgets as the API server has them now, and the pods that they count.
+
+Nothing of them is kept: only a drain asks, and what it is told has to be fresh. Every function does I/O and
+raises `cluster.exceptions.ClusterError`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from cluster.api.client import Client
+from cluster.api.pages import listed
+from cluster.objects import Pod
+from queues.apimachinery.label_selectors import BadSelector
+from queues.drain.disruption_budgets import (
+    Budget,
+    BudgetObject,
+    budget_of,
+)
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+#: Pods that are looked at to count those outside.
+MOST_COUNTED = 2000
+#: Bytes of the budgets of one namespace.
+MOST_BYTES = 8 << 20
+#: Characters of a selector in a request.
+LONGEST_SELECTOR = 4000
+
+log = logging.getLogger(__name__)
+
+_budget = msgspec.json.Decoder(BudgetObject)
+_pod = msgspec.json.Decoder(Pod)
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """Those of one namespace; none where they are too many or too large to be read, and why (`excess`)."""
+
+    budgets: tuple[Budget, ...]
+    excess: str = ""
+
+
+def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
+    """Those of the namespace, if they are no more than `most`, and no larger than `MOST_BYTES` together.
+
+    One whose selector cannot be read is left to the API server.
+    """
+    path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    read, size = [], 0
+    for place, raw in enumerate(listed(client, path)):
+        size += len(raw)
+        if place >= most:
+            return Budgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
+        if size > MOST_BYTES:
+            return Budgets((), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read")
+        try:
+            read.append(budget_of(_budget.decode(raw)))
+        except (BadSelector, msgspec.DecodeError) as exc:
+            log.warning("a PodDisruptionBudget cannot be read: %s", exc)
+    return Budgets(tuple(read))
+
+
+def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    found = []
+    for raw in listed(client, path, selector=selector):
+        try:
+            found.append(_pod.decode(raw))
+        except msgspec.DecodeError as exc:
+            log.warning("a pod cannot be read: %s", exc)
+    return found
+
+
+def selected(client: Client, budget: Budget) -> list[Pod]:
+    """The pods that it selects and that have not finished."""
+    if budget.selector is None:
+        return []
+    found = pods(client, namespace=budget.namespace, selector=str(budget.selector))
+    return [pod for pod in found if pod.status.phase not in FINISHED]
+
+
+def outside(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
+    """How many pods it selects that no drain takes (`stays`); as many as it wants are enough to know.
+
+    None where that cannot be counted within `MOST_COUNTED` pods, or its selector is too long to be asked for.
+    """
+    selector = "" if budget.selector is None else str(budget.selector)
+    if budget.selector is None or not budget.desired:
+        return 0
+    if len(selector) > LONGEST_SELECTOR:
+        return None
+    path, number = f"/api/v1/namespaces/{budget.namespace}/pods", 0
+    for place, raw in enumerate(listed(client, path, selector=selector)):
+        if place >= MOST_COUNTED:
+            return None
+        try:
+            pod = _pod.decode(raw)
+        except msgspec.DecodeError:
+            return None
+        if pod.status.phase not in FINISHED and not is_leaving(pod) and stays(pod):
+            number += 1
+        if number >= budget.desired:
+            break
+    return number
+
+
+def up_to_date(budget: Budget, found: Iterable[Pod]) -> bool:
+    """Whether its status counts as healthy just those who are: nobody has gone since it was worked out."""
+    healthy = sum(1 for pod in found if is_ready(pod) and not is_leaving(pod))
+    return budget.current and healthy == budget.healthy
+
+
+def is_leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())

@@ -1,0 +1,64 @@
+"""A pod of no use, made and deleted at once, so that the watch of pods has something to say.
+
+It is in our own namespace, of no scheduler, with a gate, and asks for nothing: nobody does anything about it.
+All replicas use one name. Whoever finds it there deletes it; either way an event of the kind comes that is
+younger than the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from cluster.api.client import Client
+from cluster.exceptions import Conflict, NotFound
+
+NAME = "sluice-watch-marker"
+#: A scheduler that nobody runs.
+SCHEDULER = "sluice-none"
+
+
+class PodMarker:
+    """Call it to have an event of a pod. Raises `cluster.exceptions.ClusterError`."""
+
+    def __init__(self, client: Client, *, namespace: str) -> None:
+        self._client = client
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def __call__(self) -> None:
+        with contextlib.suppress(Conflict):
+            self._client.create(self._path, _BODY)
+        with contextlib.suppress(NotFound):
+            self._client.delete(f"{self._path}/{NAME}", {"gracePeriodSeconds": 0})
+
+
+def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod that runs nothing, as the strictest Pod Security Standard takes it, with `spec` added."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "sluice"}},
+        "spec": {
+            **spec,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "none",
+                    "image": "none",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+_BODY = idle_pod(NAME, schedulerName=SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])

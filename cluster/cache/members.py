@@ -1,0 +1,414 @@
+"""The pods that are members of queues, and what is counted of them.
+
+Invariants
+- One writer: the pod reflector's thread (and, through `rejudge`, whoever holds the store's lock).
+  Readers on any thread get values that never change, or copies made in one step of the interpreter.
+- A pod that is none of our business is not kept.
+- The counts of a queue are those of the members held, always: they change with the members,
+  in the same call.
+- The past is refused: a pod older than the one held is dropped.
+- Member pods that wait for a PodGroup that is not there are members of no queue yet
+  (`queue == ""`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from cluster.cache.pod_requests import Requests, requests
+from cluster.cache.trimming import kept_finalizers, kept_labels
+from cluster.inflight.admissions import request_of
+from cluster.objects import OwnerReference, Pod
+from queues import labels as names
+from queues.apimachinery.quantities import Amount
+from queues.membership import GROUP_ANNOTATION, Membership
+from queues.status.podgroup_phases import Pods
+
+#: Groups that are left by their last member before those whose PodGroup is gone are forgotten.
+LEFT_AT_MOST = 1000
+#: The reason of condition PodScheduled while a gate keeps a pod from being scheduled.
+GATED_REASON = "SchedulingGated"
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A member pod. `gated`: our gate is on it; `others_gated`: somebody else's is.
+
+    `group`: the PodGroup it names, there or not. `requests`: what it asks of a node. `leaves_at`: when its
+    grace period ends, once it is being deleted; `deletion_grace`: how many seconds that is. `own_grace`: what
+    its spec asks for.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    group: str
+    written: bool
+    version: int
+    phase: str
+    node: str
+    nominated: str
+    gated: bool
+    others_gated: bool
+    marked: bool
+    priority: int
+    created: datetime
+    owner_uid: str
+    condition: str
+    woken: str
+    leaving: bool
+    requests: Requests = ()
+    labels: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_kind: str = ""
+    ready: bool = False
+    leaves_at: datetime | None = None
+    deletion_grace: int = 0
+    own_grace: int = 0
+
+    @property
+    def live(self) -> bool:
+        return self.phase not in FINISHED_PHASES
+
+    @property
+    def waiting(self) -> bool:
+        """On no node yet."""
+        return not self.node and self.live
+
+    @property
+    def bindable(self) -> bool:
+        """Could be bound this very moment: waiting, no gate keeps it, and it is not leaving."""
+        return self.waiting and not self.leaving and not self.gated and not self.others_gated
+
+    @property
+    def may_be_bound(self) -> bool:
+        """Bindable, or of a kind whose gate may go and whose bind may come without our being asked."""
+        return self.bindable or (self.waiting and not self.leaving and not self.marked)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+class Counts(msgspec.Struct, gc=False):
+    """How many members a queue has of each sort; written by the pod reflector's thread alone.
+
+    `pending` are on no node yet, the `gated` ones among them. `allocated`: what those running ask for.
+    """
+
+    pending: int = 0
+    gated: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    live: int = 0
+    allocated: dict[str, Amount] = {}
+    #: The live ones by namespace.
+    live_by_namespace: dict[str, int] = {}
+
+    def add(self, member: Member, by: int) -> None:
+        if member.live:
+            self.live += by
+            number = self.live_by_namespace.get(member.namespace, 0) + by
+            if number:
+                self.live_by_namespace[member.namespace] = number
+            else:
+                self.live_by_namespace.pop(member.namespace, None)
+        if member.phase == "Succeeded":
+            self.succeeded += by
+        elif member.phase == "Failed":
+            self.failed += by
+        elif member.node:
+            self.running += by
+            self._allocate(member.requests, by)
+        else:
+            self.pending += by
+            self.gated += by if member.gated else 0
+
+    def _allocate(self, asked: Requests, by: int) -> None:
+        for resource, amount in asked:
+            held = self.allocated.get(resource, 0) + by * amount
+            if held:
+                self.allocated[resource] = held
+            else:
+                self.allocated.pop(resource, None)
+
+
+NONE = Counts()
+
+
+class Bindable(msgspec.Struct, gc=False):
+    """In which namespaces a queue has bindable members, and how many; the unmarked ones apart."""
+
+    namespaces: dict[str, int] = {}
+    unmarked: dict[str, int] = {}
+
+    def add(self, member: Member, by: int) -> None:
+        for counted in (self.namespaces, self.unmarked) if not member.marked else (self.namespaces,):
+            number = counted.get(member.namespace, 0) + by
+            if number:
+                counted[member.namespace] = number
+            else:
+                counted.pop(member.namespace, None)
+
+
+K = TypeVar("K")
+Judge = Callable[[Pod], Membership | None]
+#: Called with a member's former and present state; None is "not there".
+Heard = Callable[[Member | None, Member | None], None]
+
+
+class Members:
+    """The sink of the pod reflector."""
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        heard: Heard,
+        arrived: Callable[[str], None] = lambda _admission: None,
+        group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
+        stranger_gone: Callable[[Pod], object] = lambda _pod: None,
+    ) -> None:
+        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there. `stranger_gone`:
+        called for a pod that is gone and was no member."""
+        self._stranger_gone = stranger_gone
+        self._judge = judge
+        self._heard = heard
+        self._arrived = arrived
+        self._group_uid = group_uid
+        self._by_uid: dict[str, Member] = {}
+        self._by_key: dict[tuple[str, str], Member] = {}
+        self._by_queue: dict[str, dict[str, Member]] = {}
+        #: Those of them that are on no node yet: a queue may run thousands while few wait.
+        self._waiting: dict[str, dict[str, Member]] = {}
+        self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
+        #: Which PodGroup it was that its last member has left.
+        self._left: dict[tuple[str, str], str] = {}
+        self._forget_at = LEFT_AT_MOST
+        self._counts: dict[str, Counts] = {}
+        self._bindable: dict[str, Bindable] = {}
+
+    def replace(self, objects: list[Pod]) -> None:
+        present = {pod.metadata.uid for pod in objects}
+        for uid in [uid for uid in list(self._by_uid) if uid not in present]:
+            self._set(self._by_uid[uid], None)
+        for pod in objects:
+            self.upsert(pod)
+
+    def upsert(self, obj: Pod) -> None:
+        before = self._by_uid.get(obj.metadata.uid)
+        if before is not None and obj.metadata.version < before.version:
+            return
+        membership = self._judge(obj)
+        after = None if membership is None else _member(obj, membership)
+        if before is not None or after is not None:
+            self._set(before, after)
+            if before is None:
+                self._arrived(request_of(obj.metadata))
+
+    def remove(self, obj: Pod) -> None:
+        before = self._by_uid.get(obj.metadata.uid)
+        if before is not None:
+            self._set(before, None)
+        else:
+            self._stranger_gone(obj)
+
+    def _set(self, before: Member | None, after: Member | None) -> None:
+        # In this order a reader finds the one or the other, never neither; and counts are never too low.
+        counted = before is None or after is None or _counted(before) != _counted(after)
+        if after is not None:
+            self._keep(after)
+            if counted:
+                self._count(after, 1)
+        if before is not None:
+            if counted:
+                self._count(before, -1)
+            self._drop(before)
+        self._heard(before, after)
+
+    def _count(self, member: Member, by: int) -> None:
+        self._counts.setdefault(member.queue, Counts()).add(member, by)
+        if member.may_be_bound:
+            self._bindable.setdefault(member.queue, Bindable()).add(member, by)
+
+    def _keep(self, member: Member) -> None:
+        self._by_uid[member.uid] = member
+        self._by_key[member.key] = member
+        self._by_queue.setdefault(member.queue, {})[member.uid] = member
+        if member.waiting:
+            self._waiting.setdefault(member.queue, {})[member.uid] = member
+        if member.group:
+            self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
+
+    def _drop(self, member: Member) -> None:
+        """Take out what still is this state of it."""
+        _take_out(self._by_uid, member.uid, member)
+        _take_out(self._by_key, member.key, member)
+        if member.group:
+            self._leave_group(member)
+        held = self._by_queue[member.queue]
+        _take_out(held, member.uid, member)
+        if member.waiting:
+            _take_out(self._waiting[member.queue], member.uid, member)
+        if not held:  # users name queues as they like: nothing is kept of one without members
+            for kept in (self._by_queue, self._waiting, self._counts, self._bindable):
+                kept.pop(member.queue, None)
+
+    def _leave_group(self, member: Member) -> None:
+        """That there were pods is worth knowing while that very PodGroup is there."""
+        key = (member.namespace, member.group)
+        held = self._by_group[key]
+        _take_out(held, member.uid, member)
+        if held:
+            return
+        uid = self._group_uid(*key)
+        if uid:
+            self._left[key] = uid
+        del self._by_group[key]  # after that, so that a reader finds the one or the other
+        if len(self._left) >= self._forget_at:
+            self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
+            self._forget_at = len(self._left) + LEFT_AT_MOST
+
+    # Readers
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def get(self, namespace: str, name: str) -> Member | None:
+        return self._by_key.get((namespace, name))
+
+    def by_uid(self, uid: str) -> Member | None:
+        return self._by_uid.get(uid)
+
+    def of(self, queue: str) -> list[Member]:
+        """The members of one queue, in no order."""
+        held = self._by_queue.get(queue)
+        return list(held.values()) if held else []
+
+    def waiting(self, queue: str) -> list[Member]:
+        """Those of one queue that are on no node yet, in no order."""
+        held = self._waiting.get(queue)
+        return list(held.values()) if held else []
+
+    def queues(self) -> list[str]:
+        """The queues that have members, those that are not there included."""
+        return list(self._by_queue)
+
+    def of_group(self, namespace: str, group: str) -> list[Member]:
+        """The members that name this PodGroup."""
+        held = self._by_group.get((namespace, group))
+        return list(held.values()) if held else []
+
+    def had_group(self, namespace: str, group: str, uid: str) -> bool:
+        """Whether there are, or were, members that name this very PodGroup."""
+        key = (namespace, group)
+        return key in self._by_group or self._left.get(key) == uid
+
+    def counts(self, queue: str) -> Counts:
+        return self._counts.get(queue, NONE)
+
+    def bindable_namespaces(self, queue: str) -> list[str]:
+        """Where a bind of a member of this queue could come at any moment."""
+        held = self._bindable.get(queue)
+        return list(held.namespaces) if held else []
+
+    def unmarked_namespaces(self, queue: str) -> list[str]:
+        """Those of them where kube-scheduler does not ask us about one of the members."""
+        held = self._bindable.get(queue)
+        return list(held.unmarked) if held else []
+
+    def live(self, queues: Iterable[str]) -> int:
+        return sum(self.counts(queue).live for queue in queues)
+
+
+def _member(pod: Pod, membership: Membership) -> Member:
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    owner = controller_of(meta.owner_references)
+    return Member(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=membership.queue or "",
+        group=membership.group or meta.annotation(GROUP_ANNOTATION),
+        written=bool(meta.annotation(names.QUEUE)),
+        version=meta.version,
+        phase=status.phase,
+        node=spec.node_name,
+        nominated=status.nominated_node_name,
+        gated=names.GATE in gates,
+        others_gated=any(gate != names.GATE for gate in gates),
+        marked=is_marked(pod),
+        priority=spec.priority or 0,
+        created=meta.created,
+        owner_uid=owner.uid if owner else "",
+        condition=_scheduling_message(pod),
+        woken=meta.annotation(names.WOKEN),
+        leaving=meta.deletion_timestamp is not None,
+        requests=requests(spec),
+        labels=kept_labels(meta.labels),
+        finalizers=kept_finalizers(meta.finalizers),
+        owner_kind=owner.kind if owner else "",
+        ready=_is_ready(pod),
+        leaves_at=meta.deletion_timestamp,
+        deletion_grace=meta.deletion_grace_period_seconds or 0,
+        own_grace=spec.termination_grace_period_seconds or 0,
+    )
+
+
+def _counted(member: Member) -> tuple[object, ...]:
+    """All that `Counts` and `Bindable` look at: most events change none of it."""
+    return (
+        *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
+        *(member.namespace, member.requests, member.leaving),
+    )
+
+
+def _take_out(held: dict[K, Member], key: K, member: Member) -> None:
+    if held.get(key) is member:
+        del held[key]
+
+
+def pods_of(members: Iterable[Member]) -> Pods:
+    """How many of them wait, run and are done, as a PodGroup counts its pods."""
+    counts = Counts()
+    for member in members:
+        counts.add(member, 1)
+    return Pods(
+        waiting=counts.pending, running=counts.running, succeeded=counts.succeeded, failed=counts.failed
+    )
+
+
+def controller_of(references: list[OwnerReference] | None) -> OwnerReference | None:
+    """The reference that counts: the one with `controller: true`."""
+    return next((owner for owner in references or () if owner.controller), None)
+
+
+def is_marked(pod: Pod) -> bool:
+    """Whether the pod asks for the marker, so that kube-scheduler calls us for it."""
+    return any(
+        container.resources is not None and names.MARKER in (container.resources.requests or {})
+        for container in pod.spec.containers or ()
+    )
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
+
+
+def _scheduling_message(pod: Pod) -> str:
+    """Why it is not on a node, as its PodScheduled condition says while that is False.
+
+    What it said while it had gates is void once they are off, though it stays until the scheduler has tried.
+    """
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            void = condition.reason == GATED_REASON and not pod.spec.scheduling_gates
+            return "" if void else condition.message
+    return ""

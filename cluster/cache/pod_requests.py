@@ -1,0 +1,117 @@
+"""What a pod asks of a node: as kube-scheduler counts it.
+
+Per resource: what its containers and its sidecars (init containers that are restarted always) need together,
+or what its init containers need at their worst moment, if that is more; what the pod says for itself in
+place of both; and its overhead on top. Source: `k8s.io/component-helpers/resource`, `PodRequests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from cluster.cache.trimming import kept_resources
+from cluster.objects import Container, PodSpec, ResourceNeeds
+from queues import labels as names
+from queues.apimachinery.quantities import (
+    Amount,
+    BadQuantity,
+    parse,
+)
+
+#: Sorted by resource; equal ones are one object, for there are many pods and few shapes of them.
+Requests = tuple[tuple[str, Amount], ...]
+Amounts = dict[str, Amount]
+
+#: Of our own, said of no node.
+_MARKERS = frozenset({names.MARKER, "sluice.dev/scored"})
+
+
+#: What one place says, as it is written.
+_Written = tuple[tuple[str, str | int | float], ...]
+
+
+#: Containers and requests of a pod. One that has more is counted anew each time: somebody could fill the
+#: memory with such.
+SHARED_AT_MOST = 100
+
+
+def requests(spec: PodSpec) -> Requests:
+    """The pod's requests, without our markers and what is nought."""
+    containers = tuple([_of(one) for one in spec.containers or ()])
+    init_containers = tuple(
+        [(one.restart_policy == "Always", _of(one)) for one in spec.init_containers or ()]
+    )
+    of_the_pod = _written(spec.resources.requests) if spec.resources else ()
+    overhead = _written(spec.overhead)
+    places = (*containers, *(one for _, one in init_containers), of_the_pod, overhead)
+    count = _known if len(places) + sum(map(len, places)) <= SHARED_AT_MOST else _counted
+    return count(containers, init_containers, of_the_pod, overhead)
+
+
+def _of(container: Container) -> _Written:
+    needs: ResourceNeeds | None = container.resources
+    return _written(needs.requests) if needs else ()
+
+
+def _written(held: Mapping[str, str | int | float] | None) -> _Written:
+    return tuple(held.items()) if held else ()
+
+
+@lru_cache(maxsize=4096)
+def _known(*written: Any) -> Requests:
+    """`_counted` once for each way to write it, which many pods share."""
+    return _shared(_counted(*written))
+
+
+@lru_cache(maxsize=4096)
+def _shared(found: Requests) -> Requests:
+    return found
+
+
+def _counted(
+    containers: tuple[_Written, ...],
+    init_containers: tuple[tuple[bool, _Written], ...],
+    of_the_pod: _Written,
+    overhead: _Written,
+) -> Requests:
+    steady = _sum(map(_amounts, containers))
+    peak: Amounts = {}
+    sidecars: Amounts = {}
+    for always, written in init_containers:
+        if always:
+            sidecars = _sum((sidecars, _amounts(written)))
+            peak = _most(peak, sidecars)
+        else:
+            peak = _most(peak, _sum((sidecars, _amounts(written))))
+    whole = _most(_sum((steady, sidecars)), peak)
+    whole.update(_amounts(of_the_pod))
+    whole = _sum((whole, _amounts(overhead)))
+    return kept_resources((key, value) for key, value in whole.items() if value)
+
+
+def _amounts(written: _Written) -> Amounts:
+    found: Amounts = {}
+    for key, text in written:
+        if key not in _MARKERS:
+            try:
+                found[key] = parse(text)
+            except BadQuantity:  # the API server took it, so it will count it somehow; we cannot
+                continue
+    return found
+
+
+def _sum(several: Iterable[Amounts]) -> Amounts:
+    found: Amounts = {}
+    for one in several:
+        for key, value in one.items():
+            found[key] = found.get(key, 0) + value
+    return found
+
+
+def _most(first: Amounts, second: Amounts) -> Amounts:
+    return {
+        key: max(first.get(key, 0), second.get(key, 0))
+        for key in (*first, *(k for k in second if k not in first))
+    }

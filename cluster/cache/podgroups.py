@@ -1,0 +1,175 @@
+"""The PodGroups: whose queue their pods are in, and how many of each phase a queue has.
+
+Invariants
+- One writer: the PodGroup reflector's thread. Readers do single look-ups, or get copies.
+- The counts of a queue are those of the groups held, always.
+- The past is refused.
+- A group is live unless it is Completed or all its pods are gone: the condition `Populated`, which the
+  controller writes, tells "all gone" from "none yet".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from cluster.cache.trimming import kept_group
+from cluster.inflight.admissions import request_of
+from cluster.objects import Metadata, PodGroup
+from queues.queue import DEFAULT
+from queues.status.podgroup_phases import POPULATED, Phase
+
+
+class GroupKey(NamedTuple):
+    """A PodGroup by namespace and name, as pods name it: with whatever their users wrote for a name."""
+
+    namespace: str
+    name: str
+
+
+Key = tuple[str, str]
+
+
+def queue_of(group: PodGroup) -> str:
+    return group.spec.queue or DEFAULT
+
+
+def phase_of(group: PodGroup) -> Phase:
+    """Its phase; a word that is none counts as Pending."""
+    try:
+        return Phase(group.status.phase or Phase.PENDING)
+    except ValueError:
+        return Phase.PENDING
+
+
+def is_live(group: PodGroup) -> bool:
+    populated = group.status.condition(POPULATED)
+    return phase_of(group) is not Phase.COMPLETED and (populated is None or populated.status != "False")
+
+
+class Counts(msgspec.Struct, gc=False):
+    """How many groups of a queue are in each phase, and live; written by the reflector's thread alone."""
+
+    phases: dict[Phase, int] = {}
+    live: int = 0
+    #: The live ones by namespace.
+    live_by_namespace: dict[str, int] = {}
+
+    def add(self, group: PodGroup, by: int) -> None:
+        phase = phase_of(group)
+        self.phases[phase] = self.phases.get(phase, 0) + by
+        if is_live(group):
+            self.live += by
+            number = self.live_by_namespace.get(group.metadata.namespace, 0) + by
+            if number:
+                self.live_by_namespace[group.metadata.namespace] = number
+            else:
+                self.live_by_namespace.pop(group.metadata.namespace, None)
+
+    def by_phase(self) -> dict[str, int]:
+        """By the names of the fields of a Queue's status."""
+        return {phase.lower(): self.phases.get(phase, 0) for phase in Phase}
+
+
+NONE = Counts()
+
+
+class PodGroups:
+    """The sink of the PodGroup reflector. `came`: a group came, or went to another queue.
+
+    `exempt`: the namespaces that never hold members.
+    """
+
+    def __init__(
+        self,
+        *,
+        came: Callable[[], None],
+        changed: Callable[[PodGroup], None],
+        arrived: Callable[[str], None],
+        exempt: Container[str] = (),
+    ) -> None:
+        self._exempt = exempt
+        self._came = came
+        self._changed = changed
+        self._arrived = arrived
+        self._by_key: dict[Key, PodGroup] = {}
+        self._by_queue: dict[str, dict[Key, PodGroup]] = {}
+        self._counts: dict[str, Counts] = {}
+
+    def replace(self, objects: list[PodGroup]) -> None:
+        present = {_key(obj.metadata) for obj in objects}
+        for key in [key for key in self._by_key if key not in present]:
+            self._set(self._by_key[key], None)
+        for obj in objects:
+            self.upsert(obj)
+
+    def upsert(self, obj: PodGroup) -> None:
+        if obj.metadata.namespace in self._exempt:
+            return
+        before = self._by_key.get(_key(obj.metadata))
+        if before is not None and obj.metadata.older_than(before.metadata):
+            return
+        self._set(before, kept_group(obj))
+        self._arrived(request_of(obj.metadata))
+        if before is None or queue_of(before) != queue_of(obj):
+            self._came()
+
+    def remove(self, obj: PodGroup) -> None:
+        before = self._by_key.get(_key(obj.metadata))
+        if before is not None and obj.metadata.version >= before.metadata.version:
+            self._set(before, None)
+
+    def _set(self, before: PodGroup | None, after: PodGroup | None) -> None:
+        # In this order a reader finds the one or the other, never neither; and counts are never too low.
+        if after is not None:
+            key, queue = _key(after.metadata), queue_of(after)
+            self._by_key[key] = after
+            self._by_queue.setdefault(queue, {})[key] = after
+            self._counts.setdefault(queue, Counts()).add(after, 1)
+        if before is not None:
+            self._drop(before)
+        for one in (before, after):
+            if one is not None:
+                self._changed(one)
+
+    def _drop(self, before: PodGroup) -> None:
+        key, queue = _key(before.metadata), queue_of(before)
+        held = self._by_queue[queue]
+        for kept in (self._by_key, held):
+            if kept.get(key) is before:
+                del kept[key]
+        self._counts[queue].add(before, -1)
+        if not held:  # users name queues as they like: nothing is kept of one without groups
+            del self._by_queue[queue]
+            del self._counts[queue]
+
+    # Readers
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, namespace: str, name: str) -> PodGroup | None:
+        return self._by_key.get((namespace, name))
+
+    def queue_of(self, namespace: str, name: str) -> str | None:
+        group = self._by_key.get((namespace, name))
+        return None if group is None else queue_of(group)
+
+    def all(self) -> list[PodGroup]:
+        return list(self._by_key.values())
+
+    def of(self, queue: str) -> list[PodGroup]:
+        held = self._by_queue.get(queue)
+        return list(held.values()) if held else []
+
+    def live(self, queues: Iterable[str]) -> int:
+        return sum(self.counts(queue).live for queue in queues)
+
+    def counts(self, queue: str) -> Counts:
+        return self._counts.get(queue, NONE)
+
+
+def _key(meta: Metadata) -> Key:
+    return meta.namespace, meta.name

@@ -1,0 +1,185 @@
+"""What is kept in memory of an object that its user makes as large as the API server takes it.
+
+An object has up to 1.5 MiB in etcd, and as strings of ours twice as much: a few hundred would fill the memory
+of every replica. What a rule reads is kept whole up to a size that no honest object comes near. What is left
+out beyond it is of consequence for that very object alone:
+
+| of                | kept                              | beyond it                                       |
+|-------------------|-----------------------------------|-------------------------------------------------|
+| a pod's labels    | `LABELS_BYTES`, in their order    | budgets and `drain.keep` do not see the others  |
+| a pod's finalizers | `FINALIZERS`                     | a drain that they block names no more           |
+| a pod's resources | `RESOURCES`, a node's own first   | `status.allocated` is without the others        |
+| a PodGroup        | what the server itself reads      | long conditions by others are cut               |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from cluster.objects import (
+    Condition,
+    JobTemplate,
+    Metadata,
+    Pod,
+    PodGroup,
+    ReplicatedJob,
+    Template,
+    TemplateHolder,
+    WorkloadObject,
+)
+from queues.apimachinery.quantities import Amount
+from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
+from queues.status.podgroup_phases import POPULATED, SCHEDULED
+
+T = TypeVar("T")
+
+#: Bytes of JSON beyond which an object is trimmed as soon as it has been read, before a list is complete.
+LARGE = 64 * 1024
+LABELS_BYTES = 16 * 1024
+FINALIZERS = 16
+#: Characters of a name that no honest one is longer than.
+NAME = 320
+RESOURCES = 128
+#: Of all conditions of a PodGroup together; beyond it each message and the number of them is cut.
+CONDITIONS_BYTES = 32 * 1024
+CONDITIONS = 32
+MESSAGE = 1024
+#: The annotations that are read, and the labels that are read apart from selecting.
+_READ = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
+_OURS = "sluice.dev/"
+#: The types of conditions that something follows from, of PodGroups and of workloads.
+_DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
+
+
+def trimmed(obj: T) -> T:
+    """A pod, PodGroup or workload without what nothing reads; anything else as it is."""
+    found: object = obj
+    match obj:
+        case Pod():
+            found = replace(obj, metadata=_metadata(obj.metadata))
+        case PodGroup():
+            found = kept_group(obj)
+        case WorkloadObject():
+            found = _workload(obj)
+    return cast(T, found)
+
+
+def _metadata(meta: Metadata) -> Metadata:
+    return replace(
+        meta,
+        labels=kept_labels(meta.labels) if meta.labels is not None else None,
+        annotations=_read(meta.annotations),
+        owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
+        finalizers=list(kept_finalizers(meta.finalizers)) or None,
+    )
+
+
+def _workload(obj: WorkloadObject) -> WorkloadObject:
+    spec = obj.spec
+    return replace(
+        obj,
+        metadata=_metadata(obj.metadata),
+        spec=replace(
+            spec,
+            template=_template(spec.template),
+            job_template=_job_template(spec.job_template) if spec.job_template else None,
+            tasks=[_holder(one) for one in spec.tasks] if spec.tasks is not None else None,
+            replicated_jobs=_replicated(spec.replicated_jobs),
+        ),
+        status=replace(obj.status, conditions=_conditions(obj.status.conditions)),
+    )
+
+
+def _replicated(jobs: list[ReplicatedJob] | None) -> list[ReplicatedJob] | None:
+    return jobs and [ReplicatedJob(template=_job_template(one.template)) for one in jobs]
+
+
+def _template(template: Template | None) -> Template | None:
+    if template is None or template.metadata is None:
+        return template
+    return replace(template, metadata=_metadata(template.metadata))
+
+
+def _holder(holder: TemplateHolder) -> TemplateHolder:
+    return replace(holder, template=_template(holder.template))
+
+
+def _job_template(of: JobTemplate) -> JobTemplate:
+    metadata = _metadata(of.metadata) if of.metadata is not None else None
+    return replace(of, metadata=metadata, spec=_holder(of.spec))
+
+
+def kept_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """The labels, as many of them as fit; first of all those that say a queue."""
+    if not labels:
+        return {}
+    kept = _read(labels) or {}
+    size = 0
+    for key, value in labels.items():
+        size += len(key) + len(value)
+        if size > LABELS_BYTES:
+            break
+        kept[key] = value
+    return kept
+
+
+def kept_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(name[:NAME] for name in list(finalizers or ())[:FINALIZERS])
+
+
+def kept_resources(asked: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
+    """Sorted by resource. A node's own resources, such as cpu, have no domain in their names."""
+    found = sorted(asked)
+    if len(found) > RESOURCES:
+        found = sorted(sorted(found, key=lambda one: ("/" in one[0], one[0]))[:RESOURCES])
+    return tuple(found)
+
+
+def kept_group(group: PodGroup) -> PodGroup:
+    """The PodGroup with what the server reads of it."""
+    meta, status = group.metadata, group.status
+    return replace(
+        group,
+        metadata=replace(
+            meta,
+            labels=_read(meta.labels),
+            annotations=_read(meta.annotations),
+            owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
+            finalizers=None,
+        ),
+        status=replace(status, phase=status.phase[:NAME], conditions=_conditions(status.conditions)),
+    )
+
+
+def _read(held: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Those that are read; a value that is no name or UID for its length is cut, and still is none."""
+    if held is None:
+        return None
+    read = (key for key in held if key in _READ or key.startswith(_OURS))
+    return {key: held[key][:NAME] for key in read}
+
+
+def _conditions(held: list[Condition] | None) -> list[Condition] | None:
+    if held is None or sum(map(_size, held)) <= CONDITIONS_BYTES:
+        return held
+    ours = [one for one in held if one.type in _DECIDING]
+    others = [one for one in held if one.type not in _DECIDING][: CONDITIONS - len(_DECIDING)]
+    return [_cut(one) for one in (*others, *ours[: len(_DECIDING)])]
+
+
+def _size(one: Condition) -> int:
+    return len(one.type) + len(one.reason) + len(one.message) + len(one.transition_id) + NAME
+
+
+def _cut(one: Condition) -> Condition:
+    return replace(
+        one,
+        type=one.type[:NAME],
+        status=one.status[:NAME],
+        reason=one.reason[:MESSAGE],
+        message=one.message[:MESSAGE],
+        transition_id=one.transition_id[:NAME],
+    )

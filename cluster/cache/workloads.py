@@ -1,0 +1,336 @@
+"""The workloads that own pods: whose queue they are in, whether they are live, who owns whom.
+
+Invariants
+- One writer a kind: its reflector's thread.
+- A workload that is none of our business is kept all the same, without a queue: a pod's owner
+  is looked up by UID, whoever it is.
+- `live(queue)` counts those held, always: it changes with them, in the same call.
+- The past is refused.
+- An owner is found by UID, in the same namespace, through `controller: true` references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from cluster.cache.members import controller_of
+from cluster.inflight.admissions import request_of
+from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
+from queues import labels as names
+from queues.membership import Names, WorkloadFacts
+from queues.workload_kinds import (
+    KINDS,
+    Kind,
+    is_delegated,
+)
+
+#: Owners above each other that are followed: a cycle of references ends.
+HEIGHT = 8
+
+Keys = tuple[str | int, ...]
+#: The queue of a workload ("" for none), the one that it is stored in.
+QueueOf = Callable[[Kind, WorkloadObject], str]
+
+_ENDED = {
+    "jobs": frozenset({"Complete", "Failed"}),
+    "jobsets": frozenset({"Completed", "Failed"}),
+}
+_ENDED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
+_PAUSED_PHASES = frozenset({"Aborting", "Aborted"})
+_NEVER = frozenset({"cronjobs", "daemonsets"})
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One workload; `queue` is empty where it is none of our business. `admitted`: by ourselves.
+
+    `paused`: it is suspended, or aborted; `paused_by_us`: for a queue that was being drained.
+    `delegated`: by `spec.managedBy` another controller than the kind's own acts on it.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    queue: str
+    live: bool
+    created: datetime
+    owner_uid: str = ""
+    admitted: bool = False
+    paused: bool = False
+    paused_by_us: str = ""
+    delegated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind.lower()} {self.namespace}/{self.name}"
+
+
+class Workloads:
+    """The sink of one kind's reflector."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        queue_of: QueueOf,
+        tell: Callable[[str], None],
+        arrived: Callable[[str], None] = lambda _admission: None,
+    ) -> None:
+        self._kind = kind
+        self._queue_of = queue_of
+        self._tell = tell
+        self._arrived = arrived
+        self._by_uid: dict[str, Workload] = {}
+        self._by_queue: dict[str, dict[str, Workload]] = {}
+        #: How many of those, by queue and namespace.
+        self._live: dict[str, dict[str, int]] = {}
+        #: Those that we paused, by queue ("" for none).
+        self._paused: dict[str, dict[str, Workload]] = {}
+
+    def replace(self, objects: list[WorkloadObject]) -> None:
+        present = {obj.metadata.uid for obj in objects}
+        for uid in [uid for uid in self._by_uid if uid not in present]:
+            self._set(self._by_uid[uid], None)
+        for obj in objects:
+            self.upsert(obj)
+
+    def upsert(self, obj: WorkloadObject) -> None:
+        before = self._by_uid.get(obj.metadata.uid)
+        if before is None or obj.metadata.version >= before.version:
+            self._set(before, self._read(obj))
+            self._arrived(request_of(obj.metadata))
+            if obj.spec.replicas:
+                self._arrived(growth(self._kind, obj.metadata.namespace, obj.metadata.name))
+
+    def remove(self, obj: WorkloadObject) -> None:
+        before = self._by_uid.get(obj.metadata.uid)
+        if before is not None:
+            self._set(before, None)
+
+    def by_uid(self, uid: str) -> Workload | None:
+        return self._by_uid.get(uid)
+
+    def by_name(self, namespace: str, name: str) -> Workload | None:
+        """For rare questions: it goes through all of them."""
+        return next(
+            (one for one in list(self._by_uid.values()) if (one.namespace, one.name) == (namespace, name)),
+            None,
+        )
+
+    def live(self, queue: str) -> int:
+        return len(self._by_queue.get(queue, ()))
+
+    def live_by_namespace(self, queue: str) -> dict[str, int]:
+        return self._live.get(queue, {})
+
+    def live_in(self, queue: str) -> list[Workload]:
+        return list(self._by_queue.get(queue, {}).values())
+
+    def paused_by_us(self, queue: str) -> list[Workload]:
+        return list(self._paused.get(queue, {}).values())
+
+    def _read(self, obj: WorkloadObject) -> Workload:
+        meta = obj.metadata
+        owner = controller_of(meta.owner_references)
+        return Workload(
+            kind=self._kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            version=meta.version,
+            queue=self._queue_of(self._kind, obj),
+            live=is_live(self._kind, obj),
+            created=meta.created,
+            owner_uid=owner.uid if owner else "",
+            admitted=bool(meta.annotation(names.ADMISSION)),
+            paused=is_paused(obj),
+            paused_by_us=meta.annotation(names.SUSPENDED),
+            delegated=is_delegated(self._kind.key, obj.spec.managed_by),
+        )
+
+    def _set(self, before: Workload | None, after: Workload | None) -> None:
+        # In this order a live one is never left out of the count.
+        if after is not None:
+            self._by_uid[after.uid] = after
+            if after.live and after.queue:
+                self._by_queue.setdefault(after.queue, {})[after.uid] = after
+                self._count(after, 1)
+            if after.paused_by_us:
+                self._paused.setdefault(after.queue, {})[after.uid] = after
+        elif before is not None:
+            del self._by_uid[before.uid]
+        if before is not None:
+            self._count_out(before)
+        if before is None or after is None or _told(before) != _told(after):
+            for queue in {one.queue for one in (before, after) if one is not None and one.queue}:
+                self._tell(queue)
+
+    def _count(self, work: Workload, by: int) -> None:
+        by_namespace = self._live.setdefault(work.queue, {})
+        number = by_namespace.get(work.namespace, 0) + by
+        if number:
+            by_namespace[work.namespace] = number
+            return
+        by_namespace.pop(work.namespace, None)
+        if not by_namespace:
+            del self._live[work.queue]
+
+    def _count_out(self, before: Workload) -> None:
+        if before.live and before.queue:
+            self._count(before, -1)
+        for kept in (self._by_queue, self._paused):
+            held = kept.get(before.queue)
+            if held is not None:
+                if held.get(before.uid) is before:
+                    del held[before.uid]
+                if not held:  # users name queues as they like: nothing is kept of one without workloads
+                    del kept[before.queue]
+
+
+class AllWorkloads:
+    """Those of every kind, each with its own sink (`of_kind`)."""
+
+    def __init__(
+        self, *, queue_of: QueueOf, tell: Callable[[str], None], arrived: Callable[[str], None]
+    ) -> None:
+        self.of_kind: Mapping[str, Workloads] = {
+            key: Workloads(kind, queue_of=queue_of, tell=tell, arrived=arrived) for key, kind in KINDS.items()
+        }
+        self._all = tuple(self.of_kind.values())
+
+    def by_uid(self, uid: str) -> Workload | None:
+        for held in self._all:
+            found = held.by_uid(uid)
+            if found is not None:
+                return found
+        return None
+
+    def live(self, queues: Iterable[str]) -> int:
+        return sum(held.live(queue) for queue in queues for held in self._all)
+
+    def is_live_in(self, queue: str, namespace: str) -> bool:
+        """Whether a queue has a live one of a namespace."""
+        return any(namespace in workloads.live_by_namespace(queue) for workloads in self._all)
+
+    def live_by_namespace(self, queue: str) -> dict[str, int]:
+        """How many live ones a queue has, by namespace."""
+        counts: dict[str, int] = {}
+        for workloads in self._all:
+            for namespace, number in list(workloads.live_by_namespace(queue).items()):
+                counts[namespace] = counts.get(namespace, 0) + number
+        return counts
+
+    def paused_by_us(self, queue: str) -> Iterator[Workload]:
+        for held in self._all:
+            yield from held.paused_by_us(queue)
+
+    def live_in(self, queue: str) -> Iterator[Workload]:
+        for held in self._all:
+            yield from held.live_in(queue)
+
+    def topmost(self, references: list[OwnerReference] | None, *, namespace: str) -> Workload | None:
+        """The workload on top of those that own this, as far as they answer for what they make."""
+        reference = controller_of(references)
+        return self.top_of(reference.uid, namespace=namespace) if reference else None
+
+    def top_of(self, uid: str, *, namespace: str) -> Workload | None:
+        """The same, from the nearest owner on."""
+        top: Workload | None = None
+        for _ in range(HEIGHT):
+            found = self.by_uid(uid) if uid else None
+            if found is None or found.namespace != namespace or not found.kind.answers_for_children:
+                break
+            top, uid = found, found.owner_uid
+        return top
+
+
+def is_live(kind: Kind, obj: WorkloadObject) -> bool:
+    """Whether it is not finished, or wants replicas."""
+    if kind.key in _NEVER:
+        return False
+    if kind.key == "jobs.batch.volcano.sh":
+        return obj.status.state is None or obj.status.state.phase not in _ENDED_PHASES
+    if kind.key in _ENDED:
+        ended = _ENDED[kind.key]
+        return not obj.status.terminal_state and not any(
+            c.type in ended and c.status == "True" for c in obj.status.conditions or ()
+        )
+    return obj.spec.replicas is None or obj.spec.replicas > 0
+
+
+def _told(work: Workload) -> tuple[str, bool, bool, str]:
+    """What others hear of."""
+    return work.queue, work.live, work.paused, work.paused_by_us
+
+
+def is_paused(obj: WorkloadObject) -> bool:
+    """Whether it makes no pods because somebody said so."""
+    state = obj.status.state
+    return bool(obj.spec.suspend) or (state is not None and state.phase in _PAUSED_PHASES)
+
+
+def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
+    """Each pod template with the keys that lead to it."""
+    spec = obj.spec
+    found: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
+    if spec.job_template is not None:
+        found.append((("spec", "jobTemplate", "spec", "template"), spec.job_template.spec.template))
+    for number, task in enumerate(spec.tasks or ()):
+        found.append((("spec", "tasks", number, "template"), task.template))
+    for number, part in enumerate(spec.replicated_jobs or ()):
+        keys = ("spec", "replicatedJobs", number, "template", "spec", "template")
+        found.append((keys, part.template.spec.template))
+    return [(keys, template) for keys, template in found if template is not None]
+
+
+def growth(kind: Kind, namespace: str, name: str) -> str:
+    """What a scale from nothing is known by until the workload has come with replicas.
+
+    A scale writes nothing on it that would tell.
+    """
+    return f"scale/{kind.key}/{namespace}/{name}"
+
+
+def facts(kind: Kind, obj: WorkloadObject, *, namespace: str, namespace_queue: str) -> WorkloadFacts:
+    """What membership asks of it."""
+    held = [template for _, template in templates(obj)]
+    owner = controller_of(obj.metadata.owner_references)
+    return WorkloadFacts(
+        namespace=namespace,
+        templates=tuple(names_in(one) for one in held),
+        own=Names(obj.metadata.labels or {}, obj.metadata.annotations or {}),
+        schedulers=tuple(one.spec.scheduler_name or obj.spec.scheduler_name for one in held),
+        spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
+        namespace_queue=namespace_queue,
+        owned=owner is not None and any(row.kind == owner.kind for row in KINDS.values()),
+        of_jobs=tuple(_names(one.metadata) for one in _job_templates(obj)),
+    )
+
+
+def _job_templates(obj: WorkloadObject) -> list[JobTemplate]:
+    held = [part.template for part in obj.spec.replicated_jobs or ()]
+    return [obj.spec.job_template, *held] if obj.spec.job_template else held
+
+
+def written_in(obj: WorkloadObject) -> str:
+    """The queue that was written down in its templates, if one was."""
+    return next(
+        (
+            queue
+            for _, template in templates(obj)
+            if template.metadata and (queue := template.metadata.annotation(names.QUEUE))
+        ),
+        "",
+    )
+
+
+def names_in(template: Template) -> Names:
+    """The labels and annotations of a template."""
+    return _names(template.metadata)
+
+
+def _names(meta: Metadata | None) -> Names:
+    return Names((meta.labels if meta else None) or {}, (meta.annotations if meta else None) or {})

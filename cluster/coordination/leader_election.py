@@ -1,0 +1,155 @@
+"""Who leads: the one replica whose controller writes.
+
+Invariants
+- `leading` is True for at most one replica at a time: it ends, by our own monotonic clock counted
+  from before the last renewal was sent, `MARGIN_SECONDS` before anybody else may take the Lease.
+- Losing the API server ends it by the mere passing of time; no thread has to notice.
+- `stop()` gives the Lease up, so that another need not wait for it to run out. So does who is not `eligible`
+  (has not read the cluster, and could not lead), who takes none either.
+
+The protocol is client-go's leader election.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from cluster.coordination.leases import (
+    Lease,
+    Leases,
+    Watched,
+)
+from cluster.exceptions import ClusterError, Conflict, NotFound
+
+NAME = "sluice-controller"
+LEASE_SECONDS = 6
+MARGIN_SECONDS = 2.0
+RETRY_SECONDS = 1.5
+#: How soon it is seen that we may run.
+ELIGIBLE_SECONDS = 0.05
+
+log = logging.getLogger(__name__)
+
+
+class Elector:
+    """Runs for the Lease in a thread of its own. Owner: the server."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        elected: Callable[[], None],
+        eligible: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._eligible = eligible
+        self._leases = leases
+        self._identity = identity
+        self._clock = clock
+        self._elected = elected
+        self._watched = Watched(clock)
+        self._until = 0.0
+        #: How many times the lead was taken; counted before it is had.
+        self.term = 0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def leading(self) -> bool:
+        return self._clock() < self._until
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="elector", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if self._eligible():
+                self._try()
+                self._stopped.wait(RETRY_SECONDS)
+            else:
+                self._give_up()
+                self._watch()
+        self._give_up()
+
+    def _watch(self) -> None:
+        """Look who leads, so that a dead one is known to be dead once we may; until then, or for a while."""
+        try:
+            self._watched.expired(self._leases.get(NAME))
+        except NotFound:
+            pass
+        except ClusterError as exc:
+            log.warning("the leader's Lease: %s", exc)
+        except Exception:
+            log.exception("the leader's Lease")
+        end = self._clock() + RETRY_SECONDS
+        while not self._eligible() and self._clock() < end and not self._stopped.is_set():
+            self._stopped.wait(ELIGIBLE_SECONDS)
+
+    def _try(self) -> None:
+        was, asked = self.leading, self._clock()
+        try:
+            held = self._take()
+        except Conflict:
+            return
+        except ClusterError as exc:
+            log.warning("the leader's Lease: %s", exc)
+            return
+        except Exception:
+            log.exception("the leader's Lease")
+            return
+        if held and not self._stopped.is_set():
+            self.term += not was
+            self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
+            if not was:
+                log.info("%s leads", self._identity)
+                self._elected()
+
+    def _take(self) -> bool:
+        """Have or take the Lease; whether it is ours now."""
+        try:
+            lease = self._leases.get(NAME)
+        except NotFound:
+            self._leases.create(NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
+            return True
+        if not self._free(lease):
+            return False
+        self._leases.renew(
+            NAME,
+            holder=self._identity,
+            seconds=LEASE_SECONDS,
+            extra={},
+            version=lease.metadata.resource_version,
+        )
+        return True
+
+    def _free(self, lease: Lease) -> bool:
+        if lease.holder in {"", self._identity}:
+            return True
+        return self._watched.expired(lease)
+
+    def _give_up(self) -> None:
+        if not self.leading:
+            return
+        self._until = 0.0
+        try:
+            lease = self._leases.get(NAME)
+            if lease.holder == self._identity:
+                version = lease.metadata.resource_version
+                self._leases.renew(NAME, holder="", seconds=1, extra={}, version=version)
+        except ClusterError as exc:
+            log.warning("the leader's Lease could not be given up: %s", exc)
+        except Exception:
+            log.exception("the leader's Lease could not be given up")

@@ -1,0 +1,116 @@
+"""Leases (`coordination.k8s.io/v1`): read, written, and judged by our own clock.
+
+Whether another's Lease is still held is judged by how long it has gone unchanged since we first saw
+it so, on our monotonic clock; nobody's wall clock is trusted (as client-go's leader election does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import Client, decode
+from cluster.objects import ListMeta, Metadata, _Wire, version_number
+
+COORDINATION = "/apis/coordination.k8s.io/v1"
+
+
+class LeaseSpec(_Wire, frozen=True):
+    holder_identity: str | None = ""
+    lease_duration_seconds: int | None = 0
+
+
+class Lease(_Wire, frozen=True):
+    metadata: Metadata
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+    @property
+    def holder(self) -> str:
+        return self.spec.holder_identity or ""
+
+    @property
+    def seconds(self) -> float:
+        return float(self.spec.lease_duration_seconds or 0)
+
+
+class LeaseList(_Wire, frozen=True):
+    """`metadata.resource_version`: one that was current when the list was read."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[Lease] | None = None
+
+    @property
+    def version(self) -> int:
+        return version_number(self.metadata.resource_version)
+
+
+_lease = msgspec.json.Decoder(Lease)
+_leases = msgspec.json.Decoder(LeaseList)
+
+
+class Leases:
+    """The Leases of one namespace. Every call raises `cluster.exceptions.ClusterError`."""
+
+    def __init__(self, client: Client, *, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._path = f"{COORDINATION}/namespaces/{namespace}/leases"
+
+    def get(self, name: str) -> Lease:
+        return decode(self._client.get(f"{self._path}/{name}"), _lease)
+
+    def listed(self, *, label: str) -> LeaseList:
+        """Those with this label, read consistently."""
+        return decode(self._client.get(self._path, labelSelector=label), _leases)
+
+    def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            **_body(holder=holder, seconds=seconds, extra={**extra, "name": name}),
+        }
+        return decode(self._client.create(self._path, body), _lease)
+
+    def renew(
+        self, name: str, *, holder: str, seconds: int, extra: dict[str, Any], version: str = ""
+    ) -> Lease:
+        """Write it as held now; with `version`, only over that one (else `Conflict`)."""
+        told = {**extra, **({"resourceVersion": version} if version else {})}
+        body = _body(holder=holder, seconds=seconds, extra=told)
+        return decode(self._client.patch(f"{self._path}/{name}", body), _lease)
+
+    def delete(self, name: str, *, version: str = "") -> None:
+        """With `version`, only if it is still that one (else `Conflict`)."""
+        body = {"preconditions": {"resourceVersion": version}} if version else None
+        self._client.delete(f"{self._path}/{name}", body)
+
+
+class Watched:
+    """Which Leases have gone unchanged for longer than they last. One thread uses it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def expired(self, lease: Lease) -> bool:
+        name, version, now = lease.metadata.name, lease.metadata.resource_version, self._clock()
+        seen = self._since.get(name)
+        if seen is None or seen[0] != version:
+            self._since[name] = (version, now)
+            return False
+        return now - seen[1] > lease.seconds
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        present = set(names)
+        self._since = {name: seen for name, seen in self._since.items() if name in present}
+
+
+def _body(*, holder: str, seconds: int, extra: dict[str, Any]) -> dict[str, Any]:
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "metadata": extra,
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": moment},
+    }

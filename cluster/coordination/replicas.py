@@ -1,0 +1,303 @@
+"""Which replicas answer requests, and how much of the queues each has seen.
+
+Each replica holds a Lease of its own, `sluice-replica-<identity>`, whose annotation says up to which
+resource version its board has every queue's change and its members every pod's, and for which stopped
+queues it still has passes open (`cluster.inflight.binds`) or admissions (`cluster.inflight.admissions`).
+
+Replicas of different versions run side by side during a roll-out. What an annotation does not say is not
+known: each field has a default that says so, and what an older version reads keeps its name and meaning.
+
+Invariants
+- A replica answers (`alive`) only while its Lease is held, by its own monotonic clock counted from
+  before the last renewal was sent, and `MARGIN_SECONDS` less. It holds its Lease before it lists
+  the queues, so that whoever reads the Leases after a stop was written either finds the replica or
+  knows that its list, coming later, has the stop. The same after it had lost its Lease: stops may have
+  been acknowledged without it.
+- What it says it has seen, its answers are taken from: the board is published first.
+- A dead replica counts until its Lease has gone unchanged for `LEASE_SECONDS`, and no longer. One that stops
+  takes its Lease away, unless what it admitted may still come: then it is left to expire, so that whoever
+  finds it expired knows of somebody lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import structs
+
+from cluster.coordination.leases import (
+    Lease,
+    Leases,
+    Watched,
+)
+from cluster.exceptions import ClusterError, Conflict, NotFound
+from queues.status.acknowledgement import PodPass, ReplicaView
+
+PREFIX = "sluice-replica-"
+LABEL = "sluice.dev/replica"
+SEEN = "sluice.dev/seen"
+LEASE_SECONDS = 6
+MARGIN_SECONDS = 2.0
+#: Others count from when they saw the renewal; for clocks that do not run alike.
+GAP_MARGIN_SECONDS = 0.5
+RENEW_SECONDS = 1.5
+RETRY_SECONDS = 0.3
+#: While passes are open their end is looked for this often.
+OPEN_SECONDS = 0.02
+#: Open passes whose pods are named: a Lease is small.
+PASSES_NAMED = 20
+#: Queues that are named: annotations have 256 KiB in all, and a name may have 253 characters.
+QUEUES_NAMED = 200
+
+log = logging.getLogger(__name__)
+
+
+class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What one replica says it has seen. None where it does not say.
+
+    `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
+    it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
+    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed
+    queues that what it admitted may still come to.
+    """
+
+    seen: int = 0
+    open: tuple[str, ...] | None = None
+    admitting: tuple[str, ...] | None = None
+    pods: int | None = None
+    passes: tuple[tuple[str, str, str], ...] | None = None
+    binds: tuple[str, ...] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something that was let through may still come."""
+        return bool(self.open or self.admitting)
+
+    def says_the_same(self, other: View | None) -> bool:
+        """Whether nothing has changed that somebody may wait for. Pods change all the time."""
+        return other is not None and structs.replace(other, pods=self.pods) == self
+
+    def of(self, name: str) -> ReplicaView:
+        """As the rule of the acknowledgement takes it."""
+        named = (
+            None
+            if self.passes is None
+            else tuple(PodPass(queue=q, namespace=s, name=n) for q, s, n in self.passes)
+        )
+        opened = None if self.open is None else frozenset(self.open)
+        binds = None if self.binds is None else frozenset(self.binds)
+        return ReplicaView(
+            name=name, queues=self.seen, pods=self.pods, open=opened, passes=named, binds=binds
+        )
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What the Leases of the other replicas say now, by the replica's name.
+
+    `version`: one that was current when they were read. `left`: one that was there is gone, or may be;
+    `vanished`: one is known to be. `lost`: what those that are gone had said last, if that is known of all of
+    them.
+    """
+
+    views: dict[str, View]
+    version: int
+    left: bool
+    vanished: bool
+    lost: list[View] | None = None
+
+
+#: Asks for the queues to be listed anew; what it returns tells whether that has been done.
+Fresh = Callable[[], Callable[[], bool]]
+
+_views = msgspec.json.Decoder(View)
+
+
+class Presence:
+    """Keeps our own Lease, in a thread of its own. Owner: the server."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Callable[[], float],
+        view: Callable[[], View],
+        fresh: Fresh,
+        lingering: Callable[[], bool] = lambda: False,
+        renewed: Callable[[float, int], object] = lambda _at, _version: None,
+    ) -> None:
+        """`lingering`: whether something that we admitted may still come. `renewed`: called after each
+        renewal with the time at which it was begun, in monotonic seconds, and the version of it."""
+        self._tell_renewed = renewed
+        self._lingering = lingering
+        self._leases = leases
+        self._fresh = fresh
+        self._is_fresh: Callable[[], bool] | None = None
+        self._identity = identity
+        self._name = f"{PREFIX}{identity}"
+        self._clock = clock
+        self._view = view
+        self._until = 0.0
+        #: When the last renewal that succeeded was begun.
+        self._renewed_at = float("-inf")
+        self._told: View | None = None
+        self._changed = threading.Event()
+        #: Whether what we know of the pods is waited for.
+        self._asked_for_pods = False
+        self._stopped = threading.Event()
+        #: Set once the Lease was held for the first time.
+        self.held = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether what we answer may be relied upon."""
+        return self._clock() < self._until
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering for good and take our Lease away, so that nobody waits for it."""
+        self._stopped.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def tell(self) -> None:
+        """What we have seen has changed; from any thread."""
+        self._changed.set()
+
+    def tell_pods(self) -> None:
+        """Somebody waits for what we know of the pods; from any thread."""
+        self._asked_for_pods = True
+        self._changed.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._changed.clear()
+            asked, self._asked_for_pods = self._asked_for_pods, False
+            view = self._view()
+            due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely() or asked
+            if (due or not view.says_the_same(self._told)) and not self._renewed(view):
+                self._stopped.wait(RETRY_SECONDS)
+            else:
+                self._changed.wait(self._pause(view))
+        self._go()
+
+    def _renewed(self, view: View) -> bool:
+        """Whatever goes wrong, the next try comes: without a Lease we would answer nobody any more."""
+        try:
+            return self._renew(view)
+        except Exception:
+            log.exception("our own Lease")
+            return False
+
+    def _pause(self, view: View) -> float:
+        if self._is_fresh is not None or view.under_way:
+            return OPEN_SECONDS
+        return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
+
+    def _renew(self, view: View) -> bool:
+        asked = self._clock()
+        annotation = msgspec.json.encode(view).decode()
+        extra = {"labels": {LABEL: "true"}, "annotations": {SEEN: annotation}}
+        try:
+            version = self._write(extra)
+        except ClusterError as exc:
+            log.warning("our own Lease: %s", exc)
+            return False
+        self._told = view
+        self._tell_renewed(asked, version)
+        self.held.set()
+        gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
+        self._renewed_at = asked
+        if self._relied_upon(gap=gap):
+            self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
+        return True
+
+    def _may_rely(self) -> bool:
+        return self._is_fresh is not None and self._is_fresh()
+
+    def _relied_upon(self, *, gap: bool) -> bool:
+        """Whether the queues were listed since we hold our Lease without a gap. `gap`: one ended just now."""
+        if self.alive:
+            return True
+        if self._is_fresh is None or gap:
+            self._is_fresh = self._fresh()
+        if not self._is_fresh():
+            return False
+        self._is_fresh = None
+        return True
+
+    def _write(self, extra: dict[str, dict[str, str]]) -> int:
+        """Renew or make it; the version that it was stored as."""
+        try:
+            lease = self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+        except NotFound:
+            lease = self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
+        return lease.metadata.version
+
+    def _go(self) -> None:
+        self._until = 0.0
+        if self._lingering():
+            return
+        try:
+            self._leases.delete(self._name)
+        except (NotFound, Conflict):
+            return
+        except ClusterError as exc:
+            log.warning("our own Lease could not be deleted: %s", exc)
+
+
+class Others:
+    """The other live replicas, as their Leases say. The controller's thread alone uses it."""
+
+    def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
+        self._leases = leases
+        self._own = f"{PREFIX}{identity}"
+        self._watched = Watched(clock)
+        self._known: dict[str, View] | None = None
+
+    def read(self) -> Reading:
+        """What each has seen, read consistently now, and whether one that was there is gone.
+
+        At the first reading somebody always may be gone: the process that we came after.
+        Raises `cluster.exceptions.ClusterError`.
+        """
+        listed = self._leases.listed(label=f"{LABEL}=true")
+        leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
+        self._watched.keep_only(lease.metadata.name for lease in leases)
+        gone = [lease for lease in leases if self._watched.expired(lease)]
+        self._sweep(gone)
+        live = [lease for lease in leases if lease not in gone]
+        before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
+        views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
+        if before is None:
+            return Reading(views, listed.version, left=True, vanished=bool(gone))
+        lost = [view for name, view in before.items() if name not in self._known]
+        is_lost = bool(lost or gone)
+        return Reading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost)
+
+    def _sweep(self, gone: Iterable[Lease]) -> None:
+        for lease in gone:
+            if lease.metadata.deletion_timestamp is None:
+                try:
+                    self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
+                except ClusterError as exc:
+                    log.info("the Lease %s of a dead replica: %s", lease.metadata.name, exc)
+
+
+def _view(lease: Lease) -> View:
+    try:
+        return _views.decode(lease.metadata.annotation(SEEN))
+    except msgspec.DecodeError:
+        return View()

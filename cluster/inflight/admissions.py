@@ -1,0 +1,92 @@
+"""What we admitted and have not seen arrive.
+
+A pod, workload or PodGroup that admission let in may be stored at any moment after, or never: a webhook
+behind ours may be slow, or refuse it. A queue is not said to be Closed while something that was admitted
+to it may still come.
+
+Each carries the UID of the request that brought it (annotation `sluice.dev/admission`), which tells that it
+has come. What never comes is forgotten once the API server's time for a request has passed.
+
+What a replica admitted that is gone now nobody knows: for as long anything may come to any queue
+(`assume`).
+
+Invariants
+- An admission is recorded before the board is read that decides it: whoever publishes a close and then
+  finds none open knows that nothing admitted from the former board is still on its way.
+- Threads: request handlers open and drop, reflectors' threads close, the controller and the presence
+  read. Each is one operation on a dict, which the interpreter does whole.
+- Nothing is kept for longer than a request may take (`request_seconds`), however many never come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from itertools import islice
+
+from cluster.inflight.binds import REQUEST_SECONDS
+from cluster.objects import Metadata
+from queues import labels as names
+
+FORGOTTEN_AT_ONCE = 4
+
+
+def request_of(meta: Metadata) -> str:
+    """The request that brought an object, as admission wrote it down; "" for what names none.
+
+    Users can edit what is stored. A UID of another's request cannot be guessed; what the growth of a workload
+    is known by (`cluster.cache.workloads.growth`) can, has slashes as no UID has, and counts for nothing
+    here.
+    """
+    text = meta.annotation(names.ADMISSION)
+    return "" if "/" in text else text
+
+
+class Admissions:
+    """The open admissions, by the UID of their request."""
+
+    def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
+        self._clock = clock
+        self.request_seconds = request_seconds
+        #: Their queue, and when they were admitted.
+        self._open: dict[str, tuple[str, float]] = {}
+        self._assumed_until = float("-inf")
+
+    def admitting(self, request: str, queue: str) -> None:
+        """We are about to admit something to the queue."""
+        now = self._clock()
+        self._forget(now)
+        self._open[request] = (queue, now)
+
+    def refused(self, request: str) -> None:
+        self._open.pop(request, None)
+
+    def holds(self, request: str, queue: str) -> bool:
+        """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
+        held, at = self._open.get(request, ("", 0.0))
+        return held == queue and at > self._clock() - self.request_seconds
+
+    def arrived(self, request: str) -> None:
+        if request:
+            self._open.pop(request, None)
+
+    def assume(self) -> None:
+        """Somebody who is gone may have admitted something just now."""
+        self._assumed_until = self._clock() + self.request_seconds
+
+    @property
+    def assumed(self) -> bool:
+        return self._clock() < self._assumed_until
+
+    def queues(self) -> frozenset[str]:
+        """The queues that something may still come to."""
+        since = self._clock() - self.request_seconds
+        return frozenset(queue for queue, at in list(self._open.values()) if at > since)
+
+    def open_in(self, queues: Collection[str]) -> bool:
+        return self.assumed or not self.queues().isdisjoint(queues)
+
+    def _forget(self, now: float) -> None:
+        """The oldest come first; a few at each call are more than come with it."""
+        for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
+            if at <= now - self.request_seconds:
+                self._open.pop(request, None)

@@ -1,0 +1,255 @@
+"""What we let through and have not seen arrive.
+
+A pod that passed filter, or whose bind passed the guard, may be bound at any moment after; a stop is
+acknowledged only when nothing of its queue can land any more.
+
+By filter: open until the pod is bound or gone, filter refuses it, or the guard refuses its scheduler's
+bind. It never runs out by itself: a volume may take minutes before the bind is even sent.
+
+By the guard: open until the pod is bound or gone, or (its scheduler's bind) filter refuses the pod; and
+for no longer than the API server lets a request take (`request_seconds`).
+
+That filter is asked again says that the former attempt, its bind included, has ended: kube-scheduler
+has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
+
+What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
+that could have been is assumed to have been, by filter (`assume`), until its scheduler is known to
+have ended that attempt. That is known where it was asked to try again (`asking_again`) and has done so since
+(`attempt_over`): whatever was let through before, by whichever replica, has come or never will.
+
+A pass is of a pod that somebody names, and callers can name what they like. `settle` drops the passes of pods
+that do not wait, once the store is known to hold every pod that could have been named
+(`cluster.cache.watch_progress`).
+At most `STRANGERS` passes of pods that the store has not heard of are kept; a caller is told to come back
+then.
+
+Invariants
+- A pass is recorded before the board is read that decides the answer: whoever publishes a stop and
+  then finds no pass open knows that no answer given from the former board is still under way.
+- Threads: request handlers open and refuse, the pod reflector's thread closes, the controller and
+  the presence read. What filter does is one operation on a dict, which the interpreter does whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterator
+
+import msgspec
+
+#: The API server's default `--request-timeout`: nothing it admitted can land later.
+REQUEST_SECONDS = 60.0
+#: A pass this old of a pod that nobody has heard of is forgotten.
+FORGOTTEN_SECONDS = 60.0
+
+#: Passes of pods that the store has not heard of: an honest scheduler is ahead of our watch by a few.
+STRANGERS = 5_000
+
+Key = tuple[str, str]
+
+
+class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's.
+
+    `assumed`: a replica that is gone may have let it through, nobody knows.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    at: float
+    uid: str = ""
+    bind: bool = False
+    by_scheduler: bool = True
+    assumed: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+
+class Passes:
+    """The open passes, by pod."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        request_seconds: float = REQUEST_SECONDS,
+        known: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`clock`: monotonic seconds. `known`: how many members there are, each of which may have a pass."""
+        self._clock = clock
+        self._known = known
+        self.request_seconds = request_seconds
+        self._filtered: dict[Key, Pass] = {}
+        self._binds: dict[Key, dict[str, Pass]] = {}
+        #: When the scheduler of a pod was asked to try it again.
+        self._asked: dict[Key, float] = {}
+        #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
+        self._lock = threading.Lock()
+
+    # Request handlers
+
+    def filtered(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+        """Filter is about to let the pod through, which the store knows."""
+        self._filtered[namespace, name] = Pass(
+            namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
+        )
+
+    def filtered_stranger(self, *, namespace: str, name: str, queue: str, uid: str) -> bool:
+        """The same for a pod that the store has not heard of; False if the pass there is of another one.
+
+        It is told which pod and which queue this is, and nobody can say yet whether that is so.
+        """
+        new = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
+        held = self._filtered.setdefault((namespace, name), new)
+        if held is new:
+            return True
+        if (held.uid, held.queue) != (uid, queue):
+            return False
+        self._filtered[namespace, name] = new
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more passes of pods that are not known can be kept."""
+        return len(self._filtered) >= STRANGERS + self._known()
+
+    def filter_refused(self, namespace: str, name: str) -> None:
+        """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""
+        key = (namespace, name)
+        self._filtered.pop(key, None)
+        if key in self._binds:
+            with self._lock:
+                held = self._binds.get(key, {})
+                if all(one.by_scheduler for one in held.values()):
+                    self._binds.pop(key, None)
+
+    def binding(self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool) -> None:
+        """The guard is about to let a bind through; `request` is its UID."""
+        one = Pass(
+            namespace=namespace,
+            name=name,
+            queue=queue,
+            at=self._clock(),
+            bind=True,
+            by_scheduler=by_scheduler,
+        )
+        with self._lock:
+            self._binds.setdefault((namespace, name), {})[request] = one
+
+    def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+        """A replica that is gone may have let this pod through, and its bind pass the guard."""
+        self._filtered[namespace, name] = Pass(
+            namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
+        )
+
+    def attempt_over(self, namespace: str, name: str) -> None:
+        """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
+        key = (namespace, name)
+        asked_at = self._asked.pop(key, None)
+        if asked_at is None:
+            return
+        with self._lock:
+            held = self._binds.get(key, {})
+            for request, one in list(held.items()):
+                if one.by_scheduler and one.at <= asked_at:
+                    del held[request]
+        passed = self._filtered.get(key)
+        if passed is not None and passed.at <= asked_at:
+            self._drop(key, passed)
+
+    def lingering(self, *, seconds: float) -> list[Pass]:
+        """What was let through for a scheduler so long ago, and nothing has come of it."""
+        before = self._clock() - seconds
+        return [one for one in self.open() if one.by_scheduler and one.at <= before]
+
+    def asking_again(self, namespace: str, name: str) -> None:
+        """Its scheduler is about to be asked to try this pod again."""
+        self._asked[namespace, name] = self._clock()
+
+    def settle(self, *, before: float, waits: Callable[[Pass], bool]) -> None:
+        """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
+
+        `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
+        """
+        for key, each in list(self._filtered.items()):
+            if each.at <= before and not waits(each):
+                self._drop(key, each)
+        with self._lock:
+            for key, held in list(self._binds.items()):
+                left = {request: one for request, one in held.items() if one.at > before or waits(one)}
+                if left:
+                    self._binds[key] = left
+                else:
+                    del self._binds[key]
+
+    def bind_refused(
+        self, request: str, namespace: str, name: str, *, by_scheduler: bool, uid: str = ""
+    ) -> None:
+        """The guard refuses this bind; another of the same pod may still be under way.
+
+        `uid`: the pod's, as the bind has it. kube-scheduler names it; whoever does not is not believed to be
+        the scheduler whose attempt has ended.
+        """
+        with self._lock:
+            held = self._binds.get((namespace, name))
+            if held is not None:
+                held.pop(request, None)
+        passed = self._filtered.get((namespace, name))
+        if by_scheduler and passed is not None and passed.uid == uid:
+            self._drop((namespace, name), passed)
+
+    def queue_of(self, namespace: str, name: str) -> str | None:
+        """The queue of a pod that the store may not have heard of yet."""
+        found = self._filtered.get((namespace, name))
+        return found.queue if found else None
+
+    # The pod reflector
+
+    def arrived(self, namespace: str, name: str, uid: str = "") -> None:
+        """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
+        key = (namespace, name)
+        self._asked.pop(key, None)
+        held = self._filtered.get(key)
+        if held is not None and (not uid or not held.uid or held.uid == uid):
+            self._filtered.pop(key, None)
+        if key in self._binds:
+            with self._lock:
+                self._binds.pop(key, None)
+
+    # The controller and the presence
+
+    def open(self) -> Iterator[Pass]:
+        yield from list(self._filtered.values())
+        oldest = self._clock() - self.request_seconds
+        with self._lock:
+            binds = [one for held in self._binds.values() for one in held.values()]
+        yield from (one for one in binds if one.at > oldest)
+
+    def open_in(self, queues: Container[str]) -> list[Pass]:
+        """The open passes of these queues."""
+        return [one for one in self.open() if one.queue in queues]
+
+    def forget(self, known: Callable[[str, str], object]) -> None:
+        """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
+        now = self._clock()
+        for key, at in list(self._asked.items()):
+            if at <= now - self.request_seconds:
+                self._asked.pop(key, None)
+        for key, one in list(self._filtered.items()):
+            if one.at < now - FORGOTTEN_SECONDS and known(*key) is None:
+                self._drop(key, one)
+        with self._lock:
+            for key, held in list(self._binds.items()):
+                if all(one.at <= now - self.request_seconds for one in held.values()):
+                    del self._binds[key]
+
+    def _drop(self, key: Key, one: Pass) -> None:
+        dropped = self._filtered.pop(key, None)
+        if dropped is not None and dropped is not one:  # let through again just now
+            self._filtered.setdefault(key, dropped)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.open())

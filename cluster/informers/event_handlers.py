@@ -1,0 +1,107 @@
+"""What each reflector's findings do to the store; each sink is called from one thread alone.
+
+| kind       | kept                        | who hears                                            |
+|------------|-----------------------------|------------------------------------------------------|
+| queues     | by name                     | the queue, and all below it when its wishes changed  |
+| podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for it |
+| workloads  | by UID (`workloads`)        | their queue, when they come, go, or finish           |
+| pods       | by UID (`members`)          | their queue                                          |
+| namespaces | by name                     | everybody, when the queue it names changed; a queue  |
+|            |                             | used there, when it selects the namespace no more, or again |
+| commands   | by UID, by queue (`commands`) | the target queue                                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cluster.cache.store import STATUS, Store
+from cluster.objects import Metadata, Namespace, QueueObject
+
+
+class QueueSink:
+    """Queues; tells of the queue and of all below it, on whom it may have an effect."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def replace(self, objects: list[QueueObject]) -> None:
+        gone = self._store.replace_queues(objects)
+        for name in (*gone, *self._store.board.tree):
+            self._store.tell(name)
+
+    def upsert(self, obj: QueueObject) -> None:
+        before = self._store.board
+        if self._store.set_queue(obj):
+            self._tell_below(obj.metadata.name, wishes_changed=self._store.board is not before)
+
+    def remove(self, obj: QueueObject) -> None:
+        held = self._store.queues.get(obj.metadata.name)
+        if held is not None and obj.metadata.older_than(held.metadata):
+            return
+        below = self._store.board.tree.below(obj.metadata.name)
+        self._store.drop_queue(obj.metadata.name, version=obj.metadata.version)
+        for name in below:
+            self._store.tell(name)
+
+    def _tell_below(self, name: str, *, wishes_changed: bool) -> None:
+        if not wishes_changed:
+            self._store.tell(name, STATUS)
+            return
+        for queue in self._store.board.tree.below(name):
+            self._store.tell(queue)
+
+
+class NamespaceSink:
+    """Namespaces; an annotation that comes or goes changes whose pods are members."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def replace(self, objects: list[Namespace]) -> None:
+        former = self._store.namespaces
+        before = {name: self._store.queue_of_namespace(name) for name in former}
+        self._store.namespaces = {obj.metadata.name: obj for obj in objects}
+        for name in self._store.namespaces if former else ():
+            self._store.labels_changed(name, _labels(former.get(name)))
+        changed = [obj for obj in objects if self._is_news(obj.metadata.name, before.get(obj.metadata.name))]
+        if changed:
+            self._store.relist_members()
+        self._store.tell("")
+
+    def upsert(self, obj: Namespace) -> None:
+        name = obj.metadata.name
+        held = self._store.namespaces.get(name)
+        if held is not None and obj.metadata.older_than(held.metadata):
+            return
+        before = self._store.queue_of_namespace(name) if held is not None else None
+        self._store.namespaces[name] = obj
+        self._store.labels_changed(name, _labels(held))
+        if self._is_news(name, before):
+            self._store.relist_members()
+        self._store.tell("")
+
+    def _is_news(self, name: str, before: str | None) -> bool:
+        """Whether something in it may have been judged otherwise than it is now. `before`: None if unknown.
+
+        Of a new one nothing was judged as a rule: the webhook writes the queue into what it admits.
+        """
+        queue = self._store.queue_of_namespace(name)
+        if self._store.was_judged_early(name):
+            return bool(queue) or self._store.coming.queue_of(name) != queue
+        return before is not None and before != queue
+
+    def remove(self, obj: Namespace) -> None:
+        held = self._store.namespaces.get(obj.metadata.name)
+        if held is None or not _is_past(obj.metadata, held.metadata):
+            self._store.namespaces.pop(obj.metadata.name, None)
+
+
+def _labels(held: Namespace | None) -> Mapping[str, str] | None:
+    """None where the namespace was not known."""
+    return (held.metadata.labels or {}) if held is not None else None
+
+
+def _is_past(gone: Metadata, held: Metadata) -> bool:
+    """Whether the deletion is of a former object, or of a former state, of that name."""
+    return gone.version < held.version

@@ -1,0 +1,190 @@
+"""The reflectors of every kind that is kept, started and stopped together.
+
+Order matters at the start: what decides membership (namespaces, PodGroups, queues) is listed before
+the workloads and pods are, so that none is judged by half of what is known. The definitions of our own
+kinds are watched like everything else; nothing counts as in sync while one of them lacks what we need.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import Client
+from cluster.cache.store import Store
+from cluster.cache.watch_progress import Marker
+from cluster.informers.crd_fields import (
+    NEEDED,
+    Definition,
+    Definitions,
+    DefinitionSink,
+    read_queue,
+    read_queue_leniently,
+)
+from cluster.informers.crd_fields import PATH as DEFINITIONS
+from cluster.informers.debounce import Debounced
+from cluster.informers.event_handlers import NamespaceSink, QueueSink
+from cluster.informers.lenient_decoding import LenientReader
+from cluster.informers.reflector import Reflector
+from cluster.metrics import Counting
+from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
+from queues.workload_kinds import KINDS
+
+SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
+BUS = "/apis/bus.volcano.sh/v1alpha1"
+
+#: The definitions of our own kinds, by the name that their reflector has.
+DEFINED = {f"definition-{name.partition('.')[0]}": name for name in NEEDED}
+#: What is listed first, and what needs it.
+FIRST = (*DEFINED, "namespaces", "podgroups", "queues", "commands")
+THEN = (*KINDS, "pods")
+#: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
+DEMANDED = ("queues", "pods", "namespaces", "podgroups")
+#: Stops and Commands wait for these, so a watch of them that has died must be noticed soon. A bookmark, if
+#: there is one, comes two seconds before the end.
+BRISK = (*DEMANDED, "commands")
+BRISK_WATCH_SECONDS = (3, 4)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How objects of a kind are read: whole, or with what can be read of them."""
+
+    decode: Callable[[msgspec.Raw | bytes], Any]
+    lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
+
+
+# All decoders are made here, at import: several threads that make one at once can crash the process.
+_NAMESPACE = Reading(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
+_PODGROUP = Reading(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
+_COMMAND = Reading(msgspec.json.Decoder(Command).decode, LenientReader(Command))
+_WORKLOAD = Reading(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
+_POD = Reading(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
+_QUEUE = Reading(read_queue, read_queue_leniently)
+_DEFINITION = Reading(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
+
+
+class Watching:
+    """The reflectors. Owner: the server, which starts and stops them."""
+
+    def __init__(
+        self, *, client: Client, store: Store, counting: Counting, marker: Marker | None = None
+    ) -> None:
+        """`marker`: makes an event of a pod (`cluster.cache.marker_pods`)."""
+        self._progress = store.progress
+        self._started = False
+        self._client = client
+        self._counting = counting
+        self._isolation = store.isolation
+        self._unreadable = store.unreadable
+        self.reflectors: dict[str, Reflector[Any]] = {
+            "namespaces": self._reflector(
+                "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceSink(store)
+            ),
+            "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", _PODGROUP, store.podgroups),
+            "queues": self._reflector("queues", f"{SCHEDULING}/queues", _QUEUE, QueueSink(store)),
+            "commands": self._reflector("commands", f"{BUS}/commands", _COMMAND, store.commands),
+            **{
+                key: self._reflector(
+                    key, kind.path, _WORKLOAD, store.workloads.of_kind[key], optional=kind.optional
+                )
+                for key, kind in KINDS.items()
+            },
+            "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
+        }
+        self._definitions = Definitions(self._mended)
+        self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
+        self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
+        self._relisting = Debounced(self._relist_members, name="relisting", clock=store.clock.monotonic)
+        store.relist_members = self._relisting.ask
+        store.judging = lambda: self._relisting.pending
+        for kind in DEMANDED:
+            store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
+
+    def _relist_members(self) -> Callable[[], bool]:
+        """Have whatever may be a member listed; returns what tells whether all of it has been."""
+        wanted = [(self.reflectors[kind], self.reflectors[kind].relist()) for kind in THEN]
+        return lambda: all(reflector.completed >= number for reflector, number in wanted)
+
+    def _reflector(
+        self,
+        kind: str,
+        path: str,
+        reading: Reading,
+        sink: Any,
+        *,
+        selector: str = "",
+        optional: bool = False,
+    ) -> Reflector[Any]:
+        return Reflector(
+            kind=kind,
+            path=path,
+            decode=reading.decode,
+            sink=sink,
+            client=self._client,
+            counters=self._counting,
+            selector=selector,
+            optional=optional,
+            watch_seconds=BRISK_WATCH_SECONDS if kind in BRISK else None,
+            advanced=self._progress.advanced,
+            answered=self._hurry,
+            isolation=self._isolation,
+            lenient=reading.lenient,
+            unreadable=self._unreadable,
+        )
+
+    def _hurry(self) -> None:
+        """The API server answers one of them again: the others need not wait any longer."""
+        for reflector in self.reflectors.values():
+            reflector.hurry()
+
+    def _definition(self, kind: str, name: str) -> Reflector[Any]:
+        """Watched by its name alone, which is all that we have a right to."""
+        sink = DefinitionSink(name, self._definitions)
+        return self._reflector(kind, DEFINITIONS, _DEFINITION, sink, selector=f"metadata.name={name}")
+
+    def _mended(self) -> None:
+        """Read anew what may have been served without its fields."""
+        for kind in ("queues", "podgroups", "commands"):
+            self.reflectors[kind].relist()
+
+    def start(self, *, patience: float) -> None:
+        """Start all; waits up to `patience` seconds for what members need, then starts them anyway."""
+        self._started = True
+        self._progress.start()
+        self._relisting.start()
+        for kind in FIRST:
+            self.reflectors[kind].start()
+        until = time.monotonic() + patience
+        for kind in FIRST:
+            self.reflectors[kind].synced.wait(max(0.0, until - time.monotonic()))
+        for kind in THEN:
+            self.reflectors[kind].start()
+
+    def dead(self) -> list[str]:
+        """The threads that were started and have ended."""
+        threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
+        found = [name for name, reflector in threads.items() if reflector.has_died]
+        if self._started:
+            found += [] if self._progress.alive else ["progress"]
+            found += [] if self._relisting.alive else ["relisting"]
+        return found
+
+    def stop(self) -> None:
+        self._progress.stop()
+        self._relisting.stop()
+        for reflector in self.reflectors.values():
+            reflector.stop()
+
+    def synced(self) -> bool:
+        """Whether all kinds are, and the definitions of ours serve what we need; asked for every request."""
+        return all(is_set() for is_set in self._synced) and not self._definitions.faulty
+
+    def faults(self) -> list[str]:
+        """What is wrong with the definitions of our own kinds."""
+        return self._definitions.faults()
+
+    def unsynced(self) -> list[str]:
+        return [kind for kind, reflector in self.reflectors.items() if not reflector.synced.is_set()]

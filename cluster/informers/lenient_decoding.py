@@ -1,0 +1,119 @@
+"""Reads what can be read of an object whose shape is not what it should be.
+
+A definition of a custom resource lets in what no struct of ours does: the year 0, a number too large, a field
+of another type where its schema is somebody else's. What is wrong with one field says nothing of the others.
+
+Promises
+- Of a struct each field is read by itself, also inside of others and in lists; one that cannot be read has
+  its default, and its place is told.
+- An object without readable `metadata` raises `msgspec.DecodeError`.
+- Decoders are built when a reader is.
+"""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from queues.apimachinery.display import shown
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+#: Places that are told, and characters of what is wrong with the first.
+PLACES, TEXT_LIMIT = 3, 160
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class LenientReader(Generic[T]):
+    """Reads one kind of object."""
+
+    def __init__(self, shape: type[T]) -> None:
+        self._shape = _shape_of(shape, {})
+
+    def __call__(self, raw: msgspec.Raw | bytes) -> tuple[T, list[str]]:
+        """What can be read, and the places that cannot be. Raises `msgspec.DecodeError`."""
+        faults: list[str] = []
+        return self._shape.read(msgspec.Raw(raw), "", faults), faults
+
+
+def fault_text(faults: list[str]) -> str:
+    """The places in one line."""
+    more = f" and {len(faults) - PLACES} more" if len(faults) > PLACES else ""
+    return shown(", ".join(faults[:PLACES]), limit=TEXT_LIMIT) + more
+
+
+_Known = dict[type[Any], "_Shape"]
+
+
+def _shape_of(shape: type[Any], known: _Known) -> _Shape:
+    """The one there is; a struct may be inside of itself."""
+    return known.get(shape) or _Shape(shape, known)
+
+
+class _Shape:
+    """A struct, its fields by their names on the wire."""
+
+    def __init__(self, shape: type[Any], known: _Known) -> None:
+        known[shape] = self
+        self._make = shape
+        self._whole = msgspec.json.Decoder(shape).decode
+        hints = get_type_hints(shape)
+        self._fields = {
+            field.encode_name: (field.name, _Field(hints[field.name], known), field.required)
+            for field in msgspec.structs.fields(shape)
+        }
+
+    def read(self, raw: msgspec.Raw, place: str, faults: list[str]) -> Any:
+        try:
+            return self._whole(raw)
+        except msgspec.DecodeError:
+            held = _object.decode(raw)
+        values = {}
+        for key, (name, field, required) in self._fields.items():
+            if key not in held:
+                continue
+            inside = f"{place}.{key}" if place else key
+            try:
+                values[name] = field.read(held[key], inside, faults)
+            except (msgspec.DecodeError, TypeError):
+                if required:
+                    raise
+                faults.append(inside)
+        try:
+            return self._make(**values)
+        except TypeError as exc:  # one that has to be there is not
+            raise msgspec.DecodeError(str(exc)) from exc
+
+
+class _Field:
+    """One field: of a struct, of several of them, or of something that is read whole or not at all."""
+
+    def __init__(self, kind: Any, known: _Known) -> None:
+        self._whole = msgspec.json.Decoder(kind).decode
+        choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        shapes = [one for one in choices if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        lists = [get_args(one)[0] for one in choices if get_origin(one) is list]
+        listed = [one for one in lists if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        self._shape = _shape_of(shapes[0], known) if shapes else None
+        self._items = _shape_of(listed[0], known) if listed else None
+
+    def read(self, raw: msgspec.Raw, place: str, faults: list[str]) -> Any:
+        try:
+            return self._whole(raw)
+        except msgspec.DecodeError:
+            if self._shape is not None:
+                return self._shape.read(raw, place, faults)
+            if self._items is None:
+                raise
+        found = []
+        for number, item in enumerate(_list.decode(raw)):
+            inside = f"{place}[{number}]"
+            try:
+                found.append(self._items.read(item, inside, faults))
+            except msgspec.DecodeError:
+                faults.append(inside)
+        return found

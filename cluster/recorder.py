@@ -1,0 +1,139 @@
+"""Events (`v1`) on the objects concerned: what happened, for whoever asks `kubectl describe`.
+
+Invariants
+- Recording never waits and never fails: an event is handed to the writers, or dropped.
+- The same event (object, reason, message) is written once in `SAME_SECONDS`, but for what happens anew
+  each time, such as a queue's transitions.
+- A queue's pods together get at most `BURST` events at once and `PER_SECOND` after, so that ten thousand
+  parked pods make no storm. What is dropped is counted.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import Client
+from cluster.metrics import Counting
+from cluster.object_reference import Subject
+from cluster.write_queue import Writers
+from queues.apimachinery.timestamps import rfc3339
+
+SAME_SECONDS = 300.0
+REMEMBERED = 10_000
+BURST = 50.0
+PER_SECOND = 5.0
+#: Bytes; the API server takes 1,024.
+MESSAGE_LIMIT = 1000
+
+
+class Bucket(msgspec.Struct):
+    """A token bucket; `at` is monotonic seconds."""
+
+    tokens: float
+    at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(BURST, self.tokens + (now - self.at) * PER_SECOND)
+        self.at = now
+        if self.tokens < 1.0:
+            return False
+        self.tokens -= 1.0
+        return True
+
+
+class Recorder:
+    """Who records; used by the controller's thread alone."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        writers: Writers,
+        counting: Counting,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._writers = writers
+        self._counting = counting
+        self._clock = clock
+        self._seen: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._buckets: dict[str, Bucket] = {}
+
+    def record(
+        self,
+        subject: Subject,
+        *,
+        reason: str,
+        message: str,
+        warning: bool = False,
+        budget: str = "",
+        again_after: float = SAME_SECONDS,
+    ) -> None:
+        """Say it. `budget`: the queue on whose account an event on a pod goes.
+
+        `again_after`: seconds in which the same is not said twice; 0 for what happens anew each time.
+        """
+        now = self._clock()
+        key = (subject.uid, reason, message)
+        if self._repeated(key, now, again_after) or not self._affordable(budget, now):
+            self._counting.events.labels("dropped").inc()
+            return
+        self._remember(key, now)
+        body = _body(subject, reason=reason, message=message, warning=warning)
+        path = f"/api/v1/namespaces/{body['metadata']['namespace']}/events"
+        self._writers.submit(
+            ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=(9,)
+        )
+        self._counting.events.labels("written").inc()
+
+    def _repeated(self, key: tuple[str, str, str], now: float, again_after: float) -> bool:
+        last = self._seen.get(key)
+        return last is not None and now - last < again_after
+
+    def _remember(self, key: tuple[str, str, str], now: float) -> None:
+        self._seen[key] = now
+        self._seen.move_to_end(key)
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _affordable(self, budget: str, now: float) -> bool:
+        if not budget:
+            return True
+        if len(self._buckets) > REMEMBERED:
+            self._buckets.clear()
+        return self._buckets.setdefault(budget, Bucket(BURST, now)).take(now)
+
+
+def _body(subject: Subject, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
+    moment = rfc3339(datetime.now(UTC))
+    involved = {
+        "apiVersion": subject.api_version,
+        "kind": subject.kind,
+        "name": subject.name,
+        "uid": subject.uid,
+        "namespace": subject.namespace,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{subject.name[:200].rstrip('-.')}.{secrets.token_hex(8)}",
+            "namespace": subject.namespace or "default",
+        },
+        "involvedObject": {key: value for key, value in involved.items() if value},
+        "reason": reason,
+        "message": message.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
+        "type": "Warning" if warning else "Normal",
+        "source": {"component": "sluice"},
+        "reportingComponent": "sluice",
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }

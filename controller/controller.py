@@ -1,0 +1,358 @@
+"""The controller's thread: what is looked at, and when.
+
+Invariants
+- Reflectors' threads only take note (`noting`); everything is decided and written here or, from here,
+  in the writers' threads.
+- Nothing is done before the store is in sync: half a cluster would look empty.
+- What a step, a queue or an object raises concerns it alone (`cluster.isolation`): it is looked at again
+  after a back-off, and all others are looked at. Everything is, every `RESYNC_SECONDS`.
+- `stop()` returns once the queue under way is done.
+
+What a change of one thing makes it look at:
+
+=====================  ======================================================================
+what changed           what is looked at
+=====================  ======================================================================
+a queue's wishes       its Commands, its waiting members, PodGroups and status; the same of all below
+a queue's status       its status
+a member               that member; the status of its queue, and of those above that wait for
+                       it (a stop to be acknowledged, a close to become Closed); its PodGroup
+a workload             the status of its queue, and of those above that wait for it
+a PodGroup             its phase; the status of its queue, and of those above that wait for it
+no queue, or a group   the pods whose PodGroup was not there
+=====================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from cluster.cache.members import Member
+from cluster.cache.podgroups import GroupKey
+from cluster.cache.store import (
+    STATUS,
+    WHOLE,
+    What,
+)
+from controller.commands import Commanding
+from controller.context import Parts, queue_subject
+from controller.default_queues import founded
+from controller.drain.controller import Draining
+from controller.events.failure_events import report
+from controller.events.unreadable_events import UnreadableEvents
+from controller.metrics import measure
+from controller.namespace_labels import mirror
+from controller.podgroup_status import Grouping
+from controller.pods.pod_conditions import Telling
+from controller.pods.preemption_retry import Nudging
+from controller.pods.reschedule import Recalling
+from controller.pods.ungating import Releasing
+from controller.queue_reconciler import ACKNOWLEDGE_SECONDS, Reconciling
+from controller.status.parent_cycles import Cycling
+from controller.stops.acknowledgement import Acknowledging
+from controller.stops.bind_guard import Guards
+from controller.stops.reservations import Reserving
+from controller.workqueue import Noted, Notes
+
+RESYNC_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+#: How soon it is seen that the store is in sync.
+UNSYNCED_SECONDS = 0.05
+IDLE_SECONDS = 5.0
+#: How often the other replicas are looked at while one of them leads.
+OBSERVE_SECONDS = 1.0
+
+
+class QueueController:
+    """Owner: the server, which starts and stops it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._isolation = parts.store.isolation
+        self._notes = Notes(parts.store.clock.monotonic)
+        self._resync_at = 0.0
+        self._led = False
+        self._term = 0
+        self._observe_at = 0.0
+        self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
+        self._nudging = Nudging(parts, namespace=parts.namespace)
+        self._recalling = Recalling(parts, nudge=self._nudging.nudge)
+        self._acknowledging = Acknowledging(parts, guards=self._guards, recalling=self._recalling)
+        self._draining = Draining(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
+        self._reconciling = Reconciling(
+            parts,
+            acknowledging=self._acknowledging,
+            draining=self._draining,
+            written=lambda queue: self._notes.noticed(queue, STATUS),
+            asked=lambda queue: self._notes.heard(queue, STATUS),
+        )
+        self._commanding = Commanding(parts)
+        self._releasing = Releasing(parts)
+        self._telling = Telling(parts)
+        self._grouping = Grouping(parts)
+        self._cycling = Cycling(parts)
+        self._reserving = Reserving(parts)
+        self._unreadable = UnreadableEvents(parts)
+        self._thread: threading.Thread | None = None
+        parts.store.listen(self._notes.told)
+        parts.store.progress.listen(lambda _kind: self._notes.wake(list(self._reconciling.pending)))
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._notes.stop()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def elected(self) -> None:
+        """We lead from now on; from any thread."""
+        self._notes.heard("", STATUS)
+
+    def _run(self) -> None:
+        while not self._notes.stopped:
+            noted = self._notes.take(self._times(), at_once=self._led and self._reconciling.awaited)
+            try:
+                self._look(noted)
+            except Exception as exc:  # a fault of this module: every step of a look is isolated
+                seconds = self._isolation.failed("look", "", exc)
+                self._notes.again(noted)
+                self._notes.rest(min(seconds, RETRY_SECONDS))
+
+    def _times(self) -> list[float]:
+        """When to look about though nothing was heard, in monotonic seconds."""
+        now = self._store.clock.monotonic()
+        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._isolation.due]
+        if self._led:
+            times.append(self._guards.due)
+            times.append(self._not_before("drains", self._draining.due))
+            times.append(self._not_before("podgroups", min(self._grouping.due.values(), default=math.inf)))
+        valid_until = self._store.board.valid_until
+        if valid_until is not None:
+            left = (valid_until - self._store.clock.now()).total_seconds()
+            times.append(self._not_before("board", now + max(0.0, left)))
+        return times
+
+    def _not_before(self, step: str, at: float) -> float:
+        """When a step is due that backs off, perhaps."""
+        return max(at, self._store.clock.monotonic() + self._isolation.wait(step, ""))
+
+    def _look(self, noted: Noted) -> None:
+        if not self._store.synced:
+            self._notes.again(noted)
+            self._notes.rest(UNSYNCED_SECONDS)
+            return
+        for queue in self._isolation.take_due():
+            noted.setdefault(queue, set()).add(WHOLE)
+        self._refresh(noted)
+        self._step("doubt", self._recalling.doubt)
+        if not self._lead(noted):
+            return
+        self._look_about(noted)
+        for queue in noted:
+            if queue not in self._store.board.tree:
+                self._reconciling.forget(queue)
+        self._step("guard", lambda: self._guards.follow(self._store.board))
+        self._let_go(noted)
+        # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
+        wanted = self._to_reconcile({*noted, *self._reconciling.outdated()})
+        draining = {queue for queue in wanted if self._draining.concerns(queue)}
+        for queue in wanted:
+            if queue not in draining:
+                self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
+        for queue, whats in noted.items():
+            self._look_at(queue, whats)
+        self._step("podgroups", self._grouping.keep_due)
+        for queue in self._releasing.take_failed() | self._nudging.take_failed():
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
+        told: set[str] = set()
+        seen_by_all = self._acknowledging.seen_by_all
+        self._step("drains", lambda: told.update(self._draining.work(seen_by_all=seen_by_all)))
+        for queue in self._to_reconcile({*draining, *told}):
+            self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
+        self._step("closing", self._reconciling.ask)
+        self._step("unreadable", self._unreadable.report)
+        self._step("failures", self._report_failures)
+
+    def _look_about(self, noted: Noted) -> None:
+        """What is of no queue alone."""
+        self._step("default queues", lambda: founded(self._parts))
+        if "" in noted:
+            self._step("namespaces", lambda: mirror(self._parts))
+        self._step("cycles", self._cycling.tell)
+        self._acknowledging.begin()
+        self._step("answers", self._reconciling.collect)
+
+    def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
+        """A step that concerns the queue, or none alone; it is looked at again if it fails."""
+        return self._isolation.attempt(name, queue, work, version=self._state(queue), queue=queue)
+
+    def _state(self, queue: str) -> str:
+        """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
+        board = self._store.board
+        return board.ruling(queue).revision if queue in board.tree else ""
+
+    def _look_at(self, queue: str, whats: set[What]) -> None:
+        """The Commands and the members of one queue."""
+        if queue:
+            self._step("commands", lambda: self._carry_out(queue), queue=queue)
+        self._step("members", lambda: self._look_at_members(queue, whats), queue=queue)
+
+    def _report_failures(self) -> None:
+        """An event on each object that something failed at."""
+        for failure in self._isolation.take_failures():
+            if failure.subject is not None:
+                report(self._parts.recorder, failure, failure.subject)
+
+    def _lead(self, noted: Noted) -> bool:
+        """Whether we lead; everything is to be looked at when that begins."""
+        was, self._led = (self._led, self._term), self._parts.leading()
+        self._term = self._parts.term()
+        if (self._led, self._term) != was:
+            self._draining.forget()
+            self._grouping.due.clear()
+            self._guards.forget()
+            if self._led:
+                self._everything(noted)
+        if not self._led:
+            self._observe()
+        return self._led
+
+    def _observe(self) -> None:
+        """Watch the other replicas before we lead, so that a dead one is known to be dead by then."""
+        now = self._store.clock.monotonic()
+        if now >= self._observe_at:
+            self._observe_at = now + OBSERVE_SECONDS
+            self._acknowledging.begin()
+            self._acknowledging.seen_by_all(0)
+
+    def _everything(self, noted: Noted) -> None:
+        store = self._store
+        for queue in (*store.board.tree, *store.members.queues(), *store.commands.queues(), ""):
+            noted.setdefault(queue, set()).add(WHOLE)
+
+    def _refresh(self, noted: Noted) -> None:
+        """Everything anew when its time has come, or when the board has outlived its own."""
+        board, now = self._store.board, self._store.clock.monotonic()
+        expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
+        renewed = expired and self._step("board", self._store.refresh)
+        if renewed or now >= self._resync_at:
+            self._resync_at = now + RESYNC_SECONDS
+            self._everything(noted)
+            self._step("forget", self._forget)
+            self._step("metrics", lambda: measure(self._parts))
+
+    def _forget(self) -> None:
+        """What is remembered of what is gone."""
+        self._store.passes.forget(self._store.members.get)
+        self._grouping.forget()
+        self._releasing.forget_queues()
+
+    def _look_at_members(self, queue: str, whats: set[What]) -> None:
+        members = self._members(queue, whats)
+        if queue:
+            self._release(queue, members)
+        else:
+            self._releasing.answer(members)
+        if self._telling.tell(queue, members):
+            self._notes.soon(queue, RETRY_SECONDS, members=False)
+        self._reserving.cancel(queue, members)
+        self._draining.heard(queue)
+        self._draining.pausing.give_back(queue)
+        if WHOLE in whats:
+            self._grouping.keep_queue(queue)
+        else:
+            self._grouping.keep(_groups(whats))
+
+    def _let_go(self, noted: Noted) -> None:
+        """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
+        for queue, whats in noted.items():
+            if queue and WHOLE in whats and self._releasing.begins(queue):
+                self._step("release", partial(self._let_go_of, queue, whats), queue=queue)
+
+    def _let_go_of(self, queue: str, whats: set[What]) -> None:
+        self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
+
+    def _release(self, queue: str, members: list[Member]) -> None:
+        """A pod is woken only when every replica lets it pass: else one might refuse it again."""
+
+        def waking() -> bool:
+            return self._acknowledging.seen_by_all(self._store.board.seen)
+
+        if self._releasing.release(queue, members, waking=waking):
+            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
+        if self._nudging.consider(queue, members, waking=waking):
+            self._notes.soon(queue, RETRY_SECONDS, members=True)
+
+    def _carry_out(self, queue: str) -> None:
+        """One queue's Commands."""
+        if self._commanding.carry_out(queue):
+            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
+
+    def _members(self, queue: str, whats: set[What]) -> list[Member]:
+        found = []
+        for uid in _uids(whats):
+            member = self._store.members.by_uid(uid)
+            if member is None:
+                self._releasing.forget(uid)
+                self._telling.forget(uid)
+            elif member.queue == queue:
+                found.append(member)
+        if WHOLE not in whats:
+            return found
+        # What runs is looked at only where its queue is to be written down yet.
+        return self._store.members.waiting(queue) if queue else self._store.members.of(queue)
+
+    def _to_reconcile(self, noted: Iterable[str]) -> list[str]:
+        """The queues noted, and those above them that wait for their members; the top first."""
+        board, pending = self._store.board, self._reconciling.pending
+        wanted = set()
+        for queue in noted:
+            if queue not in board.tree:
+                continue
+            wanted.add(queue)
+            for above in board.tree.chain(queue).queues[1:]:
+                ruling = board.ruling(above.name)
+                if above.name in pending or not ruling.accepts or ruling.drains:
+                    wanted.add(above.name)
+        return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
+
+    def _reconcile(self, queue: str, *, wish: bool) -> None:
+        obj = self._store.queues.get(queue)
+
+        def reconcile() -> None:
+            again = self._reconciling.reconcile(queue, wish=wish)
+            if again is not None:
+                self._notes.soon(queue, again, members=False)
+
+        self._isolation.attempt(
+            "status",
+            queue,
+            reconcile,
+            version=self._state(queue),
+            queue=queue,
+            subject=queue_subject(obj) if obj is not None else None,
+        )
+
+
+def _not_yet() -> bool:
+    return False
+
+
+def _uids(whats: Iterable[What]) -> list[str]:
+    """The members that changed."""
+    return [what for what in whats if isinstance(what, str) and what not in {STATUS, WHOLE}]
+
+
+def _groups(whats: Iterable[What]) -> list[GroupKey]:
+    """The PodGroups that changed."""
+    return [what for what in whats if isinstance(what, GroupKey)]

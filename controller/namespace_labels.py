@@ -1,0 +1,52 @@
+"""The label of namespaces that name a queue, for those that were annotated before we came.
+
+Later ones get it from the webhook on namespaces in the same request.
+"""
+
+from __future__ import annotations
+
+from cluster.object_reference import Subject
+from cluster.objects import Namespace
+from controller.context import Parts
+from queues import labels as names
+from queues.membership import VOLCANO_ANNOTATION
+
+
+def mirror(parts: Parts) -> None:
+    """Have the label on just those namespaces whose annotation names a queue."""
+
+    def mirror_one(namespace: Namespace) -> None:
+        wanted = _names_a_queue(namespace, parts)
+        if wanted != bool(namespace.metadata.label(names.MEMBER_NAMESPACE)):
+            _write(namespace, wanted, parts)
+
+    parts.store.isolation.each(
+        "namespace",
+        list(parts.store.namespaces.values()),
+        mirror_one,
+        key=lambda namespace: namespace.metadata.name,
+        version=lambda namespace: namespace.metadata.version,
+        queue="",
+        subject=_subject,
+    )
+
+
+def _names_a_queue(namespace: Namespace, parts: Parts) -> bool:
+    exempt = namespace.metadata.name in parts.store.rules.exempt_namespaces
+    return bool(namespace.metadata.annotation(VOLCANO_ANNOTATION)) and not exempt
+
+
+def _subject(namespace: Namespace) -> Subject:
+    meta = namespace.metadata
+    return Subject(api_version="v1", kind="Namespace", name=meta.name, namespace=meta.name, uid=meta.uid)
+
+
+def _write(namespace: Namespace, wanted: bool, parts: Parts) -> None:
+    name = namespace.metadata.name
+    body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
+    parts.writers.submit(
+        ("mirror", name),
+        lambda: parts.client.patch(f"/api/v1/namespaces/{name}", body),
+        rank=(2,),
+        subject=_subject(namespace),
+    )

@@ -1,0 +1,259 @@
+"""The phases, counts and conditions of PodGroups, kept true.
+
+| condition   | True                                  | False                                             |
+|-------------|---------------------------------------|---------------------------------------------------|
+| `Scheduled` | enough of its pods are on nodes       | not yet; its reason and message say why           |
+| `Populated` | it has pods                           | all that it had are gone: it is not live any more |
+
+Invariants
+- What is written follows from the group, its pods and the board alone (`queues.status.podgroup_phases`).
+- A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` a group; what
+  does not differ is not written.
+- The past is refused: while the store holds an older group than the one last written, it is left alone.
+- Conditions of other types, which others write, stay as they are; where one cannot be read, none is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import decode
+from cluster.cache.members import pods_of
+from cluster.cache.podgroups import (
+    GroupKey,
+    phase_of,
+    queue_of,
+)
+from cluster.cache.store import STATUS
+from cluster.object_reference import Subject
+from cluster.objects import Condition, PodGroup
+from controller.context import Parts
+from controller.pods.pod_conditions import EVENT_REASONS
+from queues.apimachinery.timestamps import rfc3339
+from queues.snapshot import Ruling
+from queues.status.podgroup_phases import (
+    POPULATED,
+    SCHEDULED,
+    Phase,
+    Pods,
+    phase,
+)
+
+COUNT_SECONDS = 1.0
+PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
+COUNTS = ("running", "succeeded", "failed")
+
+_podgroup = msgspec.json.Decoder(PodGroup)
+
+
+class Grouping:
+    """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: By UID: the version last written, and when counts were.
+        self._written: dict[str, int] = {}
+        self._counted_at: dict[str, float] = {}
+        #: When a group is to be looked at again, in monotonic seconds.
+        self.due: dict[GroupKey, float] = {}
+        #: Groups whose write failed; filled by the writers' threads.
+        self._failed: SimpleQueue[GroupKey] = SimpleQueue()
+
+    def keep(self, keys: Iterable[GroupKey]) -> None:
+        """Look at these groups and write what is not true of them any more."""
+        present = [group for key in keys if (group := self._parts.store.podgroups.get(*key)) is not None]
+        for queue, groups in _by_queue(present).items():
+            self._parts.store.isolation.each(
+                "podgroup",
+                groups,
+                self._keep,
+                key=key_of,
+                version=lambda group: group.metadata.version,
+                queue=queue,
+                subject=_subject,
+            )
+
+    def keep_queue(self, queue: str) -> None:
+        self.keep(map(key_of, self._parts.store.podgroups.of(queue)))
+
+    def keep_due(self) -> None:
+        """Those whose counts had to wait."""
+        now = self._parts.store.clock.monotonic()
+        while not self._failed.empty():
+            self.due.setdefault(self._failed.get(), now + COUNT_SECONDS)
+        ripe = [key for key, when in self.due.items() if when <= now]
+        for key in ripe:
+            del self.due[key]
+        self.keep(ripe)
+
+    def _keep(self, group: PodGroup) -> None:
+        key, meta = key_of(group), group.metadata
+        if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
+            return
+        pods = pods_of(self._parts.store.members.of_group(*key))
+        ruling = self._parts.store.ruling_for(queue_of(group), namespace=meta.namespace)
+        had = self._parts.store.members.had_group(*key, meta.uid) or _had_pods(group)
+        wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
+        if "status.conditions" in self._parts.store.unreadable.of(meta.uid):
+            del wanted["conditions"]  # what others wrote there could not be written back
+        difference = _differing(wanted, group)
+        if not difference:
+            return
+        now = self._parts.store.clock.monotonic()
+        due = self._counted_at.get(meta.uid, 0.0) + COUNT_SECONDS
+        if not difference.keys() - set(COUNTS) and now < due:
+            self.due[key] = due
+            return
+        self._counted_at[meta.uid] = now
+        self._submit(key, group, difference)
+        if "conditions" in difference:
+            self._say(group, ruling)
+
+    def _submit(self, key: GroupKey, group: PodGroup, difference: dict[str, Any]) -> None:
+        meta = group.metadata
+        path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
+        # Under the version it was derived from: a list of conditions is replaced as a whole.
+        body = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": difference,
+        }
+
+        def write() -> None:
+            after = decode(self._parts.client.patch(path, body), _podgroup)
+            self._written[meta.uid] = after.metadata.version
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._failed.put(key)
+                self._parts.store.tell(queue_of(group), STATUS)
+
+        what, writers = ("podgroup", meta.uid), self._parts.writers
+        if not writers.submit(what, write, rank=(2,), done=done, subject=_subject(group)):
+            wait = max(COUNT_SECONDS / 10, writers.wait(what))
+            self.due[key] = self._parts.store.clock.monotonic() + wait
+
+    def forget(self) -> None:
+        """What is remembered of groups that are gone."""
+        present = {group.metadata.uid for group in self._parts.store.podgroups.all()}
+        for memory in (self._written, self._counted_at):
+            for uid in memory.keys() - present:
+                memory.pop(uid, None)
+
+    def _say(self, group: PodGroup, ruling: Ruling) -> None:
+        if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
+            return
+        self._parts.recorder.record(
+            _subject(group),
+            reason=EVENT_REASONS[ruling.stop.why],
+            message=ruling.text,
+            budget=f"workloads/{ruling.queue}",
+        )
+
+
+def key_of(group: PodGroup) -> GroupKey:
+    return GroupKey(group.metadata.namespace, group.metadata.name)
+
+
+def _by_queue(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
+    by_queue: dict[str, list[PodGroup]] = {}
+    for group in groups:
+        by_queue.setdefault(queue_of(group), []).append(group)
+    return by_queue
+
+
+def _subject(group: PodGroup) -> Subject:
+    meta = group.metadata
+    return Subject(
+        api_version=PODGROUP_VERSION,
+        kind="PodGroup",
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+    )
+
+
+def _wanted(group: PodGroup, pods: Pods, ruling: Ruling, *, had_pods: bool, now: datetime) -> dict[str, Any]:
+    """The part of the status that is ours, in wire form."""
+    found = phase(pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group))
+    wanted = {SCHEDULED: _scheduled(found, ruling)}
+    if had_pods:
+        wanted[POPULATED] = _populated(pods)
+    others = [_told(one) for one in group.status.conditions or () if one.type not in wanted]
+    ours = [_condition(kind, told, group, now=now) for kind, told in sorted(wanted.items())]
+    return {
+        "phase": found.value,
+        "running": pods.running,
+        "succeeded": pods.succeeded,
+        "failed": pods.failed,
+        "conditions": [*others, *ours],
+    }
+
+
+def _had_pods(group: PodGroup) -> bool:
+    status = group.status
+    return status.condition(POPULATED) is not None or bool(status.running + status.succeeded + status.failed)
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    status: bool
+    reason: str
+    message: str
+
+
+def _scheduled(found: Phase, ruling: Ruling) -> _Finding:
+    if found in {Phase.RUNNING, Phase.COMPLETED}:
+        return _Finding(True, found.value, "enough of its pods are on nodes or done")
+    if ruling.stop is not None:
+        return _Finding(False, ruling.stop.why.value, ruling.text)
+    return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
+
+
+def _populated(pods: Pods) -> _Finding:
+    if pods.total:
+        return _Finding(True, "HasPods", "it has pods")
+    return _Finding(False, "PodsGone", "all pods that it had are gone")
+
+
+def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> dict[str, Any]:
+    held = group.status.condition(kind)
+    status = "True" if told.status else "False"
+    kept = held.last_transition_time if held is not None and held.status == status else None
+    return {
+        "type": kind,
+        "status": status,
+        "reason": told.reason,
+        "message": told.message,
+        "lastTransitionTime": kept or rfc3339(now),
+    }
+
+
+def _told(held: Condition) -> dict[str, Any]:
+    """As it came: what it does not say is not written."""
+    told = {
+        "type": held.type,
+        "status": held.status,
+        "reason": held.reason,
+        "message": held.message,
+        "transitionID": held.transition_id,
+        "lastTransitionTime": held.last_transition_time,
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _differing(wanted: dict[str, Any], group: PodGroup) -> dict[str, Any]:
+    status = group.status
+    present: dict[str, Any] = {
+        "phase": status.phase,
+        **{name: getattr(status, name) for name in COUNTS},
+        "conditions": [_told(one) for one in status.conditions or ()],
+    }
+    return {key: value for key, value in wanted.items() if _ordered(value) != _ordered(present[key])}
+
+
+def _ordered(value: Any) -> Any:
+    return sorted(value, key=lambda one: str(one["type"])) if isinstance(value, list) else value

@@ -1,0 +1,159 @@
+"""Why a pod waits, on the pod: its PodScheduled condition and an event name the queue, the cause
+and the way out.
+
+kube-scheduler says so itself for the pods that filter refused. A gated pod never gets that far, and
+the API server's text for it is the same whatever the gate; so the condition's message is replaced.
+When the gate is lifted kube-scheduler writes the condition anew, so nothing is left to be undone.
+
+While evictions of its drain are waiting to be sent, whoever has come to a queue is told a little later: each
+telling costs the API server as much as an eviction, and of those that are drained many replacements come.
+
+The workload that the user made, the topmost owner, is told by an event too, once a stop: who looks at a
+Deployment that has no pods running finds the reason there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from cluster.api.client import STRATEGIC
+from cluster.cache.members import Member
+from controller.context import (
+    Parts,
+    each_member,
+    pod_path,
+    pod_subject,
+    workload_subject,
+)
+from queues.messages import stop_text
+from queues.snapshot import Ruling
+from queues.verdict import Cause, Why
+
+EVENT_REASONS = {
+    Why.SUSPENDED: "QueueSuspended",
+    Why.STOPPED: "QueueStopped",
+    Why.BROKEN: "QueueChainBroken",
+    Why.NOT_FOUND: "QueueNotFound",
+    Why.NO_PODGROUP: "PodGroupNotFound",
+    Why.CLOSED: "QueueClosed",
+    Why.NOT_SELECTED: "NamespaceNotSelected",
+}
+
+
+#: Workloads whose being told is remembered; beyond, all are told once more.
+REMEMBERED = 10_000
+#: How old a pod gets at most before it is told, while evictions of its queue wait to be sent.
+LATER = timedelta(seconds=30)
+
+
+class Telling:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._told: dict[str, tuple[int, str]] = {}
+        #: Of which stop (a ruling's revision) a workload was told, by UID.
+        self._told_of: dict[str, str] = {}
+        #: Members to be told later, in the order in which they came, by queue and UID.
+        self._left: dict[str, dict[str, datetime]] = {}
+
+    def tell(self, queue: str, members: Iterable[Member]) -> bool:
+        """Have each gated one of these members say why, and whoever was left before and is due.
+
+        Returns whether some are left for later: ask again in a while.
+        """
+        ruling = self._parts.store.board.ruling(queue) if queue else None
+        evictions_wait = ruling is not None and ruling.drains and len(self._parts.drain_writers) > 0
+        since = self._parts.store.clock.now() - LATER
+        left = self._left.get(queue, {})
+        members = [*self._due(left, since=since if evictions_wait else None), *members]
+
+        def tell(member: Member) -> None:
+            if member.leaving or not member.waiting:
+                return
+            own = ruling
+            if ruling is not None and ruling.restricted:
+                own = self._parts.store.ruling_for(queue, namespace=member.namespace)
+            if own is not None and own.stop is not None:
+                self._tell_owner(member, own, own.stop)
+            if not member.gated:
+                return
+            if evictions_wait and member.created > since:
+                left[member.uid] = member.created
+            elif own is None:
+                self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
+            elif own.stop is not None:
+                self._say(member, own.stop, text=own.text)
+
+        each_member(self._parts, "explain", members, tell, queue=queue)
+        if left:
+            self._left[queue] = left
+        else:
+            self._left.pop(queue, None)
+        return bool(left)
+
+    def _due(self, left: dict[str, datetime], *, since: datetime | None) -> list[Member]:
+        """Take those out that came by `since`, or all; whoever is not there any more is nobody."""
+        due = list(takewhile(lambda uid: since is None or left[uid] <= since, left))
+        for uid in due:
+            del left[uid]
+        found = map(self._parts.store.members.by_uid, due)
+        return [member for member in found if member is not None]
+
+    def _tell_owner(self, member: Member, ruling: Ruling, stop: Cause) -> None:
+        work = self._parts.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
+        if work is None or self._told_of.get(work.uid) == ruling.revision:
+            return
+        if len(self._told_of) >= REMEMBERED:
+            self._told_of.clear()
+        self._told_of[work.uid] = ruling.revision
+        self._parts.recorder.record(
+            workload_subject(work),
+            reason=EVENT_REASONS[stop.why],
+            message=f"its pods wait: {ruling.text}",
+            budget=f"workloads/{ruling.queue}",
+        )
+
+    def _schedules(self, member: Member) -> bool:
+        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
+
+    def forget(self, uid: str) -> None:
+        self._told.pop(uid, None)
+
+    def _say(self, member: Member, cause: Cause, *, text: str = "") -> None:
+        text = text or stop_text(cause)
+        if member.condition == text or self._told.get(member.uid) == (member.version, text):
+            return
+        self._told[member.uid] = (member.version, text)
+        body = {
+            "metadata": {"uid": member.uid},
+            "status": {"conditions": [{"type": "PodScheduled", "message": text}]},
+        }
+        path = f"{pod_path(member)}/status"
+
+        def write() -> None:
+            """Unless its gate has gone, or is about to: then the scheduler says why."""
+            now = self._parts.store.members.by_uid(member.uid)
+            if now is None or not now.gated or (now.queue and self._schedules(now)):
+                self.forget(member.uid)
+                return
+            self._parts.client.patch(path, body, content_type=STRATEGIC)
+
+        submitted = self._parts.writers.submit(
+            ("explain", member.uid),
+            write,
+            rank=(7, member.created),
+            done=lambda ok: None if ok else self.forget(member.uid),
+            subject=pod_subject(member),
+        )
+        if not submitted:
+            self.forget(member.uid)
+            return
+        self._parts.recorder.record(
+            pod_subject(member),
+            reason=EVENT_REASONS[cause.why],
+            message=text,
+            budget=member.queue or "-",
+        )

@@ -1,0 +1,90 @@
+"""Pods that were refused victims, back into the scheduler's hands after a resume.
+
+A pod that found no room while its queue was stopped was refused its victims by preempt. kube-scheduler
+then waits for room, and for nothing else: no change of the pod itself brings it back, only an assigned
+pod that goes (seen; else it is tried again after five minutes). So after the resume one goes: a pod of our
+own, of no use, on a node that does not exist, made and deleted at once.
+
+It is asked for whenever a queue that has come to schedule, or to select a namespace again, holds a pod that
+is waiting for a reason not ours; once a queue and resume.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+
+from cluster.cache.marker_pods import idle_pod
+from cluster.cache.members import Member
+from controller.context import Parts
+from controller.pods.ungating import refused_by_us
+
+PREFIX = "sluice-nudge-"
+NO_NODE = "sluice-no-such-node"
+
+
+class Nudging:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts, *, namespace: str) -> None:
+        self._parts = parts
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        #: For which revision of a queue, and change of what it selects, the scheduler was nudged.
+        self._nudged: dict[str, tuple[str, int]] = {}
+        #: Queues whose nudge failed; filled by the writers' threads.
+        self._failed: SimpleQueue[str] = SimpleQueue()
+
+    def consider(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
+        """Nudge if this queue schedules and one of these members was left without room.
+
+        `waking`: whether pods may be woken; asked only where there is one. Returns whether it has to be
+        considered again: they may not yet, or a nudge is under way that may have come before these pods.
+        """
+        ruling = self._parts.store.board.ruling(queue)
+        if not ruling.schedules:
+            self._nudged.pop(queue, None)
+            return False
+        resume = (ruling.revision, self._parts.store.selections.get(queue, 0))
+        if ruling.restricted:
+            members = [one for one in members if self._parts.store.selects(queue, one.namespace)]
+        if self._nudged.get(queue) == resume or not any(map(without_room, members)):
+            return False
+        if not waking():
+            return True
+        if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,), done=self._done(queue)):
+            return True
+        self._nudged[queue] = resume
+        return False
+
+    def nudge(self) -> None:
+        """Have pods without room tried again, of whichever queue."""
+        self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,))
+
+    def take_failed(self) -> set[str]:
+        """The queues whose nudge failed, to be considered again; asking empties it."""
+        failed = set()
+        while not self._failed.empty():
+            failed.add(self._failed.get())
+        for queue in failed:
+            self._nudged.pop(queue, None)
+        return failed
+
+    def _done(self, queue: str) -> Callable[[bool], None]:
+        """What is told of a nudge for this queue, in a writer's thread."""
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._failed.put(queue)
+
+        return done
+
+    def _nudge(self) -> None:
+        name = f"{PREFIX}{secrets.token_hex(4)}"
+        self._parts.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
+        self._parts.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
+
+
+def without_room(member: Member) -> bool:
+    """Whether it waits, and for a reason that is not ours."""
+    return member.bindable and bool(member.condition) and not refused_by_us(member)

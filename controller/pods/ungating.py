@@ -1,0 +1,216 @@
+"""Parked pods back into the scheduler's hands, as soon as their queue schedules.
+
+| the pod                                     | what is written                              |
+|---------------------------------------------|----------------------------------------------|
+| our gate is on it                           | the gate is taken off                        |
+| filter refused it (its condition says so)   | annotation `sluice.dev/woken`: it is retried |
+| its namespace is not selected by its queue  | nothing: it waits                            |
+| its PodGroup has come                       | its queue, and the gate off if that schedules |
+
+By priority, then age; as fast as the writers' threads are answered. Each write asks the board again
+at the moment it is sent, so that a stop in the middle of a resume stops the resume. Nothing is
+remembered that matters: what is parked is read off the pods, so a crash leaves nobody behind.
+
+A pod whose namespace came to be selected is retried again, less and less often, while its condition still
+says that it is not: another replica may have answered kube-scheduler before it saw the new labels.
+
+Without the annotation kube-scheduler would retry a pod that an extender refused when some other pod
+or node changes, or after five minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from queue import SimpleQueue
+from typing import Any
+
+from cluster.api.client import STRATEGIC
+from cluster.cache.members import Member
+from controller.context import (
+    Parts,
+    each_member,
+    pod_path,
+    pod_subject,
+)
+from queues import labels as names
+from queues.membership import label_value
+from queues.snapshot import Ruling
+
+#: How often a pod is retried whose condition still says that its namespace is not selected, and how many
+#: seconds pass between the first two times; they double.
+TIMES, PAUSE_SECONDS = 8, 1.0
+
+
+class Releasing:
+    """Owner: the controller's thread; the writes run in the writers' threads."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: Queues with a write that failed; filled by the writers' threads too.
+        self._failed: SimpleQueue[str] = SimpleQueue()
+        #: Since which revision all members of a queue have been looked at.
+        self._begun: dict[str, str] = {}
+        #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
+        self._sent: dict[str, int] = {}
+        #: Pods of queues with a selector, by UID: since which resume, how often and when each was retried.
+        self._retried: dict[str, tuple[tuple[str, int], int, float]] = {}
+
+    def release(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> int:
+        """Let go whom of these members the queue's stop had parked.
+
+        `waking`: whether those that filter refused may be woken; asked only where there are any.
+        Returns how many were left because they may not yet.
+        """
+        ruling = self._parts.store.board.ruling(queue)
+        if not ruling.schedules:
+            return 0
+        if self._begun.get(queue) != ruling.revision:
+            # Whoever is heard of first after a resume is not let go first: all are, in their order.
+            self._begun[queue] = ruling.revision
+            members = self._parts.store.members.waiting(queue)
+        left = 0
+
+        def release(member: Member) -> None:
+            nonlocal left
+            left += self._release(member, ruling, waking=waking)
+
+        # In order from the first on: the writers begin while the rest is still being asked for.
+        each_member(self._parts, "ungate", sorted(members, key=_rank), release, queue=queue)
+        return left
+
+    def begins(self, queue: str) -> bool:
+        """Whether it was resumed, and nobody of it has been let go since."""
+        ruling = self._parts.store.board.ruling(queue)
+        return ruling.schedules and self._begun.get(queue) != ruling.revision
+
+    def answer(self, members: Iterable[Member]) -> None:
+        """Write down the queue of pods whose PodGroup was not there when they came."""
+        each_member(self._parts, "answer", members, self._answer, queue="")
+
+    def _answer(self, member: Member) -> None:
+        queue = self._parts.store.queue_of_group(member.namespace, member.group)
+        if queue is not None:
+            self._send(member, "answer", self._answering(member, queue))
+
+    def take_failed(self) -> set[str]:
+        """The queues with a write that failed or was not taken; asking empties it."""
+        failed = set()
+        while not self._failed.empty():
+            failed.add(self._failed.get())
+        return failed
+
+    def forget(self, uid: str) -> None:
+        self._sent.pop(uid, None)
+        self._retried.pop(uid, None)
+
+    def forget_queues(self) -> None:
+        """What is remembered of queues without members."""
+        present = set(self._parts.store.members.queues())
+        for queue in self._begun.keys() - present:
+            self._begun.pop(queue, None)
+
+    def _release(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
+        if not member.waiting or member.leaving:
+            return False
+        if ruling.restricted:
+            if not self._parts.store.selects(ruling.queue, member.namespace):
+                return False
+            if not member.gated:
+                return self._retry(member, ruling, waking=waking)
+        if member.gated:
+            self._send(member, "ungate", self._ungating(member))
+        elif refused_by_us(member) and member.woken != ruling.revision:
+            if not waking():
+                return True
+            self._send(member, "wake", self._waking(member, ruling.revision))
+        return False
+
+    def _retry(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
+        """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
+        if not refused_by_us(member):
+            self._retried.pop(member.uid, None)
+            return False
+        if not waking():
+            return True
+        now = self._parts.store.clock.monotonic()
+        resume = (ruling.revision, self._parts.store.selections.get(ruling.queue, 0))
+        since, times, at = self._retried.get(member.uid, (resume, 0, now))
+        if since != resume:
+            times = 0
+        if times >= TIMES:
+            return False
+        self._failed.put(member.queue)  # so that it is looked at again
+        if times == 0 or now >= at + PAUSE_SECONDS * 2.0 ** (times - 1):
+            self._retried[member.uid] = (resume, times + 1, now)
+            self._send(member, "wake", self._waking(member, f"{ruling.revision}-{now:.3f}"))
+        return False
+
+    def _send(self, member: Member, what: str, write: Callable[[], object]) -> None:
+        if self._sent.get(member.uid) == member.version:
+            return
+        self._sent[member.uid] = member.version
+
+        def done(ok: bool) -> None:
+            if not ok:
+                self._sent.pop(member.uid, None)
+                self._failed.put(member.queue)
+
+        writers, key, subject = self._parts.writers, (what, member.uid), pod_subject(member)
+        rank = (1, *_rank(member))
+        if not writers.submit(key, write, rank=rank, done=done, queue=member.queue, subject=subject):
+            self._sent.pop(member.uid, None)  # a former write of it is still under way, or it backs off
+            if not writers.wait(key):
+                self._failed.put(member.queue)
+
+    def _ungating(self, member: Member) -> Callable[[], object]:
+        body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
+        return self._if_scheduling(
+            member, lambda: self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+        )
+
+    def _waking(self, member: Member, revision: str) -> Callable[[], object]:
+        body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: revision}}}
+        return self._if_scheduling(member, lambda: self._parts.client.patch(pod_path(member), body))
+
+    def _answering(self, member: Member, queue: str) -> Callable[[], object]:
+        def write() -> object:
+            body: dict[str, Any] = {
+                "metadata": {
+                    "uid": member.uid,
+                    "annotations": {names.QUEUE: queue},
+                    "labels": {names.QUEUE: label_value(queue)},
+                }
+            }
+            if self._schedules(queue, member):
+                body["spec"] = {"schedulingGates": [_DELETE_GATE]}
+            return self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+
+        return write
+
+    def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], object]:
+        def guarded() -> object:
+            if not self._schedules(member.queue, member):
+                self._sent.pop(member.uid, None)
+                return None
+            return write()
+
+        return guarded
+
+    def _schedules(self, queue: str, member: Member) -> bool:
+        return self._parts.store.ruling_for(queue, namespace=member.namespace).schedules
+
+
+def _rank(member: Member) -> tuple[int, datetime]:
+    """By priority, then age."""
+    return -member.priority, member.created
+
+
+_DELETE_GATE = {"name": names.GATE, "$patch": "delete"}
+
+
+def refused_by_us(member: Member) -> bool:
+    """Whether what keeps it from a node, as its own condition says, is a text of filter."""
+    if not member.bindable or not member.condition:
+        return False
+    return f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.group}" ' in member.condition

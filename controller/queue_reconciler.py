@@ -1,0 +1,397 @@
+"""One queue's status, derived and written.
+
+Invariants
+- What is written follows from the object, the board and the members alone; nothing is remembered
+  that a restart would miss.
+- Conditions, state and history are written as soon as they are looked at (see `noting`), or with the
+  acknowledgement of a stop where that comes within `YOUNG_SECONDS`; counts alone at most once in
+  `COUNT_SECONDS` a queue; what does not differ is not written.
+- Nothing that users size delays an acknowledgement: what is counted is written apart where it is large, or
+  was refused.
+- The past is refused: while the store holds an older object than the one last written, the
+  queue waits for its event.
+- `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
+  stored already is believed of nobody, for status is written by hand too.
+- An event is recorded only after the write that it tells of succeeded.
+- Writes are sent by the writers' threads, at most one a queue at a time; what came of them is taken in
+  by `collect`, in the controller's thread like everything else here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import decode
+from cluster.objects import ChainLink, QueueObject, StopStatus
+from controller.context import (
+    QUEUES,
+    Parts,
+    queue_subject,
+)
+from controller.drain.controller import Draining
+from controller.events.queue_events import Announcing
+from controller.status.closing import Close, Closing
+from controller.status.closing_blockers import kept_by
+from controller.status.queue_status import (
+    Counted,
+    Drain,
+    Known,
+    differing,
+    may_share,
+    parts,
+    present,
+    urgent,
+    wanted,
+)
+from controller.status.status_conflicts import Rivals
+from controller.stops.acknowledgement import Acknowledging
+from controller.stops.resume_at import undo_if_past
+from queues.apimachinery.display import cut
+from queues.apimachinery.timestamps import rfc3339
+from queues.drain.progress import drained
+from queues.drain.progress import status as drained_status
+from queues.states import State
+from queues.status.acknowledgement import Obstacle
+from queues.status.conditions import ACTIVE
+from queues.verdict import Verdict
+
+COUNT_SECONDS = 1.0
+#: Two kinds of writes of one status: what is essential, alone; and what is counted, which may bring it along.
+#: Each backs off by itself where the API server refuses it.
+STATUS, COUNTS = "status", "counts"
+#: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
+ACKNOWLEDGE_SECONDS = 0.02
+#: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
+#: replicas have seen it by then, and guards are on.
+YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
+#: A stop that waits for longer than this says for what.
+WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
+#: A status that could not be written over the object that we hold is not tried again over that one sooner.
+FAILED_SECONDS = 0.2
+EMPTY_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
+
+_queue = msgspec.json.Decoder(QueueObject)
+
+
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """A stop that is not acknowledged: for which specs, in boards from which version on, heard of when."""
+
+    scope: str
+    seen: int
+    at: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a write: the object before and after it, or neither if it failed."""
+
+    queue: str
+    before: QueueObject | None = None
+    after: QueueObject | None = None
+
+
+class Reconciling:
+    """Owner: the controller's thread."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        acknowledging: Acknowledging,
+        draining: Draining,
+        written: Callable[[str], None],
+        asked: Callable[[str], None],
+    ) -> None:
+        """`written`: a status of that queue was answered. `asked`: whether it is empty has been."""
+        self._parts = parts
+        self._tell_written = written
+        self._under_way: set[str] = set()
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._acknowledging = acknowledging
+        self._draining = draining
+        self._announcing = Announcing(parts)
+        self._rivals = Rivals(parts)
+        self._closing = Closing(parts, changed=asked)
+        self._uids: dict[str, str] = {}
+        #: The state that we wrote last, by UID.
+        self._states: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        #: Queues of which a write failed: the version that it was derived from, and when to try that one
+        #: again.
+        self._failed: dict[str, tuple[int, float]] = {}
+        self._counted_at: dict[str, float] = {}
+        #: Stops not acknowledged yet.
+        self.pending: dict[str, Pending] = {}
+        #: Queues of which somebody wanted something else while a status of theirs was being written.
+        self._held_up: set[str] = set()
+        #: The specs that a stop is acknowledged for, by queue (`Board.scope`).
+        self._acknowledged: dict[str, str] = {}
+        #: What a stop waits for, by queue.
+        self._waiting_for: dict[str, str] = {}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
+        return bool(self.pending or self._held_up)
+
+    def reconcile(self, queue: str, *, wish: bool = False) -> float | None:
+        """Derive and write; the seconds after which another look is wanted, if one is.
+
+        `wish`: what the queue is to be may have changed.
+        """
+        obj = self._parts.store.queues.get(queue)
+        if obj is None:
+            self.forget(queue)
+            return None
+        self._uids[queue] = obj.metadata.uid
+        failed, again_at = self._failed.get(queue, (0, 0.0))
+        if failed == obj.metadata.version and (left := again_at - self._parts.store.clock.monotonic()) > 0:
+            return left
+        if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
+            if wish:
+                self._held_up.add(queue)
+            return None
+        self._held_up.discard(queue)
+        undo_if_past(obj, parts=self._parts)
+        verdict, again = self._verdict(obj)
+        acknowledged = verdict.schedules or self._is_acknowledged(queue)
+        if verdict.schedules:
+            self._forget_stop(queue)
+        if not acknowledged and self._is_young(queue):
+            return SOON_SECONDS
+        seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
+        checked = verdict.accepts or self._is_checked(queue)
+        if not (acknowledged and seen and checked):
+            again = ACKNOWLEDGE_SECONDS
+        status = wanted(
+            obj,
+            verdict,
+            self._counted(queue),
+            known=Known(
+                stop=acknowledged,
+                told=self._stop(obj, verdict, acknowledged=acknowledged),
+                scope="" if verdict.schedules else self._parts.store.board.scope(queue),
+                seen=seen,
+                below=checked,
+            ),
+            now=self._parts.store.clock.now(),
+            kept_by=kept_by(self._parts.store, verdict),
+            drain=self._drain(queue),
+        )
+        before = present(obj.status)
+        difference = differing(status, before)
+        if urgent(difference, before) and (held := self._rivals.hold(obj, status)):
+            return min(held, again) if again else held
+        return self._write(obj, difference, again, at_once=urgent(difference, before))
+
+    def _drain(self, queue: str) -> Drain | None:
+        """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
+        own = self._draining.accounts.of(queue)
+        if own is None:
+            return None
+        found = [self._draining.accounts.of(one) for one in self._parts.store.board.tree.below(queue)]
+        known = [both[1] for both in found if both is not None]
+        if len(known) < len(found):
+            return None
+        tally, report = own
+        told = drained_status(tally, report, since=rfc3339(tally.since))
+        return Drain(finding=drained(queue, known), told=told)
+
+    def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
+        store, queue = self._parts.store, obj.metadata.name
+        live = store.live_members(queue) > 0
+        verdict = store.board.verdict(queue, live=live)
+        if verdict.state is not State.CLOSED:
+            self._closing.forget(obj.metadata.uid)
+            return verdict, None
+        close = self._close(obj)
+        empty = self._closing.is_empty(close)
+        if empty:
+            return verdict, None
+        if self._acknowledging.nothing_comes(queue):
+            if self._acknowledging.seen_by_all(store.board.seen):
+                self._closing.want(close)
+            if empty is None and self._is_said_to_be_closed(obj):
+                return verdict, EMPTY_SECONDS
+        again = max(EMPTY_SECONDS, self._closing.wait(close))
+        return store.board.verdict(queue, live=True), again
+
+    def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
+        """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""
+        return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
+
+    def _close(self, obj: QueueObject) -> Close:
+        queue, board = obj.metadata.name, self._parts.store.board
+        below = board.tree.below(queue)
+        return Close(queue, obj.metadata.uid, board.ruling(queue).revision, below)
+
+    def _is_checked(self, queue: str) -> bool:
+        """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
+        store = self._parts.store
+        held = [store.queues.get(name) for name in store.board.tree.below(queue)]
+        closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
+        return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
+
+    def _is_young(self, queue: str) -> bool:
+        stop = self.pending.get(queue)
+        return stop is not None and self._parts.store.clock.monotonic() < stop.at + YOUNG_SECONDS
+
+    def _is_acknowledged(self, queue: str) -> bool:
+        store = self._parts.store
+        board, now = store.board, store.clock.monotonic()
+        scope = board.scope(queue)
+        if self._acknowledged.get(queue) == scope:
+            return True
+        self._acknowledged.pop(queue, None)
+        stop = self.pending.get(queue)
+        if stop is None or stop.scope != scope:
+            stop = self.pending[queue] = Pending(scope, board.seen, now)
+        obstacle = self._acknowledging.obstacle(queue, since=stop.seen)
+        if obstacle is not None:
+            self._wait_for(queue, obstacle, since=stop.at)
+            return False
+        self.pending.pop(queue)
+        self._waiting_for.pop(queue, None)
+        self._acknowledged[queue] = scope
+        self._parts.counting.acknowledgement.observe(now - stop.at)
+        return True
+
+    def _was_acknowledged(self, obj: QueueObject) -> bool:
+        """Whether its status says so for the specs that there are now, by whoever led before us."""
+        status = obj.status
+        held, scope = status.condition(ACTIVE), self._parts.store.board.scope(obj.metadata.name)
+        said = held is not None and held.status == "False" and status.stop is not None
+        return said and status.stop is not None and status.stop.scope == scope
+
+    def outdated(self) -> set[str]:
+        """The queues whose stop is acknowledged for other specs than there are now."""
+        board = self._parts.store.board
+        return {queue for queue, scope in self._acknowledged.items() if board.scope(queue) != scope}
+
+    def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
+        """Say what a stop waits for, once it has waited for a while."""
+        if self._parts.store.clock.monotonic() < since + WAITING_SECONDS:
+            return
+        text = cut(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
+        if self._waiting_for.get(queue) != text:
+            self._waiting_for[queue] = text
+            log.warning("the stop of queue %s waits: %s", queue, text)
+
+    def _stop(self, obj: QueueObject, verdict: Verdict, *, acknowledged: bool) -> StopStatus | None:
+        """A text that is there already stays while it is of the same specs, whoever worded it."""
+        if verdict.schedules:
+            return None
+        board, queue = self._parts.store.board, obj.metadata.name
+        ruling = board.ruling(queue)
+        chain = board.tree.chain(queue).queues
+        return StopStatus(
+            revision=ruling.revision,
+            scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
+            queues=len(board.tree.below(queue)),
+            chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
+            refusal=self._parts.store.refusal(ruling),
+            waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
+        )
+
+    def _write(
+        self, obj: QueueObject, difference: dict[str, Any], again: float | None, *, at_once: bool
+    ) -> float | None:
+        if not difference:
+            return again
+        queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
+        due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
+        if not at_once and now < due:
+            return _sooner(due - now, again)
+        essential, counted = parts(difference)
+        resting = self._parts.writers.wait((COUNTS, queue)) if counted else 0.0
+        if not essential and resting:
+            return _sooner(resting, again)
+        if essential and counted and (resting or not may_share(counted)):
+            difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
+        what = STATUS if difference is essential or not counted else COUNTS
+        if not self._submit(obj, difference, what=what, fenced=bool(essential)):
+            return max(ACKNOWLEDGE_SECONDS, self._parts.writers.wait((what, queue)))
+        self._counted_at[queue] = now
+        self._under_way.add(queue)
+        return again
+
+    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str, fenced: bool) -> bool:
+        """Have it written; False if a former write of this queue is still under way, or was just refused.
+
+        `fenced`: only over the object that it was derived from, for whoever derived it may lead no more.
+        """
+        queue = obj.metadata.name
+        meta = {"uid": obj.metadata.uid}
+        if fenced:
+            meta["resourceVersion"] = obj.metadata.resource_version
+        body = {"metadata": meta, "status": difference}
+        written: list[QueueObject] = []
+
+        def write() -> None:
+            written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
+
+        def done(ok: bool) -> None:
+            self._answers.put(Answer(queue, obj, written[-1] if ok else None))
+            self._tell_written(queue)
+
+        subject = queue_subject(obj)
+        return self._parts.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
+
+    def ask(self) -> None:
+        """Send the questions that the looks of this round came to."""
+        self._closing.ask()
+
+    def collect(self) -> None:
+        """Take in what came of the writes and the questions."""
+        self._closing.collect()
+        while not self._answers.empty():
+            answer = self._answers.get()
+            self._under_way.discard(answer.queue)
+            if answer.after is None and answer.before is not None:
+                at = self._parts.store.clock.monotonic() + FAILED_SECONDS
+                self._failed[answer.queue] = (answer.before.metadata.version, at)
+            if answer.before is not None and answer.after is not None:
+                self._failed.pop(answer.queue, None)
+                self._written[answer.queue] = answer.after.metadata.version
+                self._states[answer.after.metadata.uid] = answer.after.status.state
+                announce = partial(self._announce, answer.before, answer.after)
+                version = answer.after.metadata.version
+                self._parts.store.isolation.attempt("announce", answer.queue, announce, version=version)
+
+    def _announce(self, before: QueueObject, after: QueueObject) -> None:
+        self._rivals.wrote(after)
+        self._announcing.changed(before, after)
+
+    def _counted(self, queue: str) -> Counted:
+        store = self._parts.store
+        groups = store.podgroups.counts(queue).by_phase()
+        return Counted(
+            pods=store.members.counts(queue), groups=groups, not_selected=store.not_selected_in(queue)
+        )
+
+    def forget(self, queue: str) -> None:
+        """It is gone."""
+        self._forget_stop(queue)
+        self._held_up.discard(queue)
+        self._rivals.forget(queue)
+        uid = self._uids.pop(queue, "")
+        self._closing.forget(uid)
+        self._states.pop(uid, None)
+        for memory in (self._written, self._counted_at, self._failed):
+            memory.pop(queue, None)
+
+    def _forget_stop(self, queue: str) -> None:
+        self._acknowledging.forget(queue)
+        for memory in (self.pending, self._acknowledged, self._waiting_for):
+            memory.pop(queue, None)
+
+
+def _sooner(seconds: float, again: float | None) -> float:
+    return seconds if again is None else min(seconds, again)

@@ -1,0 +1,175 @@
+"""That a queue is empty, before it is said to be Closed.
+
+The cache may be behind: what was admitted just before the close may not have come yet. So before Closed is
+written the API server is asked for the live members, by the label that admission puts on each, after
+every replica refuses new ones and nothing that was admitted before can come any more
+(`Acknowledging.nothing_comes`).
+
+Invariants
+- An answer holds for one close: for the wishes on the queue's chain (`revision`) and the queues below it as
+  they were when it was asked for. Opened and closed again, a queue is asked about again.
+- It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
+  queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
+  thread like everything else here.
+- A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest, and twice as long
+  each time while it is the same close, at most `AGAIN_MOST`.
+- What is in a namespace that its queue does not select keeps the queue from nothing.
+- What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
+  live, and no other queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from cluster.api.pages import listed
+from cluster.cache.members import FINISHED_PHASES
+from cluster.cache.podgroups import is_live as is_live_group
+from cluster.cache.workloads import is_live
+from cluster.informers.lenient_decoding import LenientReader, fault_text
+from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
+from controller.context import Parts
+from queues import labels as names
+from queues.membership import label_value
+from queues.workload_kinds import KINDS, Kind
+
+#: Queues named in one label selector.
+AT_ONCE = 50
+AGAIN_SECONDS, AGAIN_MOST = 0.5, 30.0
+
+PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+_workload = LenientReader(WorkloadObject)
+
+log = logging.getLogger(__name__)
+
+
+class Close(msgspec.Struct, frozen=True):
+    """One close of one queue."""
+
+    queue: str
+    uid: str
+    revision: str
+    below: frozenset[str]
+
+
+class Closing:
+    """Owner: the controller's thread. `changed`: a queue is to be looked at again; called from any thread."""
+
+    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._changed = changed
+        #: By UID: what the last answer was about, and whether the queue was empty.
+        self._found: dict[str, tuple[Close, bool]] = {}
+        self._asked_at: dict[str, float] = {}
+        #: How often in a row the same close was found not to be empty.
+        self._occupied: dict[str, int] = {}
+        self._wanted: dict[str, Close] = {}
+        self._answers: SimpleQueue[tuple[list[Close], frozenset[str]]] = SimpleQueue()
+
+    def is_empty(self, close: Close) -> bool | None:
+        """Whether it was found to be empty; None if that is not known."""
+        found = self._found.get(close.uid)
+        return found[1] if found is not None and found[0] == close else None
+
+    def want(self, close: Close) -> None:
+        """Have it asked about, soon."""
+        if self.wait(close) <= 0:
+            self._wanted[close.uid] = close
+
+    def wait(self, close: Close) -> float:
+        """For how many seconds it is not asked about again."""
+        found = self._found.get(close.uid)
+        times = self._occupied.get(close.uid, 0) if found is not None and found[0] == close else 0
+        seconds = min(AGAIN_SECONDS * 2.0 ** min(max(0, times - 1), 10), AGAIN_MOST)
+        asked = self._asked_at.get(close.uid, float("-inf"))
+        return max(0.0, asked + seconds - self._parts.store.clock.monotonic())
+
+    def forget(self, uid: str) -> None:
+        """It accepts again, or is gone."""
+        for memory in (self._found, self._asked_at, self._occupied, self._wanted):
+            memory.pop(uid, None)
+
+    def collect(self) -> None:
+        """Take in what came of the questions."""
+        while not self._answers.empty():
+            closes, occupied = self._answers.get()
+            for close in closes:
+                if close.uid in self._asked_at:
+                    before, empty = self._found.get(close.uid), occupied.isdisjoint(_labels(close))
+                    same = before is not None and before == (close, False)
+                    times = self._occupied.get(close.uid, 0) + 1 if same else 1
+                    self._occupied[close.uid] = 0 if empty else times
+                    self._found[close.uid] = (close, empty)
+
+    def ask(self) -> None:
+        """Ask about all that is wanted, unless a question is under way."""
+        closes = list(self._wanted.values())
+        if not closes or not self._parts.writers.submit(("closing", ""), self._asking(closes), rank=(1,)):
+            return
+        now = self._parts.store.clock.monotonic()
+        self._asked_at |= {close.uid: now for close in closes}
+        self._wanted.clear()
+
+    def _asking(self, closes: list[Close]) -> Callable[[], None]:
+        def ask() -> None:
+            labels = sorted({label_value(queue) for close in closes for queue in close.below})
+            parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
+            named = {label_value(queue): queue for close in closes for queue in close.below}
+            selects = self._parts.store.selects
+
+            def is_counted(meta: Metadata) -> bool:
+                queue = named.get(meta.label(names.QUEUE))
+                return queue is None or selects(queue, meta.namespace)
+
+            occupied = (_occupied(self._parts, some, is_counted=is_counted) for some in parts)
+            found = frozenset(label for labels in occupied for label in labels)
+            self._answers.put((closes, found))
+            for close in closes:
+                self._changed(close.queue)
+
+        return ask
+
+
+def _labels(close: Close) -> set[str]:
+    return {label_value(queue) for queue in close.below}
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """One kind: where it is listed, how it is read, and who of it is live."""
+
+    path: str
+    read: Callable[[msgspec.Raw], tuple[Any, list[str]]]
+    is_live: Callable[[Any], bool]
+
+
+def _of_kind(kind: Kind) -> _Asked:
+    return _Asked(kind.path, _workload, lambda obj: is_live(kind, obj))
+
+
+#: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.
+_ASKED = (
+    *(_of_kind(kind) for kind in KINDS.values()),
+    _Asked(PODGROUPS, LenientReader(PodGroup), is_live_group),
+    _Asked("/api/v1/pods", LenientReader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
+)
+
+
+def _occupied(
+    parts: Parts, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
+) -> Iterator[str]:
+    """Those of the labels that a live member bears, as the API server says now, if that counts."""
+    selector = f"{names.QUEUE} in ({','.join(labels)})"
+    for asked in _ASKED:
+        for raw in listed(parts.client, asked.path, selector=selector):
+            obj, faults = asked.read(raw)
+            if faults:
+                meta, text = obj.metadata, fault_text(faults)
+                log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, text)
+            if asked.is_live(obj) and is_counted(obj.metadata):
+                yield obj.metadata.label(names.QUEUE)

@@ -1,0 +1,61 @@
+"""Cycles of parents, said once on each of their queues: who made them, and the way out.
+
+Invariants
+- A cycle is told once while it is there, and again if it is made again; whoever leads anew tells it anew.
+- It is told only when the objects are as new as the board, so that the history has both edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cluster.cache.store import queue_value
+from cluster.objects import QueueObject
+from controller.context import Parts, queue_subject
+from queues import labels as names
+from queues.status.changes import history
+from queues.status.parent_cycles import (
+    Cycle,
+    cycle_text,
+    cycles,
+)
+from queues.tree import Tree
+
+
+class Cycling:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._told: frozenset[Cycle] = frozenset()
+        self._looked_at: Tree | None = None
+
+    def tell(self) -> None:
+        """Record an event on every queue of each cycle that is new."""
+        board = self._parts.store.board
+        if board.tree is self._looked_at:
+            return
+        found = cycles(board.tree, board.stopped())
+        ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
+        self._parts.store.isolation.each(
+            "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
+        )
+        self._told = frozenset(ready)
+        self._looked_at = board.tree if len(ready) == len(found) else None
+
+    def _objects(self, cycle: Cycle, tree: Tree) -> Mapping[str, QueueObject]:
+        """The objects of a cycle; none of them while one is not that of the tree."""
+        held = {name: obj for name in cycle if (obj := self._parts.store.queues.get(name)) is not None}
+        same = len(held) == len(cycle) and all(
+            queue_value(obj) == tree.get(name) for name, obj in held.items()
+        )
+        return held if same else {}
+
+    def _record(self, cycle: Cycle, objects: Mapping[str, QueueObject]) -> None:
+        text = cycle_text(
+            cycle, {name: history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()}
+        )
+        for obj in objects.values():
+            self._parts.recorder.record(
+                queue_subject(obj), reason="ParentCycle", message=text, warning=True, again_after=0
+            )

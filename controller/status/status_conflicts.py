@@ -1,0 +1,215 @@
+"""Others who write a queue's status: noticed, named, put back, and not fought in a hot loop.
+
+`status` is derived, so whatever somebody else writes there is written over. Once is a client that means
+well, and is told what to do instead. Again and again is a second queue controller, Volcano's own above
+all, and that one has to be switched off.
+
+Invariants
+- Only what we wrote ourselves, and found changed in a later version of the same object, counts; so a
+  start, a change of leader and a queue made anew raise no alarm.
+- What is new to say is written at once, whoever else writes; only putting the same back again waits,
+  twice as long each time, at most `WAIT_MOST` seconds.
+- Counts are nobody's business: they follow at their own pace.
+- A queue that was left alone for `QUIET_SECONDS` has no rival any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from cluster.api.client import decode
+from cluster.exceptions import ClusterError
+from cluster.objects import EPOCH, QueueObject
+from controller.context import (
+    QUEUES,
+    Parts,
+    queue_subject,
+)
+from controller.status.queue_status import present
+
+#: What the API server calls us in `managedFields`: the start of our User-Agent.
+OURSELVES = "sluice"
+SOMEBODY = "somebody"
+#: From which one on, in a row, it is no accident.
+RIVALRY = 3
+WAIT_LEAST = 0.5
+WAIT_MOST = 30.0
+#: Well above the longest wait, or no rivalry would last.
+QUIET_SECONDS = 120.0
+SAY_AGAIN_SECONDS = 300.0
+REMEMBERED = 100
+
+log = logging.getLogger(__name__)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The status of a queue as we left it."""
+
+    uid: str
+    version: int
+    status: dict[str, Any]
+
+
+class Contest(msgspec.Struct, frozen=True):
+    """How often in a row others changed it, who and in which version last, until when we wait; monotonic."""
+
+    times: int = 0
+    manager: str = ""
+    version: int = 0
+    at: float = 0.0
+    until: float = 0.0
+
+    def again(self, manager: str, *, version: int, now: float) -> Contest:
+        times = 1 if now - self.at > QUIET_SECONDS else self.times + 1
+        wait = 0.0 if times == 1 else min(WAIT_LEAST * 2.0 ** min(times - 2, 10), WAIT_MOST)
+        return Contest(times, manager, version, now, now + wait)
+
+    @property
+    def rivalry(self) -> bool:
+        return self.times >= RIVALRY
+
+
+class Owner(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry of `managedFields`."""
+
+    manager: str = ""
+    time: datetime | None = None
+    fields_v1: dict[str, object] = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class Owned(msgspec.Struct, frozen=True, rename="camel"):
+    managed_fields: list[Owner] = []
+
+
+class Owners(msgspec.Struct, frozen=True):
+    """An object's metadata, with nothing but who wrote it."""
+
+    metadata: Owned = Owned()
+
+
+_owners = msgspec.json.Decoder(Owners)
+
+
+class Rivals:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._written: dict[str, Written] = {}
+        self._contests: dict[str, Contest] = {}
+        self._logged: dict[str, float] = {}
+
+    def wrote(self, obj: QueueObject) -> None:
+        """This is what came of a write of ours."""
+        self._written[obj.metadata.name] = Written(
+            obj.metadata.uid, obj.metadata.version, present(obj.status)
+        )
+
+    def forget(self, queue: str) -> None:
+        self._written.pop(queue, None)
+        self._contests.pop(queue, None)
+
+    def hold(self, obj: QueueObject, status: dict[str, Any]) -> float:
+        """For how many seconds `status`, which is to be written, has to wait for the sake of peace.
+
+        Says so where somebody has changed what we wrote.
+        """
+        queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
+        written = self._written.get(queue)
+        if written is None or not _changed(written, obj):
+            return 0.0
+        news = _is_news(status, written)
+        contest = self._contests.get(queue, Contest())
+        if contest.version == obj.metadata.version or (now < contest.until and not news):
+            return 0.0 if news else max(0.0, contest.until - now)
+        manager = contest.manager if contest.rivalry else self._author(queue)
+        if manager == OURSELVES:
+            del self._written[queue]
+            return 0.0
+        contest = contest.again(manager, version=obj.metadata.version, now=now)
+        self._contests[queue] = contest
+        self._say(obj, contest)
+        return 0.0 if news else contest.until - now
+
+    def _author(self, queue: str) -> str:
+        """Who wrote the status last; asked of the API server, which alone knows."""
+        try:
+            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), _owners)
+        except ClusterError as exc:
+            log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
+            return SOMEBODY
+        return author(found.metadata.managed_fields)
+
+    def _say(self, obj: QueueObject, contest: Contest) -> None:
+        self._parts.counting.undone.inc()
+        record, subject = self._parts.recorder.record, queue_subject(obj)
+        if not contest.rivalry:
+            record(subject, reason="StatusOverwritten", message=once_text(contest.manager), warning=True)
+            return
+        text = rival_text(contest.manager)
+        record(subject, reason="SecondController", message=text, warning=True)
+        self._log(contest.manager, f"queue {obj.metadata.name}: {text}")
+
+    def _log(self, manager: str, text: str) -> None:
+        """One line for a manager, on however many queues, in `SAY_AGAIN_SECONDS`."""
+        now = self._parts.store.clock.monotonic()
+        if now - self._logged.get(manager, -SAY_AGAIN_SECONDS) < SAY_AGAIN_SECONDS:
+            return
+        if len(self._logged) >= REMEMBERED:
+            self._logged.clear()
+        self._logged[manager] = now
+        log.warning("%s", text)
+
+
+def author(owners: list[Owner]) -> str:
+    """Whose write of a status is the latest. In the same second it was not ours: we know of ours."""
+    writers = [owner for owner in owners if "f:status" in owner.fields_v1]
+    if not writers:
+        return SOMEBODY
+    latest = max(writers, key=lambda owner: (owner.time or EPOCH, owner.manager != OURSELVES))
+    return latest.manager or SOMEBODY
+
+
+def once_text(manager: str) -> str:
+    return (
+        f'"{manager}" wrote the status of this queue, which says what is true and is put back; '
+        "to change what is true, edit spec.state or spec.stopPolicy, or use: kubectl queue"
+    )
+
+
+def rival_text(manager: str) -> str:
+    return (
+        f'"{manager}" writes the status of this queue again and again, as a second queue controller would; '
+        "switch it off (Volcano's controller manager: --controllers=-queue-controller)"
+    )
+
+
+def _changed(written: Written, obj: QueueObject) -> bool:
+    """Whether somebody has changed more than counts since."""
+    if written.uid != obj.metadata.uid or obj.metadata.version <= written.version:
+        return False
+    return _essence(present(obj.status), written) != _essence(written.status, written)
+
+
+def _is_news(status: dict[str, Any], written: Written) -> bool:
+    """Whether there is something to write that we have not written before."""
+    return (
+        _essence({**status, "observedGeneration": 0}, written)
+        != _essence({**written.status, "observedGeneration": 0}, written)
+        or status["observedGeneration"] > written.status["observedGeneration"]
+    )
+
+
+def _essence(status: dict[str, Any], written: Written) -> tuple[object, ...]:
+    """What a status says, in the conditions that we wrote; a time that followed from a change is none."""
+    ours = {condition["type"] for condition in written.status["conditions"]}
+    conditions = [
+        {**condition, "lastTransitionTime": None}
+        for condition in status["conditions"]
+        if condition["type"] in ours
+    ]
+    return status["state"], status["observedGeneration"], conditions, status["changes"]

@@ -1,0 +1,254 @@
+"""Whether a stop is known to hold: gathers the evidence for the rule in `queues.status.acknowledgement`.
+
+| evidence                       | from                                                                    |
+|--------------------------------|-------------------------------------------------------------------------|
+| what other replicas have seen  | their Leases, read anew from the API server in each look                |
+| how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
+| what may be bound, and where   | the store's members, and the guard (`guarding`)                         |
+| what was let through here      | the store's passes, settled by the pods that are known                  |
+| what lost replicas let through | assumed of each pod (`Store.assume_passes`)                             |
+
+What a lost replica may have let through is assumed once the pods are known as of a moment after the loss. Of
+a queue that it had said to have stopped, with nothing open, nothing is assumed.
+
+kube-scheduler is asked again about the pods that are assumed to have been let through (`recalling`), which
+shows that nothing of them is under way any more.
+
+Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps
+all of them. It is checked: pods that are newer than a list of Leases read later show that it is not so. Then
+no stop is acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from cluster.coordination.replicas import Reading, View
+from cluster.exceptions import ClusterError
+from cluster.inflight.binds import Pass
+from controller.context import Parts
+from controller.pods.reschedule import Recalling
+from controller.stops.bind_guard import Guards
+from controller.stops.volume_waits import VolumeWaits
+from queues.status.acknowledgement import (
+    Evidence,
+    Obstacle,
+    Place,
+    PodPass,
+    ReplicaView,
+    obstacles,
+    replicas_have_seen,
+)
+
+UNASKED_SECONDS = 2.0
+#: For what every replica had seen already the Leases are not read more often.
+READ_SECONDS = 1.0
+#: A pass this old may be of a pod that waits for a volume; that is asked while so few passes are open.
+VOLUME_SECONDS, VOLUMES_ASKED = 1.0, 50
+
+PODS = "pods"
+
+log = logging.getLogger(__name__)
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Replicas that are gone: a version that was current then, and what they had said last, if known."""
+
+    version: int
+    views: tuple[View, ...] | None
+
+
+class Acknowledging:
+    """Owner: the controller's thread."""
+
+    def __init__(self, parts: Parts, *, guards: Guards, recalling: Recalling) -> None:
+        self._store = parts.store
+        self._progress = parts.store.progress
+        self._recalling = recalling
+        self._guards = guards
+        self._others = parts.others
+        self._volumes = VolumeWaits(parts)
+        self._reading: Reading | None = None
+        self._passes: dict[str, list[Pass]] | None = None
+        #: Whether the Leases could not be read in this look: asked once is enough.
+        self._failed = False
+        self._read_at = float("-inf")
+        #: Up to which version every replica had seen the queues; whoever comes later lists them later.
+        self._agreed = -1
+        #: By queue: the version of its stop, and one that was current once all replicas had it.
+        self._pods_since: dict[str, tuple[int, int]] = {}
+        self._lost: Lost | None = None
+
+    def begin(self) -> None:
+        """A new look at the cluster: the Leases are read again when they are asked for."""
+        self._reading, self._failed, self._passes = None, False, None
+
+    def forget(self, queue: str) -> None:
+        """It schedules, or is gone."""
+        self._pods_since.pop(queue, None)
+
+    def obstacle(self, queue: str, *, since: int) -> Obstacle | None:
+        """The first thing that the stop which queues of version `since` have waits for; None if it holds."""
+        reading = self._read()
+        views = None if reading is None else tuple(view.of(name) for name, view in reading.views.items())
+        below = self._store.board.tree.below(queue)
+        version = self._version_of_pods(queue, views, since=since)
+        by_queue = self._open_passes()
+        found = [each for name in below & by_queue.keys() for each in by_queue[name]]
+        ask = len(found) <= VOLUMES_ASKED
+        evidence = Evidence(
+            queues=below,
+            since=since,
+            pods_since=version,
+            pods=0 if self._store.judging() else self._progress.applied(PODS),
+            views=tuple(map(self._with_waits, views)) if views and ask else views,
+            unaccounted=self._lost is not None,
+            places=self._places(below),
+            guards=self._guards.on,
+            passes=tuple(self._pass(each, ask=ask) for each in found),
+            now=self._store.clock.monotonic(),
+            request_seconds=self._store.passes.request_seconds,
+            unasked_seconds=UNASKED_SECONDS,
+        )
+        first = next(obstacles(evidence), None)
+        if first is not None and found:
+            self._recalling.recall(each.key for each in found if each.assumed)
+        return first
+
+    def seen_by_all(self, since: int) -> bool:
+        """Whether every live replica answers from a board of version `since` or later."""
+        if since <= self._agreed and self._store.clock.monotonic() < self._read_at + READ_SECONDS:
+            return True
+        reading = self._read()
+        if reading is None or any(view.seen < since for view in reading.views.values()):
+            return False
+        self._agreed = max(since, self._agreed)
+        return True
+
+    def nothing_comes(self, queue: str) -> bool:
+        """Whether nothing that any live replica admitted to it or below can come any more."""
+        below, reading = self._store.board.tree.below(queue), self._read()
+        if reading is None or self._store.admissions.open_in(below):
+            return False
+        views = reading.views.values()
+        return all(view.admitting is not None and below.isdisjoint(view.admitting) for view in views)
+
+    def _version_of_pods(
+        self, queue: str, views: tuple[ReplicaView, ...] | None, *, since: int
+    ) -> int | None:
+        """The version that the pods have to be as new as; the watches are made to catch up with it."""
+        stop, version = self._pods_since.get(queue, (since, 0))
+        if stop != since or not version:
+            if views is None or self._reading is None or not replicas_have_seen(views, since=since):
+                return None
+            version = max(since, self._reading.version)
+            self._pods_since[queue] = (since, version)
+        self._progress.demand(PODS, version)
+        if any(view.pods is not None and view.pods < version for view in views or ()):
+            self._progress.announce(PODS, version)
+        return version
+
+    def _places(self, queues: frozenset[str]) -> tuple[Place, ...]:
+        members = self._store.members
+        places = []
+        for queue in queues:
+            unasked = frozenset(members.unmarked_namespaces(queue))
+            for namespace in members.bindable_namespaces(queue):
+                places.append(Place(queue, namespace, namespace in unasked))
+        return tuple(places)
+
+    def _open_passes(self) -> dict[str, list[Pass]]:
+        """Those of this replica by their queue, worked out once a look.
+
+        Whatever was let through by a board without the stop was recorded before that look began.
+        """
+        if self._passes is None:
+            self._store.settle_passes()
+            self._passes = {}
+            for each in self._store.passes.open():
+                self._passes.setdefault(each.queue, []).append(each)
+        return self._passes
+
+    def _pass(self, each: Pass, *, ask: bool) -> PodPass:
+        """`ask`: whether to find out, of a pass that has been open for a while, whether its pod waits."""
+        old = each.at <= self._store.clock.monotonic() - VOLUME_SECONDS
+        waits = None
+        if ask and old and not each.bind:
+            waits = self._volumes.at(each.namespace, each.name)
+        bind = each.bind or may_be_a_bind(
+            each,
+            waiting_at=waits,
+            now=self._store.clock.monotonic(),
+            request_seconds=self._store.passes.request_seconds,
+        )
+        return PodPass(
+            queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, waiting_at=waits
+        )
+
+    def _with_waits(self, view: ReplicaView) -> ReplicaView:
+        """With what is known here of the pods that it let through."""
+        if not view.passes:
+            return view
+        named = [
+            msgspec.structs.replace(each, waiting_at=self._volumes.at(each.namespace, each.name))
+            for each in view.passes
+        ]
+        return msgspec.structs.replace(view, passes=tuple(named))
+
+    def _read(self) -> Reading | None:
+        """What the other live replicas say, read once a look; None if it cannot be read."""
+        if self._reading is None and not self._failed:
+            before = self._progress.applied(PODS)
+            try:
+                reading = self._others.read()
+            except ClusterError:
+                self._failed = True
+                return None
+            if reading.version < before:
+                log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
+                self._failed = True
+                return None
+            self._reading = reading
+            self._read_at = self._store.clock.monotonic()
+            self._note_lost(reading)
+        self._count_lost()
+        return self._reading
+
+    def _note_lost(self, reading: Reading) -> None:
+        if reading.left:
+            views = None if reading.lost is None else tuple(reading.lost)
+            if self._lost is not None and views is not None and self._lost.views is not None:
+                views = (*self._lost.views, *views)
+            elif self._lost is not None:
+                views = None
+            self._lost = Lost(reading.version, views)
+        if reading.vanished:
+            self._store.admissions.assume()
+
+    def _count_lost(self) -> None:
+        """Count what those that are gone may have let through, once all pods of that moment are known."""
+        lost = self._lost
+        if lost is not None and self._progress.demand(PODS, lost.version):
+            self._store.assume_passes(lambda queue: self._had_stopped(queue, lost.views))
+            self._lost = None
+
+    def _had_stopped(self, queue: str, lost: tuple[View, ...] | None) -> bool:
+        """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
+        board = self._store.board
+        if lost is None or queue not in board.tree or board.ruling(queue).schedules:
+            return False
+        above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]
+        version = max((obj.metadata.version for obj in above if obj is not None), default=0)
+        return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)
+
+
+def may_be_a_bind(each: Pass, *, waiting_at: float | None, now: float, request_seconds: float) -> bool:
+    """Whether a replica that is gone may have let a bind of this pod pass the guard, which may land yet.
+
+    It did so before the pass was assumed. `waiting_at`: a moment at which no bind of the pod had been sent.
+    """
+    if not each.assumed or (waiting_at is not None and waiting_at >= each.at):
+        return False
+    return now < each.at + request_seconds

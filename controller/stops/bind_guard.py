@@ -1,0 +1,208 @@
+"""The bind guard: on in each namespace that holds bindable members of a queue that does not schedule, or that
+does not select the namespace.
+
+The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. That the label is
+written does not say that every request meets the webhook, so it is asked: a dry-run bind of a pod
+that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 where it is not on. In a
+namespace that is being deleted the API server itself refuses every bind (`TERMINATING`), and asks nobody; one
+that has not heard of the deletion does not.
+
+Invariants
+- `on` has a namespace only while its label is set and each API server refused a probe after that: each has a
+  cache of its own, and asks nobody about a bind while the label has not reached it.
+- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal
+  that was decided before, by us or by somebody who leads no more, does not land: it is for the state of the
+  namespace that had the former token.
+- A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
+  may have removed any, nothing is believed (`forget`).
+- Writes and probes run in threads of their own, since a probe may take long; `on` is
+  changed there and read by the controller.
+- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds,
+  after those that were not tried yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Callable
+
+from cluster.api.client import Client
+from cluster.exceptions import ClusterError, NotFound, Refused
+from cluster.objects import Metadata
+from controller.context import Parts
+from queues import labels as names
+from queues.snapshot import Board
+
+#: A label takes 11 to 46 ms to take effect; a probe that is not refused is repeated this often.
+PROBE_SECONDS = 0.01
+PROBES = 10
+RETRY_LEAST, RETRY_MOST = 0.05, 5.0
+#: What an API server says of whatever is to be made in a namespace that it knows is being deleted.
+TERMINATING = "because it is being terminated"
+#: By then the label that was written has come back by the watch.
+SEEN_SECONDS = 5.0
+#: Of the tries of one namespace.
+SAID_AFTER = 4
+
+log = logging.getLogger(__name__)
+
+
+class Guards:
+    """Which namespaces are guarded. Owner: the controller."""
+
+    def __init__(self, parts: Parts, *, changed: Callable[[], None]) -> None:
+        self._parts = parts
+        self._changed = changed
+        #: Since when, in monotonic seconds, a namespace is known to be guarded.
+        self.on: dict[str, float] = {}
+        #: What we wrote as a namespace's label.
+        self._tokens: dict[str, str] = {}
+        #: How often a namespace was probed in vain, and when it is to be tried again.
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    @property
+    def due(self) -> float:
+        """When a namespace is to be tried again, in monotonic seconds."""
+        now = self._parts.store.clock.monotonic()
+        return min((at for _, at in list(self._failed.values()) if at > now), default=math.inf)
+
+    def forget(self) -> None:
+        """Somebody else leads, or has led meanwhile."""
+        self.on.clear()
+        self._tokens.clear()
+        self._failed.clear()
+
+    def follow(self, board: Board) -> None:
+        """Have the guard on just where it is wanted."""
+        wanted = self.wanted(board)
+        labelled = self._labelled()
+        now = self._parts.store.clock.monotonic()
+        for name, since in list(self.on.items()):
+            if name not in labelled and since < now - SEEN_SECONDS:
+                self.on.pop(name, None)
+                self._tokens.pop(name, None)
+        for name in [name for name in list(self._failed) if name not in wanted]:
+            self._failed.pop(name, None)
+        for name in (wanted - self.on.keys()) | (labelled - wanted):
+            times, at = self._failed.get(name, (0, 0.0))
+            if at <= now:
+                rank = (times,) if name in wanted else (8,)
+                self._parts.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
+
+    def wanted(self, board: Board) -> set[str]:
+        """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
+        store = self._parts.store
+        stopped = {*board.stopped(), *self._absent(board), ""}
+        bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
+        under_way = {one.namespace for one in store.passes.open_in(stopped)}
+        return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
+
+    def _not_selected(self, board: Board) -> set[str]:
+        """The same for members of namespaces that their queue does not select."""
+        if not board.restricted:
+            return set()
+        store = self._parts.store
+        members = [
+            (queue, name) for queue in board.restricted for name in store.members.bindable_namespaces(queue)
+        ]
+        passes = [(one.queue, one.namespace) for one in store.passes.open_in(frozenset(board.restricted))]
+        return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
+
+    def _absent(self, board: Board) -> set[str]:
+        return {queue for queue in self._parts.store.members.queues() if queue not in board.tree}
+
+    def _labelled(self) -> set[str]:
+        namespaces = list(self._parts.store.namespaces.values())
+        return {one.metadata.name for one in namespaces if _guarded(one.metadata)}
+
+    def _switching(self, name: str) -> Callable[[], None]:
+        """One write a namespace at a time, whose direction is decided when it is sent."""
+        term = self._parts.term()
+
+        def leads() -> bool:
+            return self._parts.leading() and self._parts.term() == term
+
+        def switch() -> None:
+            if not leads():
+                return
+            if name not in self.wanted(self._parts.store.board):
+                self._switch_off(name)
+            else:
+                self._switch_on(name)
+                if self._probed(name) and leads():
+                    self._failed.pop(name, None)
+                    self.on[name] = self._parts.store.clock.monotonic()
+                else:
+                    self._try_later(name)
+            self._changed()
+
+        return switch
+
+    def _switch_on(self, name: str) -> None:
+        token = self._tokens.get(name)
+        if token is None or name not in self._labelled():
+            token = token or secrets.token_hex(4)
+            self._parts.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
+            self._tokens[name] = token
+
+    def _switch_off(self, name: str) -> None:
+        """Only the label that is known here is removed, and no later one."""
+        self.on.pop(name, None)
+        self._tokens.pop(name, None)
+        namespace = self._parts.store.namespaces.get(name)
+        if namespace is not None and _guarded(namespace.metadata):
+            meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
+            self._parts.client.patch(_path(name), {"metadata": meta})
+
+    def _try_later(self, name: str) -> None:
+        times = self._failed.get(name, (0, 0.0))[0] + 1
+        wait = min(RETRY_MOST, RETRY_LEAST * 2.0 ** min(times, 10))
+        self._failed[name] = (times, self._parts.store.clock.monotonic() + wait)
+        if times == SAID_AFTER:
+            log.warning(
+                "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
+                "is the ValidatingWebhookConfiguration there? is this server reachable from each API server?",
+                name,
+            )
+
+    def _probed(self, name: str) -> bool:
+        """Whether nothing can be bound there unseen, through any API server; to be asked anew if not."""
+        for _ in range(PROBES):
+            if name not in self._parts.store.namespaces:
+                return False
+            try:
+                if all(self._refused(name, client) for client in self._parts.api_servers.all()):
+                    return True
+            except ClusterError as exc:  # one that does not answer keeps other namespaces waiting
+                log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
+                return False
+            if self._parts.guard_writers.pause(PROBE_SECONDS):
+                return False
+        return False
+
+    def _refused(self, namespace: str, client: Client) -> bool:
+        name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        try:
+            client.create(path, body, dryRun="All")
+        except NotFound:
+            return False
+        except Refused as exc:
+            return names.PROBE_SEEN in exc.message or TERMINATING in exc.message
+        return False
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}"
+
+
+def _guarded(meta: Metadata) -> bool:
+    return bool(meta.label(names.GUARD))

@@ -1,0 +1,135 @@
+"""What the API server answers, as an object or as an error in kubectl's words.
+
+Source of the wordings: k8s.io/kubectl/pkg/cmd/util/helpers.go, StandardErrorMessage.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from kubectl_queue.access.transport import Response
+from kubectl_queue.errors import (
+    ConflictError,
+    CredentialsError,
+    ExpiredError,
+    ForbiddenError,
+    KindMissingError,
+    NotFoundError,
+    QueueError,
+    ServerError,
+)
+
+Object = dict[str, Any]
+
+#: What most requests are about.
+QUEUES = "queues.scheduling.volcano.sh"
+
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
+_STRICT = "strict decoding error"
+_NO_RIGHT = re.compile(r" cannot \S+ resource ")
+_KINDS: Mapping[int, type[ServerError]] = {
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+}
+
+
+def read(response: Response, *, kind: str = QUEUES) -> Object:
+    """The object in a response. Raises the error that it is. `kind`: RESOURCE.GROUP that was asked for."""
+    found = decoded(response.body)
+    if response.status < 300 and found is not None:
+        return found
+    raise refusal(found or {"message": _plain(response.body)}, code=response.status, kind=kind)
+
+
+def _plain(body: bytes) -> str:
+    """The first line of an answer that is no JSON: a proxy's, or of a server that is no API server."""
+    return body[:300].decode(errors="replace").strip().partition("\n")[0]
+
+
+def decoded(body: bytes) -> Object | None:
+    """The JSON object in a body; None if it holds none."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
+    """The error that a `Status` is; where the body was none `status` has a message at most."""
+    if code == 401:
+        return CredentialsError(
+            "You must be logged in to the server (Unauthorized); the credentials of this context are "
+            "missing, wrong or expired: log in again, or choose others with --context, --user or --token"
+        )
+    details = status.get("details") or {}
+    if code == 404 and not details.get("name"):
+        return KindMissingError(_unknown_kind(kind), code=code)
+    if _STRICT in str(status.get("message")):
+        return ServerError(_unknown_field(str(status["message"])), code=code)
+    if status.get("reason") == "Invalid" and details.get("name"):
+        return ServerError(_invalid(details, str(status.get("message", ""))), code=code)
+    return _KINDS.get(code, ServerError)(_worded(status, code=code), code=code)
+
+
+def _unknown_kind(kind: str) -> str:
+    resource, _, group = kind.partition(".")
+    told = f'error: the server doesn\'t have a resource type "{resource}" in API group "{group}"'
+    ours = group == QUEUES.partition(".")[2]
+    return f"{told}; install it with: kubectl apply -k manifests/crds" if ours else told
+
+
+def _worded(status: Object, *, code: int) -> str:
+    reason, message = status.get("reason") or "", status.get("message") or f"it answered {code} and no reason"
+    shown = f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
+    if code == 403 and _NO_RIGHT.search(str(message)):
+        return f"{shown}; ask an administrator for the right, or see yours with: kubectl auth can-i --list"
+    return shown
+
+
+def _unknown_field(message: str) -> str:
+    """What a server says whose definition of queues lacks a field, without the object it repeats."""
+    return (
+        f"Error from server (BadRequest): {message[message.rindex(_STRICT) :]}; the definition of queues on "
+        "this server is not Sluice's, install it with: kubectl apply -k manifests/crds"
+    )
+
+
+def _invalid(details: Mapping[str, Any], message: str) -> str:
+    causes = [_cause(cause) for cause in details.get("causes") or ()]
+    shown = f'The {details.get("kind")} "{details.get("name")}" is invalid'
+    if not causes:
+        return f"{shown}: {message}"
+    once = list(dict.fromkeys(causes))
+    return (
+        f"{shown}: {once[0]}"
+        if len(once) == 1
+        else f"{shown}: \n" + "\n".join(f"* {cause}" for cause in once)
+    )
+
+
+def _cause(cause: Mapping[str, Any]) -> str:
+    field, message = cause.get("field"), cause.get("message", "")
+    return f"{field}: {message}" if field else str(message)
+
+
+def warnings(headers: Message) -> list[str]:
+    """The texts of the Warning headers."""
+    found = (text for value in headers.get_all("Warning") or () for text in _WARNING.findall(value))
+    return [re.sub(r"\\(.)", r"\1", text) for text in found]
+
+
+def moment(headers: Message) -> datetime | None:
+    """The server's clock when it answered."""
+    try:
+        return parsedate_to_datetime(headers["Date"])
+    except (TypeError, ValueError):
+        return None

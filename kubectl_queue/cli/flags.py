@@ -1,0 +1,213 @@
+"""The command line, read as kubectl's own (github.com/spf13/pflag) reads it.
+
+Promises
+- `--flag value`, `--flag=value`, `-f value`, `-fvalue`, `-f=value`; flags and names in any order;
+  `--` ends flags.
+- A flag with a `bare` value takes another one only behind `=`: `delete --wait b` deletes `b`.
+- The last one wins, except for flags that may be repeated.
+- What is wrong is said in pflag's words, with the flag's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from kubectl_queue.cli import flag_values as values
+from kubectl_queue.errors import UsageError
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One flag. `bare`: the text it stands for without a value. `read`: raises ValueError."""
+
+    name: str
+    help: str
+    short: str = ""
+    default: Any = ""
+    bare: str | None = None
+    read: Callable[[str], Any] = str
+    repeated: bool = False
+    value: str = "TEXT"
+
+    @property
+    def shown(self) -> str:
+        return f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
+
+
+def switch(name: str, help: str, *, default: bool = False, short: str = "") -> Flag:
+    """A flag that is true or false, true when bare."""
+    return Flag(
+        name=name,
+        help=help,
+        short=short,
+        default=default,
+        bare="true",
+        read=values.boolean,
+        value="true|false",
+    )
+
+
+def span(name: str, help: str, *, default: timedelta | None = None) -> Flag:
+    return Flag(name=name, help=help, default=default, read=values.duration, value="DURATION")
+
+
+def stretch(name: str, help: str) -> Flag:
+    """A span whose unit is said: of a bare number nobody knows whether it is minutes or seconds."""
+
+    def read(text: str) -> timedelta:
+        if text.isascii() and text.isdigit():
+            raise ValueError(f"it needs a unit, s, m, h or d, as in --{name} 30m")
+        return values.duration(text)
+
+    return Flag(name=name, help=help, default=None, read=read, value="DURATION")
+
+
+def number(name: str, help: str) -> Flag:
+    return Flag(name=name, help=help, default=None, read=_number, value="N")
+
+
+def choice(name: str, help: str, *, among: Sequence[str]) -> Flag:
+    """One of a few words, however capitalised; the value is the word as it is spelt in `among`."""
+    return Flag(name=name, help=help, read=lambda text: _one_of(text, among), value="|".join(among))
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of one command line: those given, over the defaults."""
+
+    flags: Mapping[str, Flag]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether the flag is on the command line, whatever its value."""
+        return name in self.given
+
+    def text(self, name: str) -> str:
+        return str(self._get(name) or "")
+
+    def on(self, name: str) -> bool:
+        return bool(self._get(name))
+
+    def span(self, name: str) -> timedelta | None:
+        found = self._get(name)
+        return found if isinstance(found, timedelta) else None
+
+    def many(self, name: str) -> tuple[str, ...]:
+        return tuple(self._get(name) or ())
+
+    def value(self, name: str) -> Any:
+        return self._get(name)
+
+    def _get(self, name: str) -> Any:
+        """The value; None for a flag that this command does not have."""
+        if name in self.given:
+            return self.given[name]
+        return self.flags[name].default if name in self.flags else None
+
+
+def parse(words: Iterable[str], flags: Sequence[Flag], *, command: str) -> Flags:
+    """Read a command line. Raises UsageError, which refers to the --help of `command`."""
+    reading = _Reading(flags, command=command)
+    waiting = list(reversed(list(words)))
+    while waiting:
+        reading.take(waiting.pop(), waiting)
+    return Flags(reading.by_name, reading.given, tuple(reading.names))
+
+
+def first_name(words: Sequence[str], flags: Sequence[Flag]) -> int:
+    """Where the first word stands that is no flag and no value of one of `flags`; -1 if there is none."""
+    valued = {form for flag in flags if flag.bare is None for form in (f"--{flag.name}", f"-{flag.short}")}
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in valued else 1
+    return place if place < len(words) else -1
+
+
+class _Reading:
+    """Where one reading of a command line has got to."""
+
+    def __init__(self, flags: Sequence[Flag], *, command: str) -> None:
+        self.by_name = {flag.name: flag for flag in flags}
+        self.by_short = {flag.short: flag for flag in flags if flag.short}
+        self.given: dict[str, Any] = {}
+        self.names: list[str] = []
+        self.command = command
+
+    def take(self, word: str, rest: list[str]) -> None:
+        """Take one word and, where it is a flag that needs one, its value from the end of `rest`."""
+        if word == "--":
+            self.names.extend(reversed(rest))
+            rest.clear()
+        elif word.startswith("--"):
+            self._long(word[2:], rest)
+        elif word.startswith("-") and word != "-":
+            self._short(word[1:], rest)
+        else:
+            self.names.append(word)
+
+    def _long(self, word: str, rest: list[str]) -> None:
+        name, given, text = word.partition("=")
+        flag = self.by_name.get(name)
+        if flag is None:
+            raise self._wrong(f"unknown flag: {_plain(f'--{name}')}")
+        if given:
+            self._set(flag, text)
+        elif flag.bare is not None:
+            self._set(flag, flag.bare)
+        else:
+            self._set(flag, self._next(rest, f"--{name}"))
+
+    def _short(self, letters: str, rest: list[str]) -> None:
+        flag = self.by_short.get(letters[0])
+        if flag is None:
+            raise self._wrong(f"unknown shorthand flag: '{letters[0]}' in {_plain(f'-{letters}')}")
+        tail = letters[1:]
+        if tail.startswith("="):
+            self._set(flag, tail[1:])
+        elif flag.bare is not None:
+            self._set(flag, flag.bare)
+            if tail:
+                self._short(tail, rest)
+        else:
+            self._set(flag, tail or self._next(rest, f"'{letters[0]}' in -{letters}"))
+
+    def _next(self, rest: list[str], shown: str) -> str:
+        if not rest:
+            raise self._wrong(f"flag needs an argument: {shown}")
+        return rest.pop()
+
+    def _set(self, flag: Flag, text: str) -> None:
+        try:
+            value = flag.read(text)
+        except ValueError as exc:
+            raise self._wrong(
+                f'invalid argument {values.literal(text)} for "{flag.shown}" flag: {exc}'
+            ) from exc
+        self.given[flag.name] = (*self.given.get(flag.name, ()), value) if flag.repeated else value
+
+    def _wrong(self, message: str) -> UsageError:
+        return UsageError(message, see=self.command)
+
+
+def _plain(flag: str) -> str:
+    return values.literal(flag)[1:-1]
+
+
+def _number(text: str) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ValueError("it must be a whole number of 18 digits at most")
+    return int(text)
+
+
+def _one_of(text: str, among: Sequence[str]) -> str:
+    for word in among:
+        if word.lower() == text.lower():
+            return word
+    raise ValueError("it must be one of " + ", ".join(among))

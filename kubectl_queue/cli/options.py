@@ -1,0 +1,120 @@
+"""The flags that verbs share, spelt and meant as in kubectl."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+
+from kubectl_queue.cli import flag_values as values
+from kubectl_queue.cli.flags import (
+    Flag,
+    span,
+    switch,
+)
+
+COMMAND = "kubectl queue"
+
+
+class DryRun(StrEnum):
+    """The values of --dry-run."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class Output(StrEnum):
+    """The values of -o."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+_SECONDS = re.compile(r"\d+(ms|s|m|h)?", re.ASCII)
+#: What a bare --dry-run stands for, as in kubectl.
+UNCHANGED = "unchanged"
+
+
+def _timeout(text: str) -> timedelta:
+    if not _SECONDS.fullmatch(text):
+        raise ValueError("it must be a single integer in seconds, or one with a unit (e.g. 1s | 2m | 3h)")
+    return values.duration(text)
+
+
+def formats(*allowed: Output) -> Flag:
+    """-o, with the formats that a verb can print."""
+
+    def read(text: str) -> Output:
+        if text not in allowed:
+            raise ValueError("allowed formats are: " + ", ".join(allowed))
+        return Output(text)
+
+    return Flag(
+        name="output", short="o", default=None, read=read, value="|".join(allowed), help="How to print."
+    )
+
+
+def _dry_run(text: str) -> str:
+    if text != UNCHANGED and text not in DryRun.__members__.values():
+        raise ValueError('it must be "none", "server", or "client"')
+    return text
+
+
+#: Flags that every verb takes, spelt and meant as in kubectl.
+COMMON: tuple[Flag, ...] = (
+    Flag(name="kubeconfig", value="FILE", help="The kubeconfig; else KUBECONFIG, else ~/.kube/config."),
+    Flag(name="context", value="NAME", help="The context of the kubeconfig to use."),
+    Flag(name="cluster", value="NAME", help="The cluster of the kubeconfig to use."),
+    Flag(name="user", value="NAME", help="The user of the kubeconfig to use."),
+    Flag(
+        name="namespace",
+        short="n",
+        value="NAME",
+        help=(
+            "Where `why` looks for an object, and `drain` for pods where you may not read all; queues have "
+            "no namespace."
+        ),
+    ),
+    Flag(name="server", short="s", value="URL", help="The address of the API server."),
+    Flag(name="token", value="TOKEN", help="Bearer token to authenticate with."),
+    Flag(name="certificate-authority", value="FILE", help="The authority to trust, and no other."),
+    switch("insecure-skip-tls-verify", "Do not check the server's certificate. Insecure."),
+    Flag(name="tls-server-name", value="NAME", help="The name that the server's certificate has to have."),
+    Flag(name="as", value="USER", help="User to impersonate."),
+    Flag(
+        name="as-group",
+        value="GROUP",
+        help="Group to impersonate; may be repeated.",
+        repeated=True,
+        default=(),
+    ),
+    Flag(name="as-uid", value="UID", help="UID to impersonate."),
+    Flag(
+        name="request-timeout",
+        default=None,
+        read=_timeout,
+        value="DURATION",
+        help="How long to wait for an answer (e.g. 5, 5s, 2m); 65s if not given, or 0.",
+    ),
+    switch("help", "Print this and end.", short="h"),
+)
+
+OUTPUT = formats(*Output)
+SELECTOR = Flag(
+    name="selector", short="l", value="SELECTOR", help="Labels of the queues, e.g. team=a,tier!=b."
+)
+ALL = switch("all", "Every queue but root.")
+NO_HEADERS = switch("no-headers", "Print no headings.")
+DRY_RUN = Flag(
+    name="dry-run",
+    default=DryRun.NONE.value,
+    bare=UNCHANGED,
+    read=_dry_run,
+    value="none|client|server",
+    help="client: only print what would be sent; server: have the server check it and change nothing.",
+)
+TIMEOUT = span("timeout", "How long --wait waits; 0 is for ever. Default 60s.", default=timedelta(seconds=60))

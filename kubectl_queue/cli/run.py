@@ -1,0 +1,79 @@
+"""One command line: find the verb, read its flags, do it or print its help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from kubectl_queue.cli import flags
+from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.options import COMMAND, COMMON
+from kubectl_queue.commands import table as verbs
+from kubectl_queue.errors import QueueError, UsageError
+from kubectl_queue.output.console import Console
+from kubectl_queue.session import Session
+
+
+def run(
+    words: Sequence[str],
+    *,
+    out: TextIO,
+    err: TextIO,
+    environ: Mapping[str, str],
+    source: TextIO | None = None,
+) -> int:
+    """The exit code. What an operator has to know of is said on `err`, and never raised."""
+    console = Console(out, err, source)
+    try:
+        return _run(words, console=console, environ=environ)
+    except QueueError as exc:
+        console.note(str(exc))
+        return 1
+    finally:
+        console.end_progress()
+
+
+def _run(words: Sequence[str], *, console: Console, environ: Mapping[str, str]) -> int:
+    _readable(words)
+    name, rest = split(words)
+    if not name:
+        flags.parse(rest, COMMON, command=COMMAND)
+        return _help(name, console=console)
+    verb = verbs.load(name)
+    read = flags.parse(rest, (*verb.flags, *COMMON), command=verb.command)
+    if read.on("help"):
+        return _help(name, console=console)
+    return verb.run(Session(read, console=console, environ=environ), read)
+
+
+def _readable(words: Sequence[str]) -> None:
+    """Raises UsageError for a word whose bytes are no text: nothing that is sent could hold it."""
+    for place, word in enumerate(words, start=1):
+        if not word.isascii() and word.encode(errors="replace").decode() != word:
+            raise UsageError(f"word {place} of the command line is not valid UTF-8", see=COMMAND)
+
+
+def split(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The verb and all other words; no verb is a call for help. Flags of every verb may come before it."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    place = flags.first_name(words, COMMON)
+    if place < 0:
+        return "", list(words)
+    name = words[place]
+    if name not in verbs.TABLE:
+        raise UsageError(f'unknown command {literal(name)} for "{COMMAND}"{_meant(name)}', see=COMMAND)
+    return name, [*words[:place], *words[place + 1 :]]
+
+
+def _help(name: str, *, console: Console) -> int:
+    from kubectl_queue.cli import help as helping  # noqa: PLC0415 - for those who ask
+
+    console.say(helping.page(verbs.load(name)) if name else helping.overview())
+    return 0
+
+
+def _meant(name: str) -> str:
+    from kubectl_queue.cli import suggestions as spelling  # noqa: PLC0415 - for a slip of the finger
+
+    return spelling.meant(spelling.verbs_meant(name, verbs.TABLE))

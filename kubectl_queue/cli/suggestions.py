@@ -1,0 +1,82 @@
+"""What a misspelt word was meant to be.
+
+Promises
+- What other tools call a thing comes first: it is no slip, and the nearest spelling may mean the opposite
+  (`remove` is near `resume`, `unsuspend` near `suspend`).
+- Else only a word that differs by little is offered, and only one that is there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.responses import refusal
+from kubectl_queue.errors import NotFoundError, QueueError
+
+#: Of 1: a letter in six or so may differ.
+_NEAR = 0.8
+_AT_MOST = 3
+
+#: Words of other tools, and of people, for our verbs.
+_OTHERS: Mapping[str, str] = {
+    word: verb
+    for verb, words in {
+        "list": "ls show",
+        "get": "describe status view",
+        "tree": "hierarchy",
+        "create": "add apply make new",
+        "open": "reopen unclose enable",
+        "close": "disable shut",
+        "suspend": "halt park pause",
+        "drain": "empty evict",
+        "resume": "continue release restart start unhold unpause unpark unstop unsuspend",
+        "delete": "del destroy remove rm",
+        "why": "explain reason",
+        "history": "changes events log logs",
+    }.items()
+    for word in words.split()
+}
+
+
+def verbs_meant(word: str, verbs: Iterable[str]) -> list[str]:
+    """The verbs that a word may stand for, the likeliest first."""
+    known = list(verbs)
+    other = _OTHERS.get(word.lower())
+    return [other] if other in known else near(word.lower(), known)
+
+
+def near(word: str, among: Iterable[str]) -> list[str]:
+    """The words that differ from this one by little, nearest first."""
+    return difflib.get_close_matches(word[:253], list(among), n=_AT_MOST, cutoff=_NEAR)
+
+
+def meant(words: Iterable[str]) -> str:
+    """As kubectl asks; empty where there is nothing to ask."""
+    told = "".join(f"\t{word}\n" for word in words)
+    return f"\n\nDid you mean this?\n{told}" if told else ""
+
+
+@contextmanager
+def suggested(api: Queues, name: str) -> Iterator[None]:
+    """Adds to a NotFoundError the queues whose names are near this one, where queues may be listed."""
+    try:
+        yield
+    except NotFoundError as exc:
+        with suppress(QueueError):
+            exc.add_note(near_names(name, (item["metadata"]["name"] for item in api.list().items)))
+        raise
+
+
+def missing(name: str, *, among: Iterable[str]) -> QueueError:
+    """What the API server answers for a queue that is not there, with the names that are near."""
+    message = f'queues.scheduling.volcano.sh "{name}" not found'
+    found = refusal({"reason": "NotFound", "message": message, "details": {"name": name}}, code=404)
+    found.add_note(near_names(name, among))
+    return found
+
+
+def near_names(name: str, among: Iterable[str]) -> str:
+    return meant(near(name, among)).rstrip("\n")

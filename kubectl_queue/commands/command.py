@@ -1,0 +1,59 @@
+"""What a verb is: its words in the help, its flags, and a function that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flags import Flag, Flags
+from kubectl_queue.cli.options import COMMAND
+from kubectl_queue.errors import UsageError
+from kubectl_queue.session import Session
+from queues.membership import valid_name
+from queues.messages import NAMES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """`usage` follows the name; `run` returns the exit code."""
+
+    name: str
+    usage: str
+    long: str
+    examples: Sequence[str]
+    flags: Sequence[Flag]
+    run: Callable[[Session, Flags], int]
+
+    @property
+    def command(self) -> str:
+        return f"{COMMAND} {self.name}"
+
+
+def selected(flags: Flags, *, command: str) -> tuple[str, ...]:
+    """The names given; UsageError unless there are names, or --all or --selector without any."""
+    wide = flags.on("all") or bool(flags.text("selector"))
+    if flags.names and wide:
+        raise UsageError("name cannot be provided when a selector or --all is specified", see=command)
+    if not flags.names and not wide:
+        raise UsageError("at least one NAME is required, or --all, or --selector", see=command)
+    return names(flags.names, command=command)
+
+
+def names(given: Sequence[str], *, command: str) -> tuple[str, ...]:
+    """Names as given or as `-o name` prints them, each once. Raises UsageError."""
+    return tuple(dict.fromkeys(checked(_bare(word), see=command) for word in given))
+
+
+def checked(name: str, *, see: str) -> str:
+    """A name that an object could have; UsageError for any other: the server could only say it has none."""
+    if not name:
+        raise UsageError("resource name may not be empty", see=see)
+    if not valid_name(name):
+        raise UsageError(f"invalid resource name {literal(name)}: {NAMES}, at most 253 of them", see=see)
+    return name
+
+
+def _bare(word: str) -> str:
+    kind, slash, name = word.partition("/")
+    return name if slash and kind.partition(".")[0] in {"queue", "queues", "q"} else word

@@ -1,0 +1,139 @@
+"""create: a queue from flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kubectl_queue.access.queue_api import API_VERSION, KIND
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli import flag_values as values
+from kubectl_queue.cli import label_selectors as selecting
+from kubectl_queue.cli.flags import (
+    Flag,
+    Flags,
+    choice,
+    number,
+    switch,
+)
+from kubectl_queue.cli.options import (
+    DRY_RUN,
+    OUTPUT,
+    TIMEOUT,
+    DryRun,
+)
+from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.edit.wait import (
+    Clock,
+    expected,
+    wait,
+)
+from kubectl_queue.errors import UsageError
+from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.session import Session
+from kubectl_queue.snapshot import status, take
+from kubectl_queue.why import queue_chain as chains
+from queues.states import Action, Desired, StopPolicy
+
+_COMMAND = "kubectl queue create"
+_IDLE = "Nothing acts on it yet."
+_NO_LIMIT = "Not enforced yet."
+
+
+def _resources(name: str, help: str) -> Flag:
+    return Flag(name=name, help=help, default=None, read=values.resources, value="cpu=4,memory=8Gi")
+
+
+#: Flags that set one field of `spec`, by the field's name.
+_FIELDS: Mapping[str, Flag] = {
+    "parent": Flag(name="parent", value="NAME", help="The queue above it; root if not given."),
+    "namespaceSelector": Flag(
+        name="namespace-selector",
+        default=None,
+        read=selecting.namespaces,
+        value="SELECTOR",
+        help="The namespaces that may use it and those below it, by their labels, e.g. team=a; else all.",
+    ),
+    "weight": number("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
+    "priority": number("priority", f"Higher goes first. {_IDLE}"),
+    "state": choice("state", "The desired state, Open if not given.", among=[word.value for word in Desired]),
+    "stopPolicy": choice("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
+    "reason": Flag(name="reason", help="Why it is stopped from the start."),
+    "reclaimable": switch("reclaimable", f"Whether others may take back what is above its share. {_IDLE}"),
+    "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
+    "deserved": _resources("deserved", f"What it may count on. {_NO_LIMIT}"),
+    "guarantee": _resources("guarantee", f"What is kept free for it. {_NO_LIMIT}"),
+    "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help=f"The scheduling policy. {_IDLE}"),
+    "dequeueStrategy": choice(
+        "dequeue-strategy",
+        f"What happens behind a job that does not fit. {_IDLE}",
+        among=["traverse", "fifo"],
+    ),
+    "type": Flag(name="type", help="Free text to sort queues by."),
+}
+
+
+def create(session: Session, flags: Flags) -> int:
+    given = names(flags.names, command=_COMMAND)
+    if len(given) != 1:
+        raise UsageError(f"exactly one NAME is required, got {len(given)}", see=_COMMAND)
+    name, dry_run = given[0], session.dry_run
+    item: Object = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec(flags)}
+    if dry_run is not DryRun.CLIENT:
+        item = session.api.create(item, dry_run=dry_run)
+    reporter = Reporter(session, dry_run=dry_run)
+    reporter.say(name, "created")
+    if flags.on("wait") and dry_run is DryRun.NONE:
+        item = _taken_up(session, item, clock=Clock(flags.span("timeout")))
+        reporter.say(name, f"acknowledged: {status(item).get('state')}")
+    reporter.keep(item)
+    reporter.finish()
+    return 0
+
+
+def _taken_up(session: Session, item: Object, *, clock: Clock) -> Object:
+    """The queue once the controller has written what it makes of it."""
+    name = item["metadata"]["name"]
+    snapshot = take(session.api, (name,))
+    verdict = snapshot.board.verdict(name, live=True)
+    goal = expected(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)
+    found = wait(
+        goal,
+        items=[item],
+        read=lambda: [session.api.get(name)],
+        say=session.console.progress,
+        clock=clock,
+        chain=partial(chains.of, session.api),
+    )
+    return found[0]
+
+
+def spec(flags: Flags) -> dict[str, Any]:
+    """The fields that were given, and no others: defaults are the server's."""
+    found = {field: flags.value(flag.name) for field, flag in _FIELDS.items() if flags.has(flag.name)}
+    if "guarantee" in found:
+        found["guarantee"] = {"resource": found["guarantee"]}
+    return found
+
+
+VERBS = (
+    Verb(
+        name="create",
+        usage="NAME",
+        long="Make a queue. What is not given is left to the server's defaults.",
+        examples=(
+            "kubectl queue create research --weight 4 --capability cpu=64,memory=256Gi",
+            "kubectl queue create team-a --parent research --reclaimable=false",
+            "kubectl queue create team-b --parent research --namespace-selector 'team in (b,shared)'",
+        ),
+        flags=(
+            *_FIELDS.values(),
+            switch("wait", "Wait until the controller has taken it up."),
+            TIMEOUT,
+            DRY_RUN,
+            OUTPUT,
+        ),
+        run=create,
+    ),
+)

@@ -1,0 +1,205 @@
+"""get and list: queues as kubectl prints them, once or as they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kubectl_queue import snapshot as reading
+from kubectl_queue.access.queue_api import (
+    Event,
+    Listing,
+    Queues,
+)
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.flags import (
+    Flag,
+    Flags,
+    switch,
+)
+from kubectl_queue.cli.options import (
+    NO_HEADERS,
+    OUTPUT,
+    SELECTOR,
+    Output,
+)
+from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.drain import progress as drains
+from kubectl_queue.errors import ExpiredError, QueueError, UsageError
+from kubectl_queue.output.formats import (
+    DOCUMENTS,
+    document,
+    named,
+)
+from kubectl_queue.output.tables import Table, at
+from kubectl_queue.session import Session
+
+_FLAGS = (
+    OUTPUT,
+    SELECTOR,
+    Flag(
+        name="sort-by",
+        value="PATH",
+        help="Sort by a field, e.g. .spec.weight.",
+    ),
+    NO_HEADERS,
+    switch("ignore-not-found", "Say nothing of queues that are not there, and end with 0."),
+    switch("watch", "Go on printing queues as they change.", short="w"),
+)
+
+
+def get(session: Session, flags: Flags) -> int:
+    chosen = names(flags.names, command="kubectl queue get")
+    if chosen and flags.text("selector"):
+        raise UsageError("name cannot be provided when a selector is specified", see="kubectl queue get")
+    if flags.on("watch"):
+        return _watch(session, flags, chosen)
+    if not chosen:
+        return _print(session, flags, session.api.list(selector=flags.text("selector")).items, as_list=True)
+    found, errors = _each(session.api, chosen, ignore=flags.on("ignore-not-found"))
+    code = _print(session, flags, found, as_list=len(chosen) > 1) if found else 0
+    if not flags.on("no-headers"):
+        _drains(session, found)
+    for error in errors:
+        session.console.note(str(error))
+    return 1 if errors else code
+
+
+def _drains(session: Session, items: list[Object]) -> None:
+    """How far the queues that drain are, each with those below it; under tables alone."""
+    draining = [item for item in items if drains.drain_of(item) is not None]
+    if not draining or session.output not in {None, Output.TABLE, Output.WIDE}:
+        return
+    snapshot = reading.take(session.api, [reading.name(item) for item in draining])
+    for item in draining:
+        named = reading.name(item)
+        told = drains.lines(snapshot.from_top(named) if named in snapshot.items else [item], now=snapshot.now)
+        heading = "Drain:" if len(items) == 1 else f"Drain of {named}:"
+        session.console.say("\n".join(["", heading, *(f"  {line}" for line in told)]))
+
+
+def list_(session: Session, flags: Flags) -> int:
+    if flags.names:
+        raise UsageError("list takes no names; to see some: kubectl queue get NAME", see="kubectl queue list")
+    return get(session, flags)
+
+
+def _each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Object], list[QueueError]]:
+    """The queues of these names, and the errors of those that could not be read."""
+    found, errors = [], []
+    for name in chosen:
+        try:
+            with suggested(api, name):
+                found += api.list(name=name).items if ignore else [api.get(name)]
+        except QueueError as exc:
+            errors.append(exc)
+    return found, errors
+
+
+def _print(session: Session, flags: Flags, items: list[Object], *, as_list: bool) -> int:
+    items = _sorted(items, by=flags.text("sort-by"))
+    if session.output in DOCUMENTS:
+        session.console.say(document(items, output=session.output, as_list=as_list))
+    elif not items:
+        session.console.note("No resources found")
+    else:
+        printer(session, flags)(items)
+    return 0
+
+
+def printer(session: Session, flags: Flags) -> Callable[[list[Object]], None]:
+    """Prints items one after the other; the headings come with the first."""
+    table = Table(wide=session.output is Output.WIDE)
+    headings = not flags.on("no-headers")
+
+    def show(items: list[Object]) -> None:
+        nonlocal headings
+        if session.output is Output.NAME:
+            lines = [named(item["metadata"]["name"]) for item in items]
+        elif session.output in DOCUMENTS:
+            texts = (document([item], output=session.output, as_list=False) for item in items)
+            lines = [_separate(text, session) for text in texts]
+        else:
+            lines = table.lines(items, now=session.api.now, headings=headings)
+            headings = False
+        if lines:
+            session.console.say("\n".join(lines))
+
+    return show
+
+
+def _separate(text: str, session: Session) -> str:
+    return f"---\n{text}" if session.output is Output.YAML else text
+
+
+def _sorted(items: list[Object], *, by: str) -> list[Object]:
+    """By a path such as `.spec.weight` or `{.spec.weight}`; those without a value come first."""
+    path = by.strip().removeprefix("{").removesuffix("}").lstrip(".")
+    return sorted(items, key=lambda item: _order(at(item, path))) if path else items
+
+
+def _order(value: Any) -> tuple[int, float, str]:
+    """Nothing, then numbers, then texts."""
+    if value is None:
+        return (0, 0, "")
+    return (1, value, "") if isinstance(value, int | float) else (2, 0, str(value))
+
+
+def _watch(session: Session, flags: Flags, chosen: tuple[str, ...]) -> int:
+    if len(chosen) > 1:
+        raise UsageError("watch is only supported on one queue or on all", see="kubectl queue get")
+    name, selector = "".join(chosen), flags.text("selector")
+    if name and not flags.on("ignore-not-found"):
+        session.api.get(name)
+    show = printer(session, flags)
+
+    def listed(listing: Listing) -> str:
+        show(_sorted(listing.items, by=flags.text("sort-by")))
+        return listing.resource_version
+
+    for event in changes(session.api, listed=listed, name=name, selector=selector):
+        show([event.object])
+    return 0
+
+
+def changes(api: Queues, *, listed: Callable[[Listing], str], name: str, selector: str) -> Iterator[Event]:
+    """Changes without end, after a list; again from a list when the server has forgotten where we were."""
+    since = ""
+    while True:
+        since = since or listed(api.list(name=name, selector=selector))
+        try:
+            for event in api.watch(since, name=name, selector=selector):
+                since = str(at(event.object, "metadata.resourceVersion") or since)
+                if event.type != "BOOKMARK":
+                    yield event
+        except ExpiredError:
+            since = ""
+
+
+VERBS = (
+    Verb(
+        name="list",
+        usage="",
+        long=(
+            "Show all queues, or those with certain labels, with the columns of `kubectl get queues`; "
+            "RESUMES says when a stop ends by itself, where one does, and with -o wide LEFT how many pods of "
+            "a queue that drains are still to go."
+        ),
+        examples=("kubectl queue list", "kubectl queue list -o wide -l team=a --sort-by=.spec.weight"),
+        flags=_FLAGS,
+        run=list_,
+    ),
+    Verb(
+        name="get",
+        usage="[NAME...]",
+        long=(
+            "Show the queues of these names, or all, with the columns of `kubectl get queues`; RESUMES says "
+            "when a stop ends by itself, where one does. Of a queue that was named and drains it says how "
+            "far that is, in the queue and those below it, and what blocks it."
+        ),
+        examples=("kubectl queue get research", "kubectl queue get research -o yaml", "kubectl queue get -w"),
+        flags=_FLAGS,
+        run=get,
+    ),
+)

@@ -1,0 +1,77 @@
+"""history: who changed a queue, when and why."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.options import (
+    NO_HEADERS,
+    Output,
+    formats,
+)
+from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.errors import UsageError
+from kubectl_queue.output.ages import age
+from kubectl_queue.output.formats import DOCUMENTS, printed
+from kubectl_queue.output.tables import Layout, at
+from kubectl_queue.session import Session
+from kubectl_queue.why.history import changes
+from queues.apimachinery.display import shown
+
+_COMMAND = "kubectl queue history"
+_HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "REASON")
+_NONE = "<none>"
+#: Characters of a reason in a table that is not wide.
+_REASON = 60
+
+
+def history(session: Session, flags: Flags) -> int:
+    chosen = names(flags.names, command=_COMMAND)
+    if len(chosen) != 1:
+        raise UsageError(f"exactly one NAME is required, got {len(chosen)}", see=_COMMAND)
+    with suggested(session.api, chosen[0]):
+        item = session.api.get(chosen[0])
+    told = changes(item)
+    if session.output in DOCUMENTS:
+        found = {"queue": chosen[0], "changes": [msgspec.to_builtins(change) for change in told]}
+        session.console.say(printed(found, output=session.output))
+    elif not told:
+        created = at(item, "metadata.creationTimestamp")
+        session.console.note(f'queue "{chosen[0]}" is as it was made, {created}: nothing of it was changed')
+    else:
+        session.console.say("\n".join(_table(session, item, headings=not flags.on("no-headers"))))
+    return 0
+
+
+def _table(session: Session, item: Object, *, headings: bool) -> list[str]:
+    wide = session.output is Output.WIDE
+    rows = [
+        (
+            f"{change.at} ({age(change.at, now=session.calls.now)} ago)" if wide else change.at,
+            shown(change.by),
+            change.field,
+            shown(change.from_) or _NONE,
+            shown(change.to) or _NONE,
+            shown(change.reason) if wide else shown(change.reason, limit=_REASON),
+        )
+        for change in changes(item)
+    ]
+    return [line.rstrip() for line in Layout().lines([_HEADINGS, *rows] if headings else rows)]
+
+
+VERBS = (
+    Verb(
+        name="history",
+        usage="NAME",
+        long=(
+            "Show who changed the state, stopPolicy, resumeAt or parent of a queue, from what to what and "
+            "why; the last 20 changes, newest last."
+        ),
+        examples=("kubectl queue history research", "kubectl queue history research -o wide"),
+        flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),
+        run=history,
+    ),
+)

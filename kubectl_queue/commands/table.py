@@ -1,0 +1,45 @@
+"""The verbs: `TABLE` is all of them in the order of the help, and the module that has each.
+
+A module of verbs is imported when one of its verbs is asked for, since most of the time that a
+command takes goes into imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+from kubectl_queue.commands.command import Verb
+
+
+class Row(NamedTuple):
+    """What a verb is for, and the module whose `VERBS` has it."""
+
+    short: str
+    module: str
+
+
+TABLE: Mapping[str, Row] = {
+    "list": Row("Show all queues.", "get"),
+    "get": Row("Show some queues, or all.", "get"),
+    "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
+    "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
+    "history": Row("Show who changed a queue, when and why.", "history"),
+    "create": Row("Make a queue.", "create"),
+    "open": Row("Let queues take and schedule work.", "actions"),
+    "close": Row("Let queues take no new work and run out.", "actions"),
+    "suspend": Row("Let queues take work and schedule none.", "actions"),
+    "hold": Row("Let queues schedule nothing new, by their stop policy.", "stop_policies"),
+    "drain": Row("Let queues schedule nothing new, and evict what runs.", "stop_policies"),
+    "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "stop_policies"),
+    "resume": Row("Undo a suspension and a stop policy.", "actions"),
+    "delete": Row("Delete queues.", "delete"),
+}
+
+
+def load(name: str) -> Verb:
+    """The verb of a name in the table."""
+    module = import_module(f"kubectl_queue.commands.{TABLE[name].module}")
+    found: dict[str, Verb] = {verb.name: verb for verb in module.VERBS}
+    return found[name]

@@ -1,0 +1,44 @@
+"""tree: the hierarchy, with the state of each queue and its cause."""
+
+from __future__ import annotations
+
+from kubectl_queue import snapshot as reading
+from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.options import NO_HEADERS
+from kubectl_queue.cli.suggestions import missing
+from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.errors import UsageError
+from kubectl_queue.output import tree as trees
+from kubectl_queue.session import Session
+
+
+def tree(session: Session, flags: Flags) -> int:
+    tops = names(flags.names, command="kubectl queue tree")
+    if len(tops) > 1:
+        raise UsageError("tree takes one NAME at most", see="kubectl queue tree")
+    snapshot = reading.take(session.api, ())
+    top = "".join(tops)
+    if top and top not in snapshot.tree:
+        raise missing(top, among=snapshot.tree)
+    glyphs = trees.UNICODE if session.console.unicode else trees.ASCII
+    lines = trees.draw(snapshot, top=top, glyphs=glyphs, headings=not flags.on("no-headers"))
+    session.console.say("\n".join(lines))
+    if not any(map(reading.status, snapshot.items.values())):
+        session.console.warn("no queue has a status; is Sluice's controller running?")
+    return 0
+
+
+VERBS = (
+    Verb(
+        name="tree",
+        usage="[NAME]",
+        long=(
+            "Draw the hierarchy of queues, or what is below one of them. STATE is what follows from the "
+            "queues as they are now; PENDING and RUNNING count the pods of a queue and of all below it; "
+            "CAUSE names the queue to mend, and says where the controller has not written the same yet."
+        ),
+        examples=("kubectl queue tree", "kubectl queue tree research"),
+        flags=(NO_HEADERS,),
+        run=tree,
+    ),
+)

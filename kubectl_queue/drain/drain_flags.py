@@ -1,0 +1,154 @@
+"""The flags of `drain` that set fields of `spec.drain`.
+
+Promises
+- What is not on the command line is left as it is stored.
+- What the API server would refuse is refused here, by the same rules (`queues.admission.field_validation`),
+  naming the flag.
+- A deadline is in the future by the API server's clock, which decides when it is over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from kubectl_queue.cli import flag_values as values
+from kubectl_queue.cli.flags import (
+    Flag,
+    Flags,
+    switch,
+)
+from kubectl_queue.cli.label_selectors import selector
+from kubectl_queue.errors import UsageError
+from kubectl_queue.output.ages import written
+from queues.admission.field_validation import INT32, field_refusal
+
+_RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+_Number = TypeVar("_Number", int, float)
+#: Takes a stored deadline away.
+NONE = "none"
+
+
+def _rate(text: str) -> float:
+    if not _RATE.fullmatch(text):
+        raise ValueError("it must be a number above 0 and up to 1000, such as 0.5 or 20")
+    rate = float(text)
+    return _allowed("rate", int(rate) if rate.is_integer() else rate)
+
+
+def _in_flight(text: str) -> int:
+    return _allowed("inFlight", _whole(text, least=1))
+
+
+def _grace(text: str) -> int:
+    return _allowed("gracePeriodSeconds", _whole(text, least=0))
+
+
+def _whole(text: str, *, least: int) -> int:
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= INT32:
+        raise ValueError(f"it must be a whole number from {least} to {INT32}")
+    return int(text)
+
+
+def _allowed(field: str, value: _Number) -> _Number:
+    wrong = field_refusal({}, {"drain": {field: value}})
+    if wrong:
+        raise ValueError(wrong)
+    return value
+
+
+def _deadline(text: str) -> Callable[[datetime], datetime | None]:
+    """A time, or a span from now, as a function of now."""
+    if text == NONE:
+        return lambda now: None
+    if text.isascii() and text.isdigit():
+        raise ValueError("it needs a unit, s, m, h or d, as in --deadline 2h")
+    try:
+        span = values.duration(text)
+    except ValueError as exc:
+        if "century" in str(exc):
+            raise
+        return _moment(text)
+    return lambda now: now + span
+
+
+def _moment(text: str) -> Callable[[datetime], datetime]:
+    try:
+        return values.moment(text)
+    except ValueError:
+        raise ValueError(
+            f"it must be a span such as 2h, a time such as 18:30 or 2030-01-31T18:30:00Z, or {NONE}"
+        ) from None
+
+
+#: By the field that each sets.
+FLAGS: Mapping[str, Flag] = {
+    "keep": Flag(
+        name="keep",
+        default=None,
+        read=selector,
+        value="SELECTOR",
+        help="Pods that are to stay, by their labels, e.g. app=db,tier!=web.",
+    ),
+    "barePods": switch(
+        "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
+    ),
+    "rate": Flag(
+        name="rate", default=None, read=_rate, value="N", help="Evictions a second, at most, e.g. 0.5 or 20."
+    ),
+    "inFlight": Flag(
+        name="in-flight",
+        default=None,
+        read=_in_flight,
+        value="N",
+        help="Pods on their way out at a time, at most.",
+    ),
+    "deadline": Flag(
+        name="deadline",
+        default=None,
+        read=_deadline,
+        value="TIME|DURATION",
+        help=(
+            "From when on nothing is evicted any more, e.g. 2h, 18:30 (in your zone) or "
+            f"2030-01-31T18:30:00Z; {NONE}: never."
+        ),
+    ),
+    "afterDeadline": switch(
+        "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."
+    ),
+    "gracePeriodSeconds": Flag(
+        name="grace-period",
+        default=None,
+        read=_grace,
+        value="SECONDS",
+        help="Seconds that a pod has to end, instead of its own; also one that is being deleted already.",
+    ),
+}
+
+
+def settings(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]:
+    """The fields of `spec.drain` that the command line sets; None takes one away. Raises UsageError."""
+    given = {field: flags.value(flag.name) for field, flag in FLAGS.items() if flags.has(flag.name)}
+    if "barePods" in given:
+        given["barePods"] = "Keep" if given["barePods"] else "Evict"
+    if "afterDeadline" in given:
+        given["afterDeadline"] = "Delete" if given["afterDeadline"] else "Keep"
+    return {**given, **_limit(given, now=now, command=command)} if "deadline" in given else given
+
+
+def _limit(given: Mapping[str, Any], *, now: datetime, command: str) -> dict[str, Any]:
+    """The deadline; without one nothing is deleted after it."""
+    at: datetime | None = given["deadline"](now)
+    if at is None:
+        if given.get("afterDeadline") == "Delete":
+            raise UsageError(f"--delete-after-deadline and --deadline={NONE} exclude each other", see=command)
+        return {"deadline": None, "afterDeadline": "Keep"}
+    if at <= now:
+        raise UsageError(f"the --deadline, {written(at)}, is not in the future", see=command)
+    if at - now > values.LONGEST:
+        raise UsageError(f"the --deadline, {written(at)}, is more than a century away", see=command)
+    return {"deadline": written(at)}

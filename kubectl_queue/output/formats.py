@@ -1,0 +1,74 @@
+"""Objects as kubectl prints them: json, yaml, name.
+
+Promises: keys are sorted and `managedFields` left out; several objects, or whatever a list was
+asked for, make a v1 List.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.options import Output
+
+RESOURCE = "queue.scheduling.volcano.sh"
+
+
+#: Those that print objects, and so no words between them.
+DOCUMENTS = frozenset({Output.JSON, Output.YAML})
+
+_C1 = re.compile("[\x7f-\x9f]")
+
+
+def named(name: str) -> str:
+    """As kubectl names an object in what it says."""
+    return f"{RESOURCE}/{name}"
+
+
+def document(items: Sequence[Object], *, output: Output, as_list: bool) -> str:
+    """The objects in json or yaml, without the last line end."""
+    shown = [_shown(item) for item in items]
+    return printed(_list(shown) if as_list else shown[0], output=output)
+
+
+def printed(found: Object, *, output: Output) -> str:
+    """Any structure in json or yaml."""
+    return _json(found) if output is Output.JSON else _yaml(found)
+
+
+def _list(items: Sequence[Object]) -> Object:
+    return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def _shown(item: Object) -> Object:
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata}
+
+
+def _json(found: Object) -> str:
+    text = json.dumps(found, indent=4, sort_keys=True, ensure_ascii=False)
+    return _C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _yaml(found: Object) -> str:
+    import yaml  # noqa: PLC0415 - 30 ms that only -o yaml needs
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # either, as there is
+        """Quotes as sigs.k8s.io/yaml does: only what would be read as something else, and double."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        plain = dumper.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"
+        style = "|" if "\n" in value else None if plain else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    dumped = yaml.dump(
+        found, Dumper=Dumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=1 << 30
+    )
+    return str(dumped).rstrip("\n")

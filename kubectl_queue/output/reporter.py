@@ -1,0 +1,64 @@
+"""What a verb says of each queue that it changed, in the format asked for.
+
+Promises: words one by one as things happen; documents and tables at the end and as one, with the
+words on stderr where they are no part of the format.
+"""
+
+from __future__ import annotations
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.options import DryRun, Output
+from kubectl_queue.output.formats import (
+    DOCUMENTS,
+    RESOURCE,
+    document,
+    named,
+)
+from kubectl_queue.output.tables import Table
+from kubectl_queue.session import Session
+
+_SUFFIX = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+
+
+class Reporter:
+    """Of one command."""
+
+    def __init__(self, session: Session, *, dry_run: DryRun = DryRun.NONE) -> None:
+        self._session = session
+        self._suffix = _SUFFIX[dry_run]
+        self._items: dict[str, Object] = {}
+
+    def say(self, name: str, said: str) -> None:
+        """`said` follows the queue's name."""
+        text = f"{named(name)} {said}{self._suffix}"
+        if self._session.output is None:
+            self._session.console.say(text)
+        elif said.startswith("unchanged"):
+            self._session.console.note(text)
+
+    def keep(self, item: Object) -> None:
+        """The item to print at the end, in the place of an earlier one of its name."""
+        self._items[item["metadata"]["name"]] = item
+
+    def deleted(self, name: str) -> None:
+        shown = (
+            named(name)
+            if self._session.output is Output.NAME
+            else f'{RESOURCE} "{name}" deleted{self._suffix}'
+        )
+        self._session.console.say(shown)
+
+    def finish(self) -> None:
+        """Print what was kept until the end."""
+        output = self._session.output
+        items = list(self._items.values())
+        if output is None or not items:
+            return
+        if output in DOCUMENTS:
+            text = document(items, output=output, as_list=len(items) > 1)
+        elif output is Output.NAME:
+            text = "\n".join(named(item["metadata"]["name"]) for item in items)
+        else:
+            table = Table(wide=output is Output.WIDE)
+            text = "\n".join(table.lines(items, now=self._session.api.now, headings=True))
+        self._session.console.say(text)

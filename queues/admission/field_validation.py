@@ -1,0 +1,297 @@
+"""What each field of a Queue's `spec` may hold by itself, whatever the other queues are.
+
+Promises
+- A refusal is one line: the field, what was written (cut), what it should be.
+- Only what an edit changes is judged: a field that is stored already passes, whatever it holds, so that an
+  object that should not be can be mended field by field.
+- null is the same as absent, as it is for the API server.
+
+The definition of the object (`manifests/crds/queues.yaml`) says most of it too, and the API server asks it
+first. What only this module knows: no amount is negative or beyond counting, names of resources and labels,
+selectors that Kubernetes would take, keys of a ConfigMap, and control characters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from queues.apimachinery.conversion import Converter
+from queues.apimachinery.display import shown
+from queues.apimachinery.label_selectors import KEY, VALUE
+from queues.apimachinery.quantities import BadQuantity, parse
+from queues.membership import valid_name
+from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved
+from queues.states import Desired, StopPolicy
+
+REASON_LENGTH = 1024
+TEXT_LENGTH = 253
+INT32 = 2**31 - 1
+#: Characters of a value that are shown.
+_SHOWN = 80
+
+#: Says what is wrong with a value at a place, where another stood before, by raising `BadField`.
+Check = Callable[[str, Any, Any], None]
+
+
+class BadField(ValueError):
+    """A field holds what it may not; the text is for whoever wrote it."""
+
+
+def field_refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """What is wrong with the first field of `spec` that an edit changes; `before`: {} for a new queue."""
+    try:
+        for field, check in CHECKS.items():
+            _changed(check, f"spec.{field}", after.get(field), before.get(field))
+    except BadField as exc:
+        return str(exc)
+    return None
+
+
+def _changed(check: Check, place: str, value: Any, before: Any) -> None:
+    """Check what is there and was not there before."""
+    if value is not None and (value != before or type(value) is not type(before)):
+        check(place, value, before)
+
+
+def _present(place: str, value: Any) -> None:
+    if value is None:
+        raise BadField(f"{place}: is null; leave it out or give it a value")
+
+
+def told(value: object) -> str:
+    """A value as it stands in a refusal: short, on one line, whatever it is."""
+    if isinstance(value, str):
+        return f'"{shown(value, limit=_SHOWN)}"'
+    if isinstance(value, int) and abs(value) > 10**_SHOWN:
+        return "a number of that many digits"
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def at(place: str, name: str) -> str:
+    """The place of a key: with a dot where that can be read, else in brackets."""
+    short = name.isascii() and name.isalnum() and len(name) <= _SHOWN
+    return f"{place}.{name}" if short else f'{place}["{shown(name, limit=_SHOWN)}"]'
+
+
+def _not(place: str, value: object, wanted: str) -> BadField:
+    return BadField(f"{place}: {told(value)} is not {wanted}")
+
+
+def _whole(least: int, most: int) -> Check:
+    def check(place: str, value: Any, before: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise _not(place, value, f"a whole number from {least} to {most}")
+
+    return check
+
+
+def _boolean(place: str, value: Any, before: Any) -> None:
+    if not isinstance(value, bool):
+        raise _not(place, value, "true or false")
+
+
+def _one_of(*words: str) -> Check:
+    def check(place: str, value: Any, before: Any) -> None:
+        if value not in words:
+            raise _not(place, value, f"one of {', '.join(words)}")
+
+    return check
+
+
+def _text(length: int) -> Check:
+    def check(place: str, value: Any, before: Any) -> None:
+        if not isinstance(value, str) or len(value) > length or _CONTROL.search(value):
+            raise _not(place, value, f"a text of at most {length} characters without control characters")
+
+    return check
+
+
+def _matching(pattern: re.Pattern[str], length: int, wanted: str) -> Check:
+    def check(place: str, value: Any, before: Any) -> None:
+        if not isinstance(value, str) or len(value) > length or not pattern.fullmatch(value):
+            raise _not(place, value, wanted)
+
+    return check
+
+
+def _queue_name(place: str, value: Any, before: Any) -> None:
+    if not isinstance(value, str) or (value and not valid_name(value)):
+        raise _not(place, value, "a queue's name, of lower case letters, digits, '-' and '.'")
+
+
+def _time(place: str, value: Any, before: Any) -> None:
+    try:
+        at = _datetime(value) if isinstance(value, str) else None
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a pair
+        at = None
+    if at is None or at.tzinfo is None:
+        raise _not(place, value, "a time with its zone, such as 2030-01-31T18:00:00Z")
+
+
+def _rate(place: str, value: Any, before: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1000:
+        raise _not(place, value, "a number above 0 and up to 1000, such as 0.5 or 20")
+
+
+def _each(check: Check) -> Check:
+    """A list, each item of which passes."""
+
+    def every(place: str, value: Any, before: Any) -> None:
+        if not isinstance(value, list):
+            raise _not(place, value, "a list")
+        held = before if isinstance(before, list) else []
+        for number, (item, was) in enumerate(zip_longest(value, held[: len(value)])):
+            _present(f"{place}[{number}]", item)
+            _changed(check, f"{place}[{number}]", item, was)
+
+    return every
+
+
+def _map(key: Check, check: Check) -> Check:
+    """An object whose keys and values pass."""
+
+    def every(place: str, value: Any, before: Any) -> None:
+        was = before if isinstance(before, dict) else {}
+        for name, held in _fields(place, value).items():
+            _changed(key, f"{place} key", name, name if name in was else None)
+            _present(at(place, name), held)
+            _changed(check, at(place, name), held, was.get(name))
+
+    return every
+
+
+def _object(required: tuple[str, ...] = (), **checks: Check) -> Check:
+    """An object of these fields; others are none of ours, and the API server drops them."""
+
+    def every(place: str, value: Any, before: Any) -> None:
+        held, was = _fields(place, value), before if isinstance(before, dict) else {}
+        for field, check in checks.items():
+            if field in required and held.get(field) is None:
+                raise BadField(f"{place}.{field}: is missing; set it")
+            _changed(check, f"{place}.{field}", held.get(field), was.get(field))
+
+    return every
+
+
+def _fields(place: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _not(place, value, "an object with fields")
+    return value
+
+
+def _amount(place: str, value: Any, before: Any) -> None:
+    try:
+        amount = parse(value)
+    except BadQuantity as exc:
+        raise BadField(f"{place}: {exc}") from exc
+    if amount < 0:
+        raise BadField(f"{place}: {told(value)} is below 0; leave the resource out for no bound")
+
+
+def _operands(place: str, value: Any) -> None:
+    """The values that an operator of a selector asks for."""
+    operator, given = value["operator"], bool(value.get("values"))
+    if given is not (operator in {"In", "NotIn"}):
+        raise BadField(f"{place}.values: {operator} takes {'none' if given else 'one or more'}; change them")
+
+
+def _requirement(place: str, value: Any, before: Any) -> None:
+    _REQUIREMENT(place, value, before)
+    _operands(place, value)
+
+
+def _namespace_selector(place: str, value: Any, before: Any) -> None:
+    """A selector of bounded size; it is evaluated for each namespace that comes to the queue or below."""
+    fields = _fields(place, value)
+    _several(f"{place}.matchLabels", fields.get("matchLabels"), LABELS_LIMIT, "labels")
+    expressions = fields.get("matchExpressions")
+    _several(f"{place}.matchExpressions", expressions, EXPRESSIONS_LIMIT, "expressions")
+    _NAMESPACE_SELECTOR(place, value, before)
+    read = [one if isinstance(one, dict) else {} for one in expressions or ()]
+    for number, one in enumerate(read):
+        _several(f"{place}.matchExpressions[{number}].values", one.get("values"), VALUES_LIMIT, "values")
+    for key in (*(fields.get("matchLabels") or ()), *(str(one.get("key")) for one in read)):
+        if is_reserved(key):
+            raise BadField(f"{place}: label {told(key)} is written by sluice itself; select by another label")
+
+
+def _several(place: str, value: Any, limit: int, what: str) -> None:
+    if isinstance(value, dict | list) and len(value) > limit:
+        raise BadField(f"{place}: has {len(value)} {what}, and {limit} are allowed; use fewer")
+
+
+def _drain(place: str, value: Any, before: Any) -> None:
+    _DRAIN(place, value, before)
+    if _deletes_at_no_time(value) and not _deletes_at_no_time(before):
+        raise BadField(f"{place}.deadline: is missing, and afterDeadline is Delete; set a time to delete at")
+
+
+def _deletes_at_no_time(drain: Any) -> bool:
+    fields = drain if isinstance(drain, dict) else {}
+    return fields.get("afterDeadline") == "Delete" and fields.get("deadline") is None
+
+
+_datetime = Converter[datetime](datetime)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
+_KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
+
+_resource = _matching(KEY, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
+_label = _matching(KEY, 317, 'the key of a label, such as "tier" or "example.com/tier"')
+_label_value = _matching(VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
+_policy = _matching(_KEY, TEXT_LENGTH, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")
+_amounts = _map(_resource, _amount)
+_groups = _object(
+    requiredDuringSchedulingIgnoredDuringExecution=_each(_label_value),
+    preferredDuringSchedulingIgnoredDuringExecution=_each(_label_value),
+)
+_REQUIREMENT = _object(
+    required=("key", "operator"),
+    key=_label,
+    operator=_one_of("In", "NotIn", "Exists", "DoesNotExist"),
+    values=_each(_label_value),
+)
+_NAMESPACE_SELECTOR = _object(matchLabels=_map(_label, _label_value), matchExpressions=_each(_requirement))
+_DRAIN = _object(
+    rate=_rate,
+    inFlight=_whole(1, INT32),
+    gracePeriodSeconds=_whole(0, INT32),
+    barePods=_one_of("Evict", "Keep"),
+    keep=_object(matchLabels=_map(_label, _label_value), matchExpressions=_each(_requirement)),
+    deadline=_time,
+    afterDeadline=_one_of("Keep", "Delete"),
+)
+
+#: Every field of `spec`, in the order in which they are looked at. `SchedulerPolicy` comes before the other
+#: spelling, into which admission has copied it.
+CHECKS: Mapping[str, Check] = {
+    "state": _one_of(*Desired),
+    "stopPolicy": _one_of(*StopPolicy),
+    "resumeAt": _time,
+    "reason": _text(REASON_LENGTH),
+    "parent": _queue_name,
+    "namespaceSelector": _namespace_selector,
+    "weight": _whole(1, 65535),
+    "priority": _whole(0, INT32),
+    "reclaimable": _boolean,
+    "dequeueStrategy": _one_of("fifo", "traverse"),
+    "type": _text(TEXT_LENGTH),
+    "guarantee": _object(resource=_amounts),
+    "deserved": _amounts,
+    "capability": _amounts,
+    "affinity": _object(nodeGroupAffinity=_groups, nodeGroupAntiAffinity=_groups),
+    "extendClusters": _each(
+        _object(name=_text(TEXT_LENGTH), weight=_whole(0, INT32), capacity=_amounts),
+    ),
+    "drain": _drain,
+    "SchedulerPolicy": _policy,
+    "schedulerPolicy": _policy,
+}

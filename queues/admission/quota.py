@@ -1,0 +1,223 @@
+"""What queues are promised and allowed, against each other: up and down the tree.
+
+====================  =================================================================================
+within one queue      guarantee <= deserved <= capability, and guarantee <= capability
+parent and children   the children's guarantees together <= the parent's; the same of what they deserve
+parent and child      the child's capability <= the parent's
+====================  =================================================================================
+
+Each holds by resource, and only for resources that both sides name. Source: Volcano's webhook for queues.
+
+Invariants
+- An edit is refused only for what it makes worse: what was too much before, and is no more than that after,
+  passes. So a tree that should not be can be mended queue by queue, whichever comes first.
+- It is the same whether the child is edited or the parent: what one may not come to, the other may not leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from queues.admission.field_validation import at
+from queues.apimachinery.display import quoted
+from queues.apimachinery.quantities import (
+    Amount,
+    BadQuantity,
+    canonical,
+    parse,
+    total,
+)
+
+#: Children that are named.
+_NAMED = 3
+
+Amounts = Mapping[str, Amount]
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One queue's three amounts by resource."""
+
+    guarantee: Amounts = {}
+    deserved: Amounts = {}
+    capability: Amounts = {}
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue with those whose quota meets its own: its parent (None for `root`), the parent's other
+    children, and its own children. `joined`: it is, and was not only to be, under that parent."""
+
+    name: str
+    own: Quota = Quota()
+    parent: str = ""
+    above: Quota | None = None
+    beside: Mapping[str, Quota] = {}
+    below: Mapping[str, Quota] = {}
+    joined: bool = True
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """By how much a rule is broken, and what to say of it."""
+
+    excess: Amount
+    text: str
+
+
+#: Which rule, which field or fields, which resource.
+Key = tuple[str, ...]
+
+_ORDER = (("guarantee", "deserved"), ("deserved", "capability"), ("guarantee", "capability"))
+_SHARED = ("guarantee", "deserved")
+
+
+def quota_of(*, guarantee: object, deserved: object, capability: object) -> Quota:
+    """The quota that a spec holds; what is no amount is left out, since a stored object can be anything."""
+    promised = guarantee.get("resource") if isinstance(guarantee, dict) else None
+    return Quota(guarantee=_amounts(promised), deserved=_amounts(deserved), capability=_amounts(capability))
+
+
+def quota_refusal(before: Family, after: Family) -> str | None:
+    """The first rule that an edit breaks, or breaks more than it was.
+
+    Both families are the same but for the queue that is edited; `before.own` is empty for a new one.
+    """
+    was = dict(faults(before))
+    for key, fault in faults(after):
+        if key not in was or fault.excess > was[key].excess:
+            return fault.text
+    return None
+
+
+def faults(family: Family) -> Iterator[tuple[Key, Fault]]:
+    """Every rule that is broken in this family."""
+    yield from _within(family.own)
+    if family.above is not None and family.joined:
+        yield from _under(family, family.above)
+    elif family.above is not None:
+        yield from _under(_without(family), family.above)
+    yield from _over(family)
+
+
+def _within(own: Quota) -> Iterator[tuple[Key, Fault]]:
+    for low, high in _ORDER:
+        for resource, less, more in _both(_of(own, low), _of(own, high)):
+            if less > more:
+                yield (
+                    ("within", low, high, resource),
+                    Fault(
+                        less - more,
+                        f"{_place(low, resource)}: {_told(less, resource)} is more than "
+                        f"{_place(high, resource)}, {_told(more, resource)}; lower it or raise the other",
+                    ),
+                )
+
+
+def _under(family: Family, above: Quota) -> Iterator[tuple[Key, Fault]]:
+    """The queue as one of its parent's children."""
+    parent = quoted(family.parent)
+    for field in _SHARED:
+        for resource, bound in _of(above, field).items():
+            mine = _of(family.own, field).get(resource, 0)
+            others = _sum(family.beside, field, resource)
+            if mine + others > bound:
+                yield (
+                    ("under", field, resource),
+                    Fault(
+                        mine + others - bound,
+                        f"{_place(field, resource)}: {_told(mine, resource)} makes "
+                        f"{_told(mine + others, resource)} for the children of queue {parent}, which has "
+                        f"{_told(bound, resource)}; set {_told(max(bound - others, 0), resource)} at most, "
+                        f"or raise that of queue {parent} first",
+                    ),
+                )
+    for resource, mine, bound in _both(family.own.capability, above.capability):
+        if mine > bound:
+            yield (
+                ("under", "capability", resource),
+                Fault(
+                    mine - bound,
+                    f"{_place('capability', resource)}: {_told(mine, resource)} is more than the "
+                    f"{_told(bound, resource)} of its parent, queue {parent}; set "
+                    f"{_told(bound, resource)} at most, or raise that of queue {parent} first",
+                ),
+            )
+
+
+def _over(family: Family) -> Iterator[tuple[Key, Fault]]:
+    """The queue as its children's parent."""
+    for field in _SHARED:
+        for resource, bound in _of(family.own, field).items():
+            needed = _sum(family.below, field, resource)
+            if needed > bound:
+                yield (
+                    ("over", field, resource),
+                    Fault(
+                        needed - bound,
+                        f"{_place(field, resource)}: {_told(bound, resource)} is less than its children have "
+                        f"together, {_told(needed, resource)} ({_named(family.below, field, resource)}); "
+                        f"set {_told(needed, resource)} at least, or lower theirs first",
+                    ),
+                )
+    for resource, bound in family.own.capability.items():
+        over = {
+            name: quota
+            for name, quota in family.below.items()
+            if quota.capability.get(resource, bound) > bound
+        }
+        if over:
+            most = max(quota.capability[resource] for quota in over.values())
+            yield (
+                ("over", "capability", resource),
+                Fault(
+                    most - bound,
+                    f"{_place('capability', resource)}: {_told(bound, resource)} is less than children of it "
+                    f"have ({_named(over, 'capability', resource)}); "
+                    f"set {_told(most, resource)} at least, or lower theirs first",
+                ),
+            )
+
+
+def _without(family: Family) -> Family:
+    """The same while the queue is not there yet."""
+    return Family(name=family.name, parent=family.parent, beside=family.beside)
+
+
+def _of(quota: Quota, field: str) -> Amounts:
+    found: Amounts = getattr(quota, field)
+    return found
+
+
+def _both(low: Amounts, high: Amounts) -> Iterator[tuple[str, Amount, Amount]]:
+    return ((resource, amount, high[resource]) for resource, amount in low.items() if resource in high)
+
+
+def _sum(quotas: Mapping[str, Quota], field: str, resource: str) -> Amount:
+    return total(_of(quota, field).get(resource, 0) for quota in quotas.values())
+
+
+def _named(quotas: Mapping[str, Quota], field: str, resource: str) -> str:
+    """Those that have most of it, and how many more there are."""
+    having = {name: _of(quota, field).get(resource, 0) for name, quota in quotas.items()}
+    most = sorted((name for name in having if having[name]), key=lambda name: (-having[name], name))
+    shown = [f"{quoted(name)} {_told(having[name], resource)}" for name in most[:_NAMED]]
+    return ", ".join([*shown, f"{len(most) - _NAMED} more"] if len(most) > _NAMED else shown)
+
+
+def _place(field: str, resource: str) -> str:
+    return at("spec.guarantee.resource" if field == "guarantee" else f"spec.{field}", resource)
+
+
+def _told(amount: Amount, resource: str) -> str:
+    return f'"{canonical(amount, resource)}"'
+
+
+def _amounts(value: Any) -> Amounts:
+    found = {}
+    for resource, text in value.items() if isinstance(value, dict) else ():
+        try:
+            found[resource] = parse(text)
+        except BadQuantity:
+            continue
+    return found

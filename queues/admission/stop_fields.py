@@ -1,0 +1,65 @@
+"""Which of `spec.reason` and `spec.resumeAt` an edit of a queue takes away.
+
+Both belong to the stop that they were set with. An edit shows a queue before and after, and a value that
+reads the same may have been left as it was or set once more. So:
+
+| the stop           | a value that changed  | one that reads the same              |
+|--------------------|-----------------------|--------------------------------------|
+| is what it was     | stays                 | stays                                |
+| ends               | `resumeAt` stays [1]  | goes                                 |
+| begins             | stays                 | stays, a `resumeAt` in the past goes [2] |
+| becomes another    | stays                 | stays if the request sets it, else goes |
+
+[1] `reason` goes: it is in the history, and would become that of the next stop.
+[2] The end of the stop before took its own away: what is there was written for the stop that begins.
+
+A stop: `state` other than Open, or a `stopPolicy`. Closed knows no `resumeAt`: one that reads the same goes.
+What a request sets, as far as that can be seen: `webhooks.queues.fields_set`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from queues.queue import Queue
+from queues.states import Desired, StopPolicy
+
+REASON, RESUME_AT = "reason", "resumeAt"
+FIELDS = (RESUME_AT, REASON)
+
+
+def is_changed(before: Queue, after: Queue) -> bool:
+    """Whether the stop of `after` is another one than that of `before`."""
+    return (before.desired, before.stop_policy) != (after.desired, after.stop_policy)
+
+
+def is_stopped(queue: Queue) -> bool:
+    """Whether the queue's own spec stops or closes it."""
+    return queue.desired is not Desired.OPEN or queue.stop_policy is not StopPolicy.NONE
+
+
+def follows_another(before: Queue, after: Queue) -> bool:
+    """Whether a stop takes the place of another stop."""
+    return is_changed(before, after) and is_stopped(before) and is_stopped(after)
+
+
+def cleared(
+    before: Queue, after: Queue, *, same: Collection[str], set_anew: Collection[str], now: datetime
+) -> tuple[str, ...]:
+    """The fields of the edit that go.
+
+    `same`: the fields that are there and read the same before and after. `set_anew`: those that the request
+    sets, whatever was there before.
+    """
+    if not is_changed(before, after):
+        return ()
+    if not is_stopped(after):
+        return tuple(field for field in FIELDS if field in same or (field == REASON and after.reason))
+    if not is_stopped(before):
+        return tuple(field for field in FIELDS if field in same and _is_past(field, after, now=now))
+    return tuple(field for field in FIELDS if field in same and field not in set_anew)
+
+
+def _is_past(field: str, queue: Queue, *, now: datetime) -> bool:
+    return field == RESUME_AT and (queue.desired is Desired.CLOSED or queue.resumed_at(now))

@@ -1,0 +1,262 @@
+"""PodDisruptionBudgets, as arithmetic: whom each counts, how many may go now, how many may ever go.
+
+The eviction API looks at one budget a pod and refuses, for ever, a pod that two select. It keeps the books
+itself: it takes one off `disruptionsAllowed` with each eviction that it grants. What is worked out here is
+what to ask it for, and what to tell people; only where pods go in another way (a suspended Job) does a
+budget hold by this arithmetic alone.
+
+How many may ever go: a pod that a drain takes away has no replacement that becomes ready, for that waits
+for the queue. So the healthy only get fewer, unless pods outside of the drain become ready: those count as if
+they were.
+
+Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/controller/disruption`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from queues.apimachinery.display import shown
+from queues.apimachinery.label_selectors import Selector, selector_of
+
+Key = tuple[str, str]
+
+#: Selectors that are tried for one pod, and terms of such a selector.
+MOST_SELECTORS = 50
+MOST_TERMS = 1000
+#: Sets of labels of one namespace that are remembered.
+MOST_REMEMBERED = 10_000
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """One budget as it was read.
+
+    `allowed`: pods that may go now; 0 while its status is of a former generation. `healthy`, `desired`: pods
+    that count as healthy, and how many have to. `spares_unready`: pods that are not ready may go anyway.
+    `outside`: pods that it selects, that are ready or may become so, and that this drain does not take (those
+    that stay by rule are among them, gated ones are not); None where nobody looked. `broken`: why its status
+    cannot be worked out, such as a `maxUnavailable` over pods that have no scale.
+    """
+
+    namespace: str
+    name: str
+    selector: Selector | None
+    allowed: int = 0
+    healthy: int = 0
+    desired: int = 0
+    current: bool = True
+    spares_unready: bool = False
+    outside: int | None = None
+    broken: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"PodDisruptionBudget {self.namespace}/{self.name}"
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return namespace == self.namespace and self.selector is not None and self.selector.selects(labels)
+
+    def lets_unready_go(self, taken: int) -> bool:
+        """Whether a pod that is not ready may be evicted without taking one of `allowed`.
+
+        `taken`: disruptions that its status does not know of. Where it wants nobody healthy the eviction API
+        asks for one of `allowed` all the same.
+        """
+        enough = self.current and 0 < self.desired <= self.healthy - taken
+        return self.spares_unready or enough
+
+    def may_ever_go(self, going: int) -> int | None:
+        """How many of the `going`, all that a drain is to take of those it selects, may ever go.
+
+        None where that is not known: nobody looked at the pods outside, or the status is of the past.
+        """
+        if self.outside is None or not self.current:
+            return None
+        return max(0, min(going, going + self.outside - self.desired))
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    selector: Any = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    observed_generation: int = 0
+    conditions: list[_Condition] | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    generation: int = 0
+
+
+class BudgetObject(msgspec.Struct, frozen=True):
+    """A `policy/v1` PodDisruptionBudget: the fields that decide."""
+
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def budget_of(obj: BudgetObject) -> Budget:
+    """Raises `queues.apimachinery.label_selectors.BadSelector`."""
+    status = obj.status
+    current = status.observed_generation >= obj.metadata.generation
+    return Budget(
+        namespace=obj.metadata.namespace,
+        name=obj.metadata.name,
+        selector=selector_of(obj.spec.selector),
+        allowed=status.disruptions_allowed if current else 0,
+        healthy=status.current_healthy,
+        desired=status.desired_healthy,
+        current=current,
+        broken=_broken(status),
+        spares_unready=obj.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )
+
+
+def _broken(status: _Status) -> str:
+    """What the disruption controller says when it cannot tell how many should be healthy."""
+    for condition in status.conditions or ():
+        if (condition.type, condition.status, condition.reason) == (
+            "DisruptionAllowed",
+            "False",
+            "SyncFailed",
+        ):
+            return shown(condition.message, limit=200) or condition.reason
+    return ""
+
+
+class Index:
+    """Which budgets select a pod.
+
+    Invariants
+    - What a pod costs is bounded, whatever its namespace holds: at most `MOST_SELECTORS` selectors are tried,
+      of at most `MOST_TERMS` terms each. Where that does not do, `excess` says so, and nothing is known.
+    - For the same values of the labels that budgets ask for it is worked out once; an index `after` another
+      keeps what was worked out of namespaces whose selectors are the same.
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[Budget],
+        *,
+        excess: Mapping[str, str] | None = None,
+        after: Index | None = None,
+    ) -> None:
+        """`excess`: namespaces whose budgets are too many to be read, and that in words."""
+        self._budgets: dict[str, list[Budget]] = {}
+        for budget in budgets:
+            self._budgets.setdefault(budget.namespace, []).append(budget)
+        self._excess = dict(excess or {})
+        before = after._matchers if after is not None else {}
+        self._matchers: dict[str, _Matcher] = {
+            namespace: _matcher([budget.selector for budget in of], before.get(namespace))
+            for namespace, of in self._budgets.items()
+        }
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
+        """Those that select such a pod; none where that is not known."""
+        matcher = self._matchers.get(namespace)
+        places = matcher.places(labels) if matcher is not None and namespace not in self._excess else ()
+        return tuple(self._budgets[namespace][place] for place in places or ())
+
+    def excess(self, namespace: str, labels: Mapping[str, str]) -> str:
+        """Why it is not known which budgets select such a pod; empty where it is."""
+        if namespace in self._excess:
+            return self._excess[namespace]
+        matcher = self._matchers.get(namespace)
+        if matcher is None or matcher.places(labels) is not None:
+            return ""
+        return (
+            f"the PodDisruptionBudgets of namespace {namespace} that may select it are too many, or too large"
+        )
+
+
+class _Matcher:
+    """The selectors of one namespace, each by the rarest of the labels that it asks for. From any thread."""
+
+    def __init__(self, selectors: list[Selector | None]) -> None:
+        self.selectors = selectors
+        groups = _grouped(selectors)
+        rarity = Counter(pair for selector, _ in groups for pair in (selector.match_labels or {}).items())
+        self._by_pair: dict[tuple[str, str], list[_Group]] = {}
+        self._others: list[_Group] = []
+        for group in groups:
+            pairs = list((group[0].match_labels or {}).items())
+            if pairs:
+                rarest = min(pairs, key=lambda pair: (rarity[pair], pair))
+                self._by_pair.setdefault(rarest, []).append(group)
+            else:
+                self._others.append(group)
+        self._keys = frozenset(key for selector, _ in groups for key in selector.keys)
+        #: By the labels of a pod that decide: the places of those that select it.
+        self._found: dict[frozenset[tuple[str, str]], tuple[int, ...] | None] = {}
+
+    def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
+        """The places of those that select such a pod; None where too many would have to be tried."""
+        asked, remembered = self._deciding(labels), self._found
+        if asked in remembered:
+            return remembered[asked]
+        if len(remembered) >= MOST_REMEMBERED:
+            remembered = self._found = {}
+        places = remembered[asked] = self._tried(labels, asked)
+        return places
+
+    def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+        """The labels that selectors ask for. Loops over those of the pod or of the selectors, the fewer."""
+        if len(labels) <= len(self._keys):
+            return frozenset((key, value) for key, value in labels.items() if key in self._keys)
+        return frozenset((key, labels[key]) for key in self._keys if key in labels)
+
+    def _tried(self, labels: Mapping[str, str], asked: frozenset[tuple[str, str]]) -> tuple[int, ...] | None:
+        candidates = [*self._others, *(group for pair in asked for group in self._by_pair.get(pair, ()))]
+        if len(candidates) > MOST_SELECTORS:
+            return None
+        if any(_terms(selector) > MOST_TERMS for selector, _ in candidates):
+            return None
+        return tuple(
+            sorted(place for selector, places in candidates if selector.selects(labels) for place in places)
+        )
+
+
+def _matcher(selectors: list[Selector | None], before: _Matcher | None) -> _Matcher:
+    return before if before is not None and before.selectors == selectors else _Matcher(selectors)
+
+
+#: A selector, and the places of the budgets that have it.
+_Group = tuple[Selector, list[int]]
+
+
+def _grouped(selectors: list[Selector | None]) -> list[_Group]:
+    """Each selector once."""
+    groups: dict[bytes, _Group] = {}
+    for place, selector in enumerate(selectors):
+        if selector is not None:
+            groups.setdefault(_encoder.encode(selector), (selector, []))[1].append(place)
+    return list(groups.values())
+
+
+def _terms(selector: Selector) -> int:
+    values = sum(1 + len(one.values or ()) for one in selector.match_expressions or ())
+    return values + len(selector.match_labels or ())

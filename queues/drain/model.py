@@ -1,0 +1,243 @@
+"""Emptying a queue: what goes into a plan and what comes out of it, and who stays by rule.
+
+Who stays by rule, the first that holds:
+
+================  ==========================================================================
+rule              pods
+================  ==========================================================================
+DaemonSet         of a DaemonSet: it would be made again on its node, whatever the queue says
+SystemCritical    of priority class system-node-critical or system-cluster-critical
+KeepSelector      that `drain.keep` selects
+BarePod           that nothing would make again, where `drain.barePods` is Keep
+================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from queues.apimachinery.conversion import Converter
+from queues.apimachinery.label_selectors import (
+    BadSelector,
+    Selector,
+    selector_of,
+)
+from queues.drain.disruption_budgets import Key
+
+#: From here on up priorities belong to the system (`scheduling.SystemCriticalPriority`).
+SYSTEM_PRIORITY = 2_000_000_000
+
+
+class Rule(StrEnum):
+    """Why a pod stays."""
+
+    DAEMON = "DaemonSet"
+    CRITICAL = "SystemCritical"
+    LABEL = "KeepSelector"
+    BARE = "BarePod"
+
+
+class How(StrEnum):
+    """How a unit goes."""
+
+    EVICT = "Evict"
+    SUSPEND = "Suspend"
+    DELETE = "Delete"
+    #: A Job past the deadline, whatever its budgets say.
+    SUSPEND_ANYWAY = "SuspendAnyway"
+    #: A pod that is terminating already is given less time to end.
+    CUT_GRACE = "CutGrace"
+
+
+class Hindrance(StrEnum):
+    """What keeps a unit from going."""
+
+    BUDGET = "DisruptionBudget"
+    TWO_BUDGETS = "SeveralDisruptionBudgets"
+    MANY_BUDGETS = "TooManyDisruptionBudgets"
+    BUDGET_BUSY = "DisruptionBudgetBusy"
+    KEPT_PART = "PartIsKept"
+    DEADLINE = "DeadlinePassed"
+    SETTINGS = "SettingsUnreadable"
+    REFUSED = "Refused"
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """`spec.drain`. `rate` in evictions a second, `in_flight` in pods; 0 is "the server's limit alone"."""
+
+    rate: float = 0.0
+    in_flight: int = 0
+    keep_bare: bool = False
+    keep: Selector | None = None
+    deadline: datetime | None = None
+    delete_after: bool = False
+    #: Seconds instead of the pods' own.
+    grace: int | None = None
+    #: What is wrong with them: then nobody goes.
+    unreadable: str = ""
+
+    def overdue(self, now: datetime) -> bool:
+        return self.deadline is not None and self.deadline <= now
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What made a pod and can pause: `kind` is a key of `queues.workload_kinds`.
+
+    `paused`: it is suspended; `stalled`: it has been for a while, and nobody ends its pods.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    paused: bool = False
+    stalled: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.partition('.')[0].rstrip('s')} {self.namespace}/{self.name}"
+
+
+class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The deletion of a pod: when it was first asked for, and how many seconds it was given to end."""
+
+    requested_at: datetime
+    grace: int
+    node: str = ""
+    finalizers: tuple[str, ...] = ()
+
+
+class Runner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it.
+
+    `own_grace`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    labels: Mapping[str, str]
+    created: datetime
+    priority: int = 0
+    group: str = ""
+    work: Work | None = None
+    bare: bool = False
+    daemon: bool = False
+    ready: bool = True
+    running: bool = True
+    leaving: bool = False
+    own_grace: int = 0
+    termination: Termination | None = None
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.name}"
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes whole. `begun`: part of it is on its way already. `gang`: the PodGroup's name.
+
+    `budgets`: those that it takes disruptions of, known once it is a step.
+    """
+
+    how: How
+    pods: tuple[Runner, ...]
+    work: Work | None = None
+    gang: str = ""
+    begun: bool = False
+    budgets: tuple[Key, ...] = ()
+
+    def __str__(self) -> str:
+        if self.work is not None:
+            return str(self.work)
+        if self.gang:
+            return f"podgroup {self.pods[0].namespace}/{self.gang}"
+        return str(self.pods[0])
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit that does not go. `by`: its budgets, or the kept pod, in words; `never`: waiting is no help."""
+
+    unit: Unit
+    hindrance: Hindrance
+    by: str
+    message: str
+    never: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`steps` may be taken now, in this order, all of them; `leaving` are on their way.
+
+    `busy`: budgets that paused work takes from without asking, now."""
+
+    steps: tuple[Unit, ...] = ()
+    kept: tuple[tuple[Runner, Rule], ...] = ()
+    blocked: tuple[Block, ...] = ()
+    leaving: tuple[Runner, ...] = ()
+    busy: frozenset[Key] = frozenset()
+
+    @property
+    def left(self) -> int:
+        """Pods that are still to go, those on their way included."""
+        units = (*self.steps, *(block.unit for block in self.blocked))
+        return sum(len(unit.pods) for unit in units) + len(self.leaving)
+
+
+def wishes_of(drain: Any) -> Wishes:
+    """`spec.drain` as it is stored; what cannot be read keeps everybody where they are."""
+    if drain is None:
+        return Wishes()
+    try:
+        read = _drain(drain)
+        keep = selector_of(read.keep)
+    except BadSelector as exc:
+        return Wishes(unreadable=f"spec.drain.keep cannot be read: {exc}")
+    except (msgspec.ValidationError, UnicodeEncodeError) as exc:  # the latter: half of a pair
+        return Wishes(unreadable=f"spec.drain cannot be read: {exc}")
+    at = read.deadline
+    return Wishes(
+        rate=read.rate or 0.0,
+        in_flight=read.in_flight or 0,
+        keep_bare=read.bare_pods == "Keep",
+        keep=keep,
+        deadline=_in_utc(at) if at is not None else None,
+        delete_after=read.after_deadline == "Delete",
+        grace=read.grace_period_seconds,
+    )
+
+
+def rule_for(pod: Runner, wishes: Wishes) -> Rule | None:
+    """The rule by which it stays; None where it is to go."""
+    if pod.daemon:
+        return Rule.DAEMON
+    if pod.priority >= SYSTEM_PRIORITY:
+        return Rule.CRITICAL
+    if wishes.keep is not None and wishes.keep.selects(pod.labels):
+        return Rule.LABEL
+    return Rule.BARE if pod.bare and wishes.keep_bare else None
+
+
+def _in_utc(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        return at.replace(tzinfo=UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:  # at either end of the calendar
+        return at.replace(tzinfo=UTC)
+
+
+class _Drain(msgspec.Struct, frozen=True, rename="camel"):
+    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    in_flight: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    bare_pods: Literal["Evict", "Keep"] | None = None
+    keep: Any = None
+    deadline: datetime | None = None
+    after_deadline: Literal["Keep", "Delete"] | None = None
+    grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+_drain = Converter[_Drain](_Drain)

@@ -1,0 +1,166 @@
+"""Terminating pods: how long each counts as in flight, what delays it, and when its grace period is cut.
+
+A pod ends when its containers do, its kubelet says so and its finalizers are off. Users write its grace
+period (any number of seconds) and its finalizers, so neither may hold up others.
+
+Invariants
+- A terminating pod counts as in flight for the grace period that it was given, at most for the longest grace
+  period of its drain, and `SPARE_SECONDS` more. Then its place goes to another pod, and it is a blocker.
+- The longest grace period of a drain is `drain.gracePeriodSeconds`, else the server's setting
+  `drain_grace_limit`.
+- A grace period is cut where an administrator has said so: to `drain.gracePeriodSeconds`; and, past a
+  deadline with `afterDeadline: Delete`, to the longest grace period. Time that has gone by counts.
+- A grace period is never cut to 0: that would take the pod out of the API while its containers may still
+  run, and a StatefulSet would start a second copy. Pods of a Node that is not there are deleted by the pod
+  garbage collector.
+- Pods that stay by rule keep their grace periods.
+
+The first delay that holds is named:
+
+===================  ==========================================================================
+delay                when
+===================  ==========================================================================
+NodeGone             its grace period is over, and its Node is not there
+LongGracePeriod      its grace period is longer than the drain's longest, and not over
+Finalizers           its grace period is over, and it has finalizers
+NotEnded             its grace period is over, and it is still there
+NotTerminated        its workload is suspended, and nothing deletes the pod
+===================  ==========================================================================
+
+Source: `BeforeDelete` of `k8s.io/apiserver/pkg/registry/rest`: a second deletion moves `deletionTimestamp` to
+the time of the first one plus the shorter grace period; kubelet then ends the containers within that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from queues.apimachinery.display import shown
+from queues.drain.model import (
+    Runner,
+    Termination,
+    Wishes,
+    rule_for,
+)
+
+#: A pod may be there for so long after its grace period: its kubelet has to say that it has ended.
+SPARE_SECONDS = 10.0
+#: The default of setting `drain_grace_limit`.
+GRACE_LIMIT = 300
+#: The shortest that a grace period is cut to.
+LEAST_GRACE = 1
+#: Of a pod's finalizers, in a message.
+FINALIZERS_NAMED = 3
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+class Delay(StrEnum):
+    """What delays a pod that is on its way."""
+
+    NODE_GONE = "NodeGone"
+    GRACE = "LongGracePeriod"
+    FINALIZERS = "Finalizers"
+    NOT_ENDED = "NotEnded"
+    NOT_TERMINATED = "NotTerminated"
+
+
+class Delayed(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that has lost its place in flight; `message`: what delays it, and the way out."""
+
+    pod: Runner
+    delay: Delay
+    message: str
+
+
+def requested_at(deletion_timestamp: datetime, *, grace: int) -> datetime:
+    """When the deletion was first asked for. A grace period beyond the calendar began with it."""
+    try:
+        return deletion_timestamp - timedelta(seconds=grace)
+    except OverflowError:
+        return _FIRST
+
+
+def longest_grace(wishes: Wishes, *, limit: int) -> int:
+    """Seconds that a pod of this drain counts as in flight at most. `limit`: the server's setting."""
+    return limit if wishes.grace is None else max(wishes.grace, LEAST_GRACE)
+
+
+def given_grace(pod: Runner, wishes: Wishes, *, delete: bool, limit: int) -> int | None:
+    """`gracePeriodSeconds` of an eviction, or of a deletion past the deadline; None for the pod's own."""
+    if wishes.grace is not None:
+        return max(wishes.grace, LEAST_GRACE)
+    return limit if delete and pod.own_grace > limit else None
+
+
+def cut_grace(pod: Runner, wishes: Wishes, *, now: datetime, limit: int) -> int | None:
+    """What the grace period of a terminating pod is to be cut to, in seconds; None where it stays."""
+    termination = pod.termination
+    overdue = wishes.overdue(now)
+    may_cut = wishes.delete_after if overdue else wishes.grace is not None
+    if termination is None or not may_cut or wishes.unreadable or rule_for(pod, wishes) is not None:
+        return None
+    longest = longest_grace(wishes, limit=limit)
+    if termination.grace <= longest:
+        return None
+    elapsed = (now - termination.requested_at).total_seconds()
+    return min(longest, max(LEAST_GRACE, math.ceil(longest - elapsed)))
+
+
+def keeps_place(termination: Termination, *, now: datetime, longest: int) -> bool:
+    """Whether the pod still counts as in flight."""
+    seconds = min(termination.grace, longest) + SPARE_SECONDS
+    return (now - termination.requested_at).total_seconds() <= seconds
+
+
+def delayed(pod: Runner, *, now: datetime, longest: int, gone_nodes: Container[str]) -> Delayed | None:
+    """What delays a terminating pod that has lost its place; None while it has it."""
+    termination = pod.termination
+    if termination is None or keeps_place(termination, now=now, longest=longest):
+        return None
+    ends_at = _ends_at(termination)
+    if ends_at is None or ends_at > now:
+        until = f"{ends_at:%Y-%m-%dT%H:%M:%SZ}" if ends_at is not None else "the end of the calendar"
+        return Delayed(pod=pod, delay=Delay.GRACE, message=_GRACE.format(at=until, grace=termination.grace))
+    if termination.node in gone_nodes:
+        message = f"its node {shown(termination.node)} is gone"
+        return Delayed(pod=pod, delay=Delay.NODE_GONE, message=message)
+    if termination.finalizers:
+        return Delayed(pod=pod, delay=Delay.FINALIZERS, message=_finalizers(termination.finalizers))
+    message = f"it does not end on its node {shown(termination.node)}"
+    return Delayed(pod=pod, delay=Delay.NOT_ENDED, message=message)
+
+
+def not_terminated(pod: Runner) -> Delayed:
+    """A pod whose workload is suspended, and that nothing deletes."""
+    message = f"{pod.work} is suspended and its pods still run; does its controller?"
+    return Delayed(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
+
+
+def takes_long(pod: Runner, wishes: Wishes, *, limit: int) -> str:
+    """Before it is asked to go: that it may outstay its place; empty where it may not."""
+    if wishes.grace is not None or pod.own_grace <= limit:
+        return ""
+    return f"has {pod.own_grace} s to end, and counts as in flight for {limit} s; {_CUT}"
+
+
+def _ends_at(termination: Termination) -> datetime | None:
+    """When the grace period is over; None where that is beyond the calendar."""
+    try:
+        return termination.requested_at + timedelta(seconds=termination.grace)
+    except OverflowError:
+        return None
+
+
+def _finalizers(finalizers: tuple[str, ...]) -> str:
+    names = ", ".join(shown(each) for each in finalizers[:FINALIZERS_NAMED])
+    more = len(finalizers) - FINALIZERS_NAMED
+    return f"it waits for its finalizers to be taken off: {names}" + (f" and {more} more" if more > 0 else "")
+
+
+_CUT = "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Delete"
+_GRACE = "it has until {at} to end, for its grace period is {grace} s; " + _CUT

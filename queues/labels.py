@@ -1,0 +1,44 @@
+"""The names that we write on objects, each once. All are under `sluice.dev/`. Members are pods, the
+workloads that make them (`queues.workload_kinds`), and PodGroups (which say their queue in their spec, so it
+is their label alone); templates are those workloads' pod templates.
+
+| name                        | on         | written by | what it says                                   |
+|-----------------------------|------------|------------|------------------------------------------------|
+| `sluice.dev/queue`          | members    | webhook    | annotation and label: its queue                |
+| `sluice.dev/queue`          | templates  | webhook    | annotation: the queue of the pods made from it |
+| `sluice.dev/queue-from`     | templates  | webhook    | annotation: who named it, where they do not    |
+| `sluice.dev/admission`      | members    | webhook    | annotation: the request that brought it        |
+| `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
+| `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler asks us     |
+| `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
+| `sluice.dev/suspended`      | workloads  | controller | annotation: suspended by us; the queue drained |
+| `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
+| `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
+| `sluice.dev/author`         | commands   | webhook    | annotation: who created it                     |
+| `sluice.dev/changes`        | queues     | webhook    | annotation: the last changes, as JSON          |
+| `sluice.dev/on-behalf-of`   | queues     | controller | annotation, never stored: for whom it writes   |
+| `sluice.dev/resumed`        | queues     | controller | annotation: the `resumeAt` that was carried out |
+| `sluice.dev/commands`       | queues     | controller | annotation: UIDs of the Commands carried out   |
+"""
+
+from __future__ import annotations
+
+QUEUE = "sluice.dev/queue"
+QUEUE_FROM = "sluice.dev/queue-from"
+ADMISSION = "sluice.dev/admission"
+GATE = "sluice.dev/queue"
+MARKER = "sluice.dev/member"
+WOKEN = "sluice.dev/woken"
+SUSPENDED = "sluice.dev/suspended"
+GUARD = "sluice.dev/guard"
+MEMBER_NAMESPACE = "sluice.dev/member-namespace"
+AUTHOR = "sluice.dev/author"
+CHANGES = "sluice.dev/changes"
+ON_BEHALF_OF = "sluice.dev/on-behalf-of"
+RESUMED = "sluice.dev/resumed"
+COMMANDS = "sluice.dev/commands"
+
+#: The pod that does not exist, by whose dry-run bind the controller learns that the guard is on,
+#: and what the guard answers then.
+PROBE_PREFIX = "sluice-guard-probe-"
+PROBE_SEEN = "sluice guards the binds of this namespace"

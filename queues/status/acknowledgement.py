@@ -1,0 +1,222 @@
+"""Whether a stop may be acknowledged: a function of values, no clock, no I/O.
+
+The promise: once a stop is acknowledged, no pod of the queue or of a queue below it is bound, until a spec on
+the queue's chain or of a queue below it changes.
+
+A pod is bound in three steps: filter lets it through on one replica, on that replica's view of the queues;
+the scheduler sends the bind, sooner or later (a volume may take minutes); the API server asks the bind guard
+where it is on, and stores. A pod of a scheduler that does not call filter takes the last step alone.
+
+Invariants. A stop that the queues have since version `since` is acknowledged only if
+
+1. every live replica answers from queues of version `since` or later, so filter passes nobody any more;
+2. every live replica, the leader included, knows the pods at least as they were when (1) was read
+   (`pods_since`, a resource version of that moment; `cluster.cache.watch_progress` makes views catch up).
+   From then on no
+   pod that was passed is unknown: not to the leader, who turns the guard on where a member could be bound,
+   nor to the replica that the guard happens to ask;
+3. nothing that a replica which is gone may have passed is unaccounted for;
+4. the guard is known to be on in each namespace where a member could be bound; for members whose scheduler
+   does not call filter since `unasked_seconds`, longer than a bind takes from admission to storage;
+5. no open pass can land any more. A pass of filter lands unless its bind must meet the guard: the guard has
+   been on for longer than the API server lets a request take, or the bind had not been sent when the guard
+   was on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request, on
+   whichever replica it was asked, and however long the guard has been on;
+6. what a replica does not say counts as not known: an older version says less.
+
+====================================================  ==============================================
+what is known                                          what is wanting (`Obstacle.reason`)
+====================================================  ==============================================
+the Leases of the other replicas cannot be read        ReplicasUnknown
+a replica's queues are older than the stop             ReplicaBehind
+a replica's pods are older, or it does not say         PodsBehind
+a replica is gone, its passes not counted in yet       ReplicaLost
+a namespace with a bindable member, guard not on       Unguarded
+the same, on, but not for long enough (no filter)      GuardTooNew
+a pass that may still land                             PassOpen
+====================================================  ==============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Reason(StrEnum):
+    """Why a stop is not acknowledged yet."""
+
+    REPLICAS_UNKNOWN = "ReplicasUnknown"
+    REPLICA_BEHIND = "ReplicaBehind"
+    PODS_BEHIND = "PodsBehind"
+    REPLICA_LOST = "ReplicaLost"
+    UNGUARDED = "Unguarded"
+    GUARD_TOO_NEW = "GuardTooNew"
+    PASS_OPEN = "PassOpen"  # noqa: S105 - no password
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """One thing that a stop waits for; `text` names it for people."""
+
+    reason: Reason
+    text: str
+
+
+class PodPass(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that was let through and is neither bound nor gone, as far as is known.
+
+    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `waiting_at`: a moment, in
+    monotonic seconds, at which its bind had certainly not been sent; None if no such moment is known.
+    """
+
+    queue: str
+    namespace: str
+    name: str
+    bind: bool = False
+    waiting_at: float | None = None
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """What another live replica says. `None`: it does not say.
+
+    `queues` and `pods`: up to which version it knows them. `open`: the stopped queues that it has open passes
+    of; `binds`: those where some are of binds that the guard let pass. `passes`: those passes; None also
+    where they are too many to be named.
+    """
+
+    name: str
+    queues: int
+    pods: int | None
+    open: frozenset[str] | None
+    passes: tuple[PodPass, ...] | None
+    binds: frozenset[str] | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A namespace where a member of a queue could be bound. `unasked`: its scheduler may not call filter."""
+
+    queue: str
+    namespace: str
+    unasked: bool = False
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the leader knows when it decides. Times are its monotonic seconds.
+
+    `queues`: the stopped queue and those below it. `since`: the version of the queues that the stop has.
+    `pods_since`: a version that was current after all replicas were read to have seen the stop; None until
+    they have. `pods`: up to which version the leader knows the pods. `views`: of the other live replicas;
+    None if they cannot be read. `unaccounted`: a replica is gone, and its passes are not among `passes` yet.
+    `guards`: since when binds in a namespace are known to meet the guard. `passes`: the leader's own, and
+    those that a replica which is gone is assumed to have let through.
+    """
+
+    queues: frozenset[str]
+    since: int
+    pods_since: int | None
+    pods: int
+    views: tuple[ReplicaView, ...] | None
+    unaccounted: bool
+    places: tuple[Place, ...]
+    guards: Mapping[str, float]
+    passes: tuple[PodPass, ...]
+    now: float
+    request_seconds: float
+    unasked_seconds: float
+
+
+def holds(evidence: Evidence) -> bool:
+    """Whether the stop may be acknowledged."""
+    return next(obstacles(evidence), None) is None
+
+
+def replicas_have_seen(views: tuple[ReplicaView, ...] | None, *, since: int) -> bool:
+    """Whether every other live replica answers from queues of that version or later."""
+    return views is not None and all(view.queues >= since for view in views)
+
+
+def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
+    """What the stop waits for, in the order in which it is obtained; nothing if it holds."""
+    if evidence.views is None:
+        yield Obstacle(Reason.REPLICAS_UNKNOWN, "the Leases of the other replicas cannot be read")
+        return
+    for view in evidence.views:
+        if view.queues < evidence.since:
+            yield Obstacle(Reason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
+    if evidence.pods_since is None:
+        yield Obstacle(
+            Reason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"
+        )
+        return
+    yield from _pods_behind(evidence, evidence.views, since=evidence.pods_since)
+    if evidence.unaccounted:
+        yield Obstacle(Reason.REPLICA_LOST, "a replica is gone; the pods it may have let through are counted")
+    yield from _unguarded(evidence)
+    yield from _open_passes(evidence, evidence.views)
+
+
+def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: int) -> Iterator[Obstacle]:
+    if evidence.pods < since:
+        yield Obstacle(Reason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
+    for view in views:
+        if view.pods is None or view.pods < since:
+            said = "says nothing of its pods" if view.pods is None else "knows pods older than the stop"
+            yield Obstacle(Reason.PODS_BEHIND, f"replica {view.name} {said}")
+
+
+def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
+    for place in evidence.places:
+        if place.queue not in evidence.queues:
+            continue
+        since = evidence.guards.get(place.namespace)
+        if since is None:
+            text = f"binds in namespace {place.namespace} do not meet the guard yet"
+            yield Obstacle(Reason.UNGUARDED, text)
+        elif place.unasked and since > evidence.now - evidence.unasked_seconds:
+            text = f"a bind in namespace {place.namespace} may have begun before the guard was on"
+            yield Obstacle(Reason.GUARD_TOO_NEW, text)
+
+
+def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator[Obstacle]:
+    for each in evidence.passes:
+        if each.queue in evidence.queues and can_land(each, evidence):
+            yield _open(each, "this replica")
+    for view in views:
+        if view.open is None:
+            yield Obstacle(Reason.PASS_OPEN, f"replica {view.name} does not say what it let through")
+            continue
+        concerned = view.open & evidence.queues
+        if met_guard := evidence.queues & (concerned if view.binds is None else view.binds):
+            text = f"replica {view.name} let binds of {', '.join(sorted(met_guard))} pass the guard"
+            yield Obstacle(Reason.PASS_OPEN, text)
+        if view.passes is not None:
+            named = [each for each in view.passes if each.queue in concerned]
+            yield from (_open(each, view.name) for each in named if can_land(each, evidence))
+            concerned -= {each.queue for each in named}
+        # Unnamed passes: the pods are known, so each is in one of these places, or bound, or gone.
+        if any(p.queue in concerned and not _guarded_long(p.namespace, evidence) for p in evidence.places):
+            text = f"replica {view.name} let pods of {', '.join(sorted(concerned))} through"
+            yield Obstacle(Reason.PASS_OPEN, text)
+
+
+def can_land(each: PodPass, evidence: Evidence) -> bool:
+    """Whether a bind of this pod may still be stored without having met the guard."""
+    if each.bind:
+        return True
+    since = evidence.guards.get(each.namespace)
+    if since is not None and each.waiting_at is not None and each.waiting_at >= since:
+        return False
+    return not _guarded_long(each.namespace, evidence)
+
+
+def _guarded_long(namespace: str, evidence: Evidence) -> bool:
+    """Whether each bind that was sent before the guard was on has been stored or has failed."""
+    since = evidence.guards.get(namespace)
+    return since is not None and since <= evidence.now - evidence.request_seconds
+
+
+def _open(each: PodPass, replica: str) -> Obstacle:
+    where = f"pod {each.namespace}/{each.name}"
+    return Obstacle(Reason.PASS_OPEN, f"{where} was let through by {replica} and may still be bound")

@@ -1,0 +1,79 @@
+"""What changed between two wishes for a queue: the lines of `status.changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from queues.apimachinery.display import NAME_LIMIT, cut
+from queues.apimachinery.timestamps import rfc3339
+from queues.queue import Queue
+
+#: Lines kept on a queue; the oldest go first.
+KEPT = 20
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Who changed which field, from what to what, why and when (RFC 3339)."""
+
+    by: str
+    field: str
+    from_: str = msgspec.field(default="", name="from")
+    to: str = ""
+    reason: str = ""
+    at: str = ""
+
+
+def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
+    """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs.
+
+    The lines are kept in an annotation, of which all together may have 256 KiB: a name is cut.
+    """
+    by = cut(by, limit=NAME_LIMIT)
+    told = _time(at)
+    pairs = (
+        ("state", before.desired.value, after.desired.value),
+        ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
+        ("resumeAt", _time(before.resumes), _time(after.resumes)),
+        ("parent", before.parent or "", after.parent or ""),
+        ("namespaceSelector", _selector(before), _selector(after)),
+    )
+    return [
+        Change(by=by, field=field, from_=old, to=new, reason=reason, at=told)
+        for field, old, new in pairs
+        if old != new
+    ]
+
+
+def _selector(queue: Queue) -> str:
+    """As it is shown, cut; "" selects every namespace."""
+    return queue.namespaces.text if queue.namespaces else ""
+
+
+_history = msgspec.json.Decoder(list[Change])
+
+
+def history(text: str) -> list[Change]:
+    """What was written down, oldest first; nothing where it is not what admission writes."""
+    try:
+        return _history.decode(text) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def added(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
+    """The lines that the later history has and the former one has not."""
+    known = set(before)
+    return [line for line in after if line not in known]
+
+
+def told(line: Change) -> str:
+    """One line in words: who changed what, and why."""
+    why = f" ({line.reason})" if line.reason else ""
+    return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}, it was {line.from_ or 'none'}"
+
+
+def _time(moment: datetime | None) -> str:
+    return rfc3339(moment) if moment is not None else ""

@@ -1,0 +1,57 @@
+"""A queue's conditions, from its verdict.
+
+===========  =======  ==================  =========================================
+type         status   reason              when
+===========  =======  ==================  =========================================
+Accepting    True     Open                submissions are taken
+             False    Closed              someone on the chain desires Closed
+             False    ChainBroken         a parent is missing or there is a cycle
+Active       True     Ready               its pods are scheduled
+             False    Suspended           someone on the chain desires Suspended
+             False    Stopped             someone on the chain has a stop policy
+             False    ChainBroken         a parent is missing or there is a cycle
+             Unknown  NotAcknowledged     a stop that held rests on specs that changed since
+===========  =======  ==================  =========================================
+
+`Active` False says that the stop is acknowledged. It holds for the specs that `status.stop.scope` stands for:
+of the queue, of those above it and of those below it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from queues.messages import refusal_text, stop_text
+from queues.verdict import Verdict
+
+ACCEPTING = "Accepting"
+ACTIVE = "Active"
+
+
+class Finding(msgspec.Struct, frozen=True, gc=False):
+    """A condition without its times. `status`: None is Unknown."""
+
+    type: str
+    status: bool | None
+    reason: str
+    message: str
+
+
+def accepting(verdict: Verdict, *, kept_by: str = "") -> Finding:
+    """`kept_by`: what keeps a Closing queue from being Closed, for the message."""
+    if verdict.refusal is None:
+        return Finding(ACCEPTING, True, "Open", f'queue "{verdict.queue}" takes new work')
+    text = refusal_text(verdict.refusal, state=verdict.state, kind="work")
+    return Finding(ACCEPTING, False, verdict.refusal.why.value, text + (f"; {kept_by}" if kept_by else ""))
+
+
+def active(verdict: Verdict) -> Finding:
+    if verdict.stop is None:
+        return Finding(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
+    return Finding(ACTIVE, False, verdict.stop.why.value, stop_text(verdict.stop))
+
+
+def not_acknowledged(verdict: Verdict) -> Finding:
+    """In place of a stop that was acknowledged for other specs than there are now."""
+    text = f'queue "{verdict.queue}" is stopped, which is not acknowledged for the specs that there are now'
+    return Finding(ACTIVE, None, "NotAcknowledged", text)

@@ -1,0 +1,257 @@
+"""Why an object waits: its queue, who stops that, since when, and what lets the object go.
+
+Promises
+- A function of values: what was read of the cluster goes in, an `Explanation` comes out.
+- The first that holds is told:
+
+================  ==========================================================================
+fate              when
+================  ==========================================================================
+Finished          it has ended
+NotMember         it is of no queue
+Runs              it is on a node
+Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
+Unread            its queue may not be read
+WaitsForOther     a pod whose queue schedules, and that is on no node
+TakesNothingNew   a queue that schedules and takes nothing new
+Free              nothing stops it
+================  ==========================================================================
+
+- What could not be read is said to be unread, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from queues import labels as names
+from queues.apimachinery.display import quoted, shown
+from queues.membership import valid_name
+from queues.states import State
+from queues.status.stop_status import Acknowledgement
+from queues.verdict import Cause, Verdict, Why
+from queues.why.explanation import (
+    POD,
+    QUEUE,
+    Belonging,
+    Explanation,
+    Fate,
+    Queues,
+    Record,
+    Stop,
+    Subject,
+)
+from queues.why.stop_causes import (
+    chain,
+    denied,
+    refusal,
+    stop,
+    stops,
+)
+
+#: Characters of what others say that are shown.
+_SAID_LIMIT = 1000
+_KEPT = "kept from Closed"
+
+
+class _Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known before the words are found."""
+
+    subject: Subject
+    belonging: Belonging | None
+    queues: Queues | None
+    verdict: Verdict | None
+    stops: tuple[Stop, ...]
+    denied: Stop | None
+    refusal: Stop | None
+
+    @property
+    def queue(self) -> str:
+        """As it stands in a sentence."""
+        return f"queue {quoted((self.belonging and self.belonging.queue) or '')}"
+
+    @property
+    def is_queue(self) -> bool:
+        return self.subject.thing.kind == QUEUE
+
+
+def explain(subject: Subject, belonging: Belonging | None, *, queues: Queues | None) -> Explanation:
+    """The answer. `queues` is None where they may not be read."""
+    case = _case(subject, belonging, queues)
+    fate = _fate(case)
+    return Explanation(
+        object=subject.thing,
+        fate=fate,
+        summary=_summary(case, fate),
+        owners=subject.owners,
+        group=subject.group,
+        belonging=belonging,
+        chain=tuple(chain(case.verdict.queue, queues)) if case.verdict and queues else (),
+        stops=case.stops,
+        refusal=case.refusal,
+        closing=_closing(case),
+        notes=tuple(_notes(case, fate)),
+    )
+
+
+def _case(subject: Subject, belonging: Belonging | None, queues: Queues | None) -> _Case:
+    queue = belonging.queue if belonging else None
+    verdict = queues.verdict(queue) if queues and queue else None
+    found = tuple(stops(verdict, queues=queues)) if verdict and queues else ()
+    denied = _denied(subject, verdict, queues)
+    if denied is not None:
+        found = (denied, *found)
+    if belonging and queue is None:
+        missing = Cause(why=Why.NO_PODGROUP, queue="", by=belonging.group)
+        found = (stop(missing, queues=queues),)
+    return _Case(
+        subject=subject,
+        belonging=belonging,
+        queues=queues,
+        verdict=verdict,
+        stops=found,
+        denied=denied,
+        refusal=refusal(verdict, queues=queues) if verdict and queues else None,
+    )
+
+
+def _denied(subject: Subject, verdict: Verdict | None, queues: Queues | None) -> Stop | None:
+    """What keeps the namespace of the object from its queue, where its labels were read."""
+    if verdict is None or queues is None or subject.namespace_labels is None:
+        return None
+    return denied(
+        verdict.queue,
+        namespace=subject.thing.namespace,
+        labels=subject.namespace_labels,
+        queues=queues,
+    )
+
+
+def _fate(case: _Case) -> Fate:
+    unread = case.verdict is None
+    for fate, holds in (
+        (Fate.FINISHED, case.subject.finished),
+        (Fate.STRANGER, case.belonging is None),
+        (Fate.RUNS, case.subject.node),
+        (Fate.STOPPED, case.stops),
+        (Fate.UNREAD, unread),
+        (Fate.WAITS, case.subject.thing.kind == POD),
+        (Fate.REFUSES, case.is_queue and case.refusal),
+    ):
+        if holds:
+            return fate
+    return Fate.FREE
+
+
+def _summary(case: _Case, fate: Fate) -> str:
+    thing, phase = str(case.subject.thing), case.subject.phase
+    if case.is_queue and fate in {Fate.STOPPED, Fate.REFUSES, Fate.FREE}:
+        return _of_a_queue(case)
+    words = {
+        Fate.FINISHED: "has finished" + (f" ({shown(phase)})" if phase else ""),
+        Fate.STRANGER: "is of no queue: none holds it back",
+        Fate.RUNS: f"is on node {shown(case.subject.node)}",
+        Fate.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
+        Fate.UNREAD: f"is of {case.queue}, which you may not read",
+        Fate.WAITS: f"waits, but not for its queue: {case.queue} schedules its pods",
+        Fate.FREE: f"is held back by no queue: {case.queue} schedules its pods",
+    }
+    return f"{thing} {words[fate]}"
+
+
+def _of_a_queue(case: _Case) -> str:
+    told = [each.text for each in (*case.stops[:1], *filter(None, [case.refusal]))]
+    return told[0] if told else f"{case.subject.thing} schedules its pods and takes new work"
+
+
+def _closing(case: _Case) -> str:
+    """What keeps a Closing queue from Closed, in the controller's words."""
+    if case.verdict is None or case.queues is None or case.verdict.state is not State.CLOSING:
+        return ""
+    _, found, kept = case.queues.record(case.verdict.queue).accepting.rpartition(_KEPT)
+    return shown(found + kept, limit=_SAID_LIMIT) if found else ""
+
+
+def _notes(case: _Case, fate: Fate) -> Iterator[str]:
+    """What else there is to know."""
+    if case.subject.leaving:
+        yield "it is being deleted"
+    if case.subject.idle and fate is not Fate.FINISHED:
+        yield case.subject.idle
+    yield from _about_the_object(case, fate)
+    if fate is not Fate.FINISHED:
+        yield from _about_the_queue(case)
+
+
+def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
+    is_pod = case.subject.thing.kind == POD
+    if fate is Fate.RUNS and case.verdict is not None:
+        yield from _running(case.verdict)
+        if case.denied is not None:
+            yield f"nothing new of its namespace is scheduled: {case.denied.text}"
+    elif fate is Fate.STOPPED and is_pod and not case.subject.asked:
+        yield _unasked(case.subject)
+    elif fate in {Fate.WAITS, Fate.UNREAD, Fate.STRANGER, Fate.FREE} and not case.subject.node:
+        yield from _waiting(case)
+    if fate is Fate.FREE and not (is_pod or case.is_queue):
+        yield "if a pod of it waits, ask about that: kubectl queue why pod/NAME"
+
+
+def _running(verdict: Verdict) -> Iterator[str]:
+    if verdict.drains:
+        way = f"kubectl queue get {verdict.queue}" if valid_name(verdict.queue) else "kubectl queue get"
+        yield f"its queue is drained: it is evicted as soon as its budgets allow; see: {way}"
+    elif verdict.stop:
+        yield "its queue does not schedule now; what runs goes on"
+
+
+def _unasked(subject: Subject) -> str:
+    gated = names.GATE in subject.gates
+    by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
+    return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
+
+
+def _waiting(case: _Case) -> Iterator[str]:
+    """What others say of a pod that waits."""
+    subject = case.subject
+    others = [shown(gate) for gate in subject.gates if gate != names.GATE]
+    if others:
+        yield f"it is held by scheduling gates of others: {', '.join(others)}"
+    if names.GATE in subject.gates and case.verdict:
+        yield "its gate is still on; the controller takes it off, is it running?"
+    elif subject.said:
+        own = subject.thing.kind != POD or names.GATE in subject.gates
+        by = "it says" if own else "kube-scheduler says"
+        yield f"{by}: {shown(subject.said, limit=_SAID_LIMIT)}"
+    elif subject.thing.kind == POD and not others:
+        yield "kube-scheduler has said nothing of it yet"
+
+
+def _about_the_queue(case: _Case) -> Iterator[str]:
+    if case.verdict is None or case.queues is None or case.verdict.queue not in case.queues.tree:
+        return
+    if case.refusal and not case.is_queue and not case.verdict.broken:
+        goes_on = "; what it had taken before is still scheduled" if case.verdict.schedules else ""
+        yield f"its queue takes nothing new{goes_on}"
+    if not case.is_queue and case.subject.namespace_labels is None and _asks_for_labels(case):
+        yield "the labels of its namespace could not be read; whether its queue selects it is not known"
+    yield from _about_the_acknowledgement(case.verdict, case.queues.record(case.verdict.queue))
+
+
+def _about_the_acknowledgement(verdict: Verdict, record: Record) -> Iterator[str]:
+    if not verdict.schedules and record.acknowledgement is Acknowledgement.PENDING:
+        waits = f"; it waits for {record.waiting_for}" if record.waiting_for else ""
+        yield f"the stop of its queue is not acknowledged yet: some of its pods may still be bound{waits}"
+    elif not record.observed or (
+        not verdict.schedules and record.acknowledgement is Acknowledgement.OUTDATED
+    ):
+        yield "the controller has not acknowledged its queue as it is now; is it running?"
+
+
+def _asks_for_labels(case: _Case) -> bool:
+    """Whether a selector is on the chain of its queue."""
+    assert case.queues is not None and case.verdict is not None  # noqa: S101 - the caller has seen to it
+    chain = case.queues.tree.chain(case.verdict.queue).queues
+    return any(queue.namespaces is not None for queue in chain)

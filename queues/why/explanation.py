@@ -1,0 +1,164 @@
+"""What goes into an answer to "why does it wait?", and the answer: values alone.
+
+Their fields in camelCase are what `kubectl queue why -o json` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from queues.apimachinery.display import (
+    NAME_LIMIT,
+    quoted,
+    shown,
+)
+from queues.states import Desired, State, StopPolicy
+from queues.status.changes import Change
+from queues.status.stop_status import Acknowledgement
+from queues.tree import Tree
+from queues.verdict import Verdict, Why, verdict
+
+QUEUE, POD = "Queue", "Pod"
+
+
+class Fate(StrEnum):
+    """What becomes of an object."""
+
+    STRANGER = "NotMember"
+    FINISHED = "Finished"
+    RUNS = "Runs"
+    STOPPED = "Stopped"
+    WAITS = "WaitsForOther"
+    REFUSES = "TakesNothingNew"
+    FREE = "Free"
+    UNREAD = "Unread"
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The common shape of what `-o json` shows."""
+
+
+class Thing(_Told, frozen=True):
+    """An object by its name."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == QUEUE:
+            return f"queue {quoted(self.name)}"
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{shown(self.kind)} {place}{shown(self.name, limit=NAME_LIMIT)}"
+
+
+class Belonging(_Told, frozen=True):
+    """The queue of an object. `rule`: what says so; `origin`: what that was written down from.
+
+    `queue` is None while the PodGroup `group`, which has the say, is not there.
+    """
+
+    queue: str | None
+    rule: str = ""
+    origin: str = ""
+    group: str = ""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The object that is asked about, as it is stored.
+
+    `owners`: nearest first. `asked`: kube-scheduler asks the extender about it. `said`: what the object
+    itself says of why it waits. `idle`: why it makes no pods, for a workload that makes none.
+    `namespace_labels`: those of its namespace; None where they were not read.
+    """
+
+    thing: Thing
+    owners: tuple[Thing, ...] = ()
+    group: Thing | None = None
+    phase: str = ""
+    finished: bool = False
+    leaving: bool = False
+    node: str = ""
+    gates: tuple[str, ...] = ()
+    asked: bool = True
+    said: str = ""
+    idle: str = ""
+    namespace_labels: Mapping[str, str] | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a queue's object says beside its wishes. `accepting`: the message of that condition.
+
+    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: it is not known.
+    """
+
+    changes: tuple[Change, ...] = ()
+    created: str = ""
+    accepting: str = ""
+    observed: bool = True
+    live: bool = True
+    acknowledgement: Acknowledgement | None = None
+    waiting_for: str = ""
+
+
+class Standing(_Told, frozen=True):
+    """One queue of the chain: what it is, what it asks for itself; its own selector, where it has one."""
+
+    queue: str
+    state: State
+    desired: Desired
+    stop_policy: StopPolicy
+    resume_at: datetime | None = None
+    namespace_selector: str = ""
+
+
+class Stop(_Told, frozen=True):
+    """One queue that stops the object. `change`: who did that; None where its history does not say.
+
+    `created`: when the queue was made, where it was made so; `lost`: the history no longer goes back so far.
+    """
+
+    queue: str
+    why: Why
+    text: str
+    way_out: str
+    policy: StopPolicy = StopPolicy.NONE
+    reason: str = ""
+    change: Change | None = None
+    created: str = ""
+    lost: bool = False
+    resume_at: datetime | None = None
+
+
+class Explanation(_Told, frozen=True):
+    """The whole answer. `refusal`: why its queue takes nothing new, and what keeps that from being Closed."""
+
+    object: Thing
+    fate: Fate
+    summary: str
+    owners: tuple[Thing, ...] = ()
+    group: Thing | None = None
+    belonging: Belonging | None = None
+    chain: tuple[Standing, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    refusal: Stop | None = None
+    closing: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Queues(msgspec.Struct, frozen=True, kw_only=True):
+    """The queues of the chain as they were read, at one time."""
+
+    tree: Tree
+    records: Mapping[str, Record]
+    now: datetime
+
+    def record(self, name: str) -> Record:
+        return self.records.get(name) or Record(live=False)
+
+    def verdict(self, name: str) -> Verdict:
+        return verdict(name, tree=self.tree, live=self.record(name).live, now=self.now)

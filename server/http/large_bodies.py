@@ -1,0 +1,113 @@
+"""Requests whose bodies could take long to decode: a thread answers them, or nobody does.
+
+| the body                                                     | who answers                         |
+|--------------------------------------------------------------|-------------------------------------|
+| up to `INLINE_VALUES` values and `INLINE_BYTES`              | the loop's thread                   |
+| more                                                         | the thread `large-bodies`           |
+| more than `MOST_VALUES` values                               | 413 before it is decoded            |
+| large, while `WAITING_OF_A_CALLER` or `WAITING_BYTES` wait   | 503                                 |
+
+A value costs four microseconds at most, decoded and looked at (most cost a quarter of one); a byte of text
+costs next to nothing. The interpreter lets no other thread run while it decodes, so `MOST_VALUES` bounds that
+too, to 40 ms. An object of 1.5 MiB, the largest that etcd takes, has about 40,000 values, and a review has it
+twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from io import BytesIO
+from typing import Any, TypeVar
+
+from server.http.request_parser import Refused
+
+T = TypeVar("T")
+
+INLINE_VALUES = 10_000
+INLINE_BYTES = 1024 * 1024
+MOST_VALUES = 150_000
+WAITING_OF_A_CALLER = 8
+WAITING_BYTES = 64 * 1024 * 1024
+
+
+def values_in(body: bytes) -> int:
+    """About how many JSON values there are, or could be: what is in strings counts too."""
+    return body.count(b",") + body.count(b"{") + body.count(b"[")
+
+
+class LargeBodies:
+    """Owned by the loop's thread, as are all methods; `answer` of `submit` runs on the other one.
+
+    Callers have their turn one after the other, so that one with many does not keep the others waiting.
+    """
+
+    def __init__(self, *, call_soon_threadsafe: Callable[..., Any]) -> None:
+        self._soon = call_soon_threadsafe
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
+        #: Of each caller, in the order of their turns: how to begin its next ones.
+        self._waiting: dict[object, deque[partial[None]]] = {}
+        self._waiting_bytes = 0
+        self._busy = False
+
+    def concern(self, body: BytesIO) -> bool:
+        """Whether it is one of those. Raises Refused for one that nobody decodes."""
+        size = body.tell()
+        if size <= INLINE_VALUES:
+            return False
+        values = values_in(body.getvalue())
+        if values > MOST_VALUES:
+            raise Refused(413, f"the body may have {MOST_VALUES:,} values")
+        return values > INLINE_VALUES or size > INLINE_BYTES
+
+    def submit(
+        self, caller: object, size: int, *, answer: Callable[[], T], done: Callable[[T], None]
+    ) -> None:
+        """Have `answer` called by the thread, and then `done` by the loop. Neither may raise.
+
+        Raises Refused if too much waits for the thread already.
+        """
+        mine = self._waiting.get(caller, ())
+        if len(mine) >= WAITING_OF_A_CALLER or self._waiting_bytes + size > WAITING_BYTES:
+            raise Refused(503, "too many large requests at once")
+        self._waiting_bytes += size
+        self._waiting.setdefault(caller, deque()).append(partial(self._begin, size, answer, done))
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._busy or not self._waiting:
+            return
+        self._busy = True
+        caller = next(iter(self._waiting))
+        mine = self._waiting.pop(caller)
+        begin = mine.popleft()
+        if mine:
+            self._waiting[caller] = mine
+        begin()
+
+    def _begin(self, size: int, answer: Callable[[], T], done: Callable[[T], None]) -> None:
+        future = self._thread.submit(answer)
+        future.add_done_callback(partial(self._hand_back, size, done))
+
+    def _hand_back(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._soon(self._settle, size, done, future)
+
+    def _settle(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+        self._waiting_bytes -= size
+        self._busy = False
+        if not future.cancelled():
+            done(future.result())
+            self._begin_next()
+
+    def forget(self, caller: object) -> None:
+        """The caller is gone: what it waits for is not begun."""
+        for begin in self._waiting.pop(caller, ()):
+            self._waiting_bytes -= begin.args[0]
+
+    def stop(self) -> None:
+        """Take nothing more; what is under way is not waited for."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

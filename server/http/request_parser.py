@@ -1,0 +1,195 @@
+"""From bytes to requests: strict HTTP/1.1, no I/O.
+
+Two readers who disagree about where a request ends let a third be smuggled in; so what llhttp or this module
+finds ambiguous is refused and the connection is over. (RFC 9112 sections 5, 6 and 9.)
+"""
+
+import io
+from collections import deque
+from dataclasses import dataclass, field
+
+import httptools
+
+from server.http.limits import Limits
+
+Header = tuple[bytes, bytes]
+
+
+class Refused(Exception):
+    """The request cannot be taken: the status and the reason its sender is told."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. Complete once it is in `Reader.ready`; header names are in lower case.
+
+    `refused`: why it is answered before the app is asked, if it is.
+    """
+
+    target: bytes = b""
+    method: str = ""
+    version: str = ""
+    keep_alive: bool = False
+    headers: list[Header] = field(default_factory=list)
+    body: io.BytesIO = field(default_factory=io.BytesIO)
+    head_bytes: int = 0
+    body_limit: int = 0
+    refused: Refused | None = None
+
+    def values(self, name: bytes) -> list[bytes]:
+        """Every value of the header."""
+        return [value for key, value in self.headers if key == name]
+
+
+class Reader:
+    """Reads the requests of one connection. Not thread-safe.
+
+    `ready` holds complete requests in their order. Once `refused` is set nothing more is read: answer what is
+    ready, then the refusal, then close. `owes_continue` says that the sender waits for a 100 before its body.
+    """
+
+    def __init__(self, *, limits: Limits) -> None:
+        self.ready: deque[Request] = deque()
+        self.refused: Refused | None = None
+        self.owes_continue = False
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._request: Request | None = None
+        self._in_head = True
+        self._unfinished = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the request that is not complete."""
+        return 0 if self._request is None else self._request.head_bytes + self._request.body.tell()
+
+    @property
+    def midway(self) -> bool:
+        """True while a request has begun and is not complete."""
+        return self._request is not None
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived. Never raises: a bad request shows in `refused`."""
+        if self.refused is not None:
+            return
+        completed, read = len(self.ready), self._body_bytes
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.refused = Refused(400, "this server speaks HTTP/1.1 only")
+        except httptools.HttpParserError as exc:
+            self.refused = self.refused or Refused(400, f"not a valid HTTP request: {exc}")
+        if len(self.ready) > completed or self._request is None:
+            self._unfinished = 0
+        else:
+            self._count_framing(len(data) - (self._body_bytes - read))
+
+    @property
+    def _body_bytes(self) -> int:
+        return 0 if self._request is None else self._request.body.tell()
+
+    def _count_framing(self, size: int) -> None:
+        """What is no body and never ends (a header, a trailer, the extension of a chunk) is not reported by
+        the parser: count what went into it.
+
+        A body in chunks of a byte has five of framing for each: as many bytes as it has are forgiven it.
+        """
+        self._unfinished += size
+        if self._unfinished > self._limits.head_bytes + self._body_bytes and self.refused is None:
+            self.refused = self._head_too_large()
+
+    def _refuse(self, refused: Refused) -> Refused:
+        """Remember it, for the parser wraps what its callbacks raise."""
+        self.refused = refused
+        return refused
+
+    def _head_too_large(self) -> Refused:
+        lines, size = self._limits.head_lines, self._limits.head_bytes
+        return Refused(431, f"the head of a request may have {lines} lines and {size} bytes")
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if len(self.ready) >= self._limits.pipelined:
+            raise self._refuse(Refused(429, f"more than {self._limits.pipelined} requests at once"))
+        self._request = Request()
+        self._in_head = True
+
+    def on_url(self, part: bytes) -> None:
+        assert self._request is not None  # noqa: S101 - the parser's order
+        self._request.target += part
+        self._grow_head(len(part))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        assert self._request is not None  # noqa: S101 - the parser's order
+        self._grow_head(len(name) + len(value) + 4)
+        if self._in_head:  # else it is a trailer, which nobody here wants
+            self._request.headers.append((name.lower(), value))
+            if len(self._request.headers) > self._limits.head_lines:
+                raise self._refuse(self._head_too_large())
+
+    def _grow_head(self, size: int) -> None:
+        assert self._request is not None  # noqa: S101 - the parser's order
+        self._request.head_bytes += size
+        if self._request.head_bytes > self._limits.head_bytes:
+            raise self._refuse(self._head_too_large())
+
+    def on_headers_complete(self) -> None:
+        request, parser = self._request, self._parser
+        assert request is not None  # noqa: S101 - the parser's order
+        self._in_head = False
+        request.method = parser.get_method().decode("ascii")
+        request.version = parser.get_http_version()
+        request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
+        request.body_limit = self._limits.body_limit(request.target)
+        problem = head_problem(request, upgrade=parser.should_upgrade())
+        if problem is not None:
+            raise self._refuse(problem)
+        self.owes_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
+
+    def on_body(self, part: bytes) -> None:
+        assert self._request is not None  # noqa: S101 - the parser's order
+        self.owes_continue = False
+        body = self._request.body
+        if body.tell() + len(part) > self._request.body_limit:
+            raise self._refuse(body_too_large(self._request))
+        body.write(part)
+
+    def on_message_complete(self) -> None:
+        assert self._request is not None  # noqa: S101 - the parser's order
+        self.owes_continue = False
+        self.ready.append(self._request)
+        self._request = None
+        self._in_head = True
+
+
+def head_problem(request: Request, *, upgrade: bool) -> Refused | None:
+    """Why a request with this head is refused before its body is read; None if it is not."""
+    if request.version not in ("1.0", "1.1"):
+        return Refused(505, "this server speaks HTTP/1.1")
+    if upgrade:
+        return Refused(400, "this server speaks HTTP/1.1 only")
+    if request.version == "1.1" and len(request.values(b"host")) != 1:
+        return Refused(400, "a request has exactly one Host header")
+    return length_problem(request)
+
+
+def length_problem(request: Request) -> Refused | None:
+    """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
+    coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
+    if len(length) > 1 or (coding and (length or request.version == "1.0")):
+        return Refused(400, "the length of the request is ambiguous")
+    if coding and [value.lower() for value in coding] != [b"chunked"]:
+        return Refused(501, "the only transfer coding known here is chunked")
+    if length and int(length[0]) > request.body_limit:
+        return body_too_large(request)
+    return None
+
+
+def body_too_large(request: Request) -> Refused:
+    return Refused(413, f"the body may have {request.body_limit} bytes")

@@ -1,0 +1,152 @@
+"""From a request to the bytes of its reply, by way of a WSGI app (PEP 3333). No I/O but the app's own."""
+
+import http
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from server.http.request_parser import Refused, Request
+from server.status_error import refusal
+
+Environ = dict[str, Any]
+Headers = list[tuple[str, str]]
+WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+BODILESS = ("1", "204", "304")
+# Headers that are this server's to say, not the app's.
+OURS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})
+_KNOWN_NAMES = 256  # the names come from callers, so the table of them is bounded
+_environ_names: dict[bytes, str] = {}
+
+
+def shared_environ(*, host: str, port: int, tls: bool) -> Environ:
+    """The part of the environ that is the same for all requests."""
+    return {
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "https" if tls else "http",
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,  # see http_large_bodies
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+        "wsgi.input_terminated": True,
+        "SERVER_SOFTWARE": "sluice",
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port),
+        "SCRIPT_NAME": "",
+    }
+
+
+def environ_of(request: Request, *, shared: Environ) -> Environ:
+    """The environ of a complete request. Raises Refused for a target that is not a path or an http URL."""
+    path, query = _split(request.target)
+    environ = shared.copy()
+    environ["REQUEST_METHOD"] = request.method
+    environ["SERVER_PROTOCOL"] = f"HTTP/{request.version}"
+    environ["PATH_INFO"] = path
+    environ["QUERY_STRING"] = query
+    for name, value in request.headers:
+        _add_header(environ, name=name, value=value.decode("latin-1"))
+    if request.body.tell():
+        environ["CONTENT_LENGTH"] = str(request.body.tell())
+    request.body.seek(0)
+    environ["wsgi.input"] = request.body
+    return environ
+
+
+def _split(target: bytes) -> tuple[str, str]:
+    if not target.startswith(b"/"):
+        target = _origin_form(target)
+    path, _, query = target.partition(b"?")
+    if b"%" in path:
+        path = unquote_to_bytes(path)
+    return path.decode("latin-1"), query.decode("latin-1")
+
+
+def _origin_form(target: bytes) -> bytes:
+    try:
+        url = urlsplit(target)
+    except ValueError:
+        url = urlsplit(b"")
+    if url.scheme.lower() not in (b"http", b"https"):
+        raise Refused(400, "the target of a request is a path")
+    return (url.path or b"/") + (b"?" + url.query if url.query else b"")
+
+
+def _add_header(environ: Environ, *, name: bytes, value: str) -> None:
+    key = _environ_names.get(name) or _environ_name(name)
+    if b"_" in name or key == "HTTP_TRANSFER_ENCODING":
+        return  # X_Y and X-Y would be the same key; the coding is undone already
+    environ[key] = f"{environ[key]},{value}" if key in environ else value
+
+
+def _environ_name(name: bytes) -> str:
+    key = name.decode("latin-1").upper().replace("-", "_")
+    if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        key = f"HTTP_{key}"
+    if len(_environ_names) < _KNOWN_NAMES:
+        _environ_names[name] = key
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the caller is told, before it is bytes."""
+
+    status: str
+    headers: Headers
+    body: bytes
+
+    @property
+    def closing(self) -> bool:
+        """Whether the app wants this to be the last reply on its connection."""
+        return ("Connection", "close") in self.headers
+
+
+def call(app: WsgiApp, environ: Environ) -> Said:
+    """What the app answers with. Whatever it raises passes through."""
+    started: list[tuple[str, Headers]] = []
+    written: list[bytes] = []
+
+    def start_response(status: str, headers: Headers, exc_info: Any = None) -> Callable[[bytes], None]:
+        if started and exc_info is None:
+            raise ValueError("the app called start_response twice")
+        started[:] = [(status, headers)]
+        return written.append
+
+    chunks = app(environ, start_response)
+    try:
+        produced = list(chunks)  # first, for a generator may start the response, or use write(), only now
+    finally:
+        close = getattr(chunks, "close", None)
+        if close is not None:
+            close()
+    if not started:
+        raise ValueError("the app never called start_response")
+    return Said(*started[0], b"".join([*written, *produced]))
+
+
+def words(refused: Refused) -> Said:
+    """What the sender of a request is told that never reaches the app: JSON with the reason."""
+    status = f"{refused.status} {http.HTTPStatus(refused.status).phrase}"
+    return Said(status, [("Content-Type", "application/json")], refusal(refused.status, refused.reason))
+
+
+def render(said: Said, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
+    """The reply as bytes. Raises ValueError if a header of the app would end the line it is on."""
+    lines = [f"HTTP/1.1 {said.status}", f"Date: {date}"]
+    measured = bodiless = said.status.startswith(BODILESS)
+    for name, value in said.headers:
+        lowered = name.lower()
+        if lowered not in OURS:
+            measured = measured or lowered == "content-length"
+            lines.append(f"{name}: {value}")
+    if not measured:
+        lines.append(f"Content-Length: {len(said.body)}")
+    if not keep_alive:
+        lines.append("Connection: close")
+    if any("\n" in line or "\r" in line for line in lines):
+        raise ValueError("a status or header of the app holds a line break")
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return head if to_head or bodiless else head + said.body

@@ -1,0 +1,319 @@
+"""Everything that runs beside the app in one process, started and stopped in order.
+
+| thread             | owner        | stops                                    |
+|--------------------|--------------|------------------------------------------|
+| `reflector-<kind>` | `Watching`   | its read is cut                          |
+| `queue-controller` | `Running`    | after the queue under way                |
+| `writer-<n>`       | `Writers`    | after the write under way                |
+| `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
+| `drain-writer-<n>` | `Writers`    | after the eviction under way             |
+| `certificates`     | `Running`    | at once                                  |
+| `starting`         | `Running`    | once the whole cluster has been read     |
+| `relisting`        | `Watching`   | at once                                  |
+| `progress`         | `Store`      | after the request under way              |
+| `presence`         | `Running`    | when our own Lease is deleted            |
+| `elector`          | `Running`    | when the leader's Lease is given up      |
+
+Start: the certificate and its registration first, then the reflectors in a thread of their own
+(nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
+
+Each of them is watched: one that has ended, and was not stopped, is named by `dead`, and so by `/healthz`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certs.ca_bundle import register
+from certs.exceptions import CertificateError
+from certs.secret_store import kept
+from certs.serving_certificate import ensure
+from cluster.api.client import Client, configuration
+from cluster.api.servers import SERVED_NAME, ApiServers
+from cluster.cache.marker_pods import PodMarker
+from cluster.cache.store import (
+    WHOLE,
+    Clock,
+    Store,
+)
+from cluster.coordination.leader_election import Elector
+from cluster.coordination.leases import Leases
+from cluster.coordination.replicas import (
+    PASSES_NAMED,
+    QUEUES_NAMED,
+    Others,
+    Presence,
+    View,
+)
+from cluster.exceptions import ClusterError
+from cluster.informers.informers import Watching
+from cluster.metrics import Counting
+from cluster.recorder import Recorder
+from cluster.write_queue import Writers
+from controller.context import Parts
+from controller.controller import QueueController
+from queues.membership import Rules
+from server.configuration import Settings
+from webhooks.settings import Terms
+
+#: Somebody may have applied the webhooks anew, without our authority.
+CERTIFICATE_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+READY_SECONDS = 0.05
+PATIENCE_SECONDS = 30.0
+GUARD_THREADS = 2
+#: Evictions of so many budgets go side by side: each waits in the API server for its budget's status.
+DRAIN_THREADS = 8
+#: For the reflectors, the controller and the certificates, beside the writers.
+CONNECTIONS = 16
+#: A Lease lasts six: one attempt that hangs must not be its end for long.
+LEASE_READ_SECONDS = 3.0
+#: A probe of an API server that does not answer keeps the probes of others waiting.
+PROBE_READ_SECONDS = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Running:
+    """One server's threads. Owner: the worker process. Nothing runs before `start`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.client = Client(
+            configuration(settings.kubeconfig or None),
+            connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
+        )
+        # Of its own, so that a Lease waits for nobody and is asked for again soon. It asks all the time, so
+        # it knows what time it is for the API server.
+        lease_client = Client(
+            configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
+        )
+        self.counting = Counting()
+        self.store = Store(
+            rules=_rules(settings),
+            clock=Clock(lambda: lease_client.ahead),
+            request_seconds=settings.request_timeout,
+            failed=self.counting.failed,
+        )
+        self._watching = Watching(
+            client=self.client,
+            store=self.store,
+            counting=self.counting,
+            marker=PodMarker(lease_client, namespace=settings.namespace),
+        )
+        self._writers = self._new_writers("writer", settings.writers)
+        self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
+        self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
+        identity = _identity()
+        leases = Leases(lease_client, namespace=settings.namespace)
+        clock = self.store.clock.monotonic
+        self._presence = Presence(
+            leases,
+            identity=identity,
+            clock=clock,
+            view=self._view,
+            fresh=self._fresh,
+            lingering=lambda: bool(self.store.admissions.queues()),
+            renewed=self.store.moment,
+        )
+        self._elector = Elector(
+            leases,
+            identity=identity,
+            clock=clock,
+            elected=self._elected,
+            eligible=lambda: self.store.synced,
+        )
+        self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
+        self.store.cut_off = self._cut_off
+        self.store.marker_seen = self._presence.tell_pods
+        self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
+        recorder = Recorder(client=self.client, writers=self._writers, counting=self.counting)
+        self._controller = QueueController(
+            Parts(
+                store=self.store,
+                client=self.client,
+                api_servers=ApiServers(
+                    self.client, connect=self._connect, clock=clock, urls=settings.api_servers
+                ),
+                writers=self._writers,
+                guard_writers=self._guard_writers,
+                drain_writers=self._drain_writers,
+                drain_rate=settings.drain_rate,
+                drain_in_flight=settings.drain_in_flight,
+                drain_grace_limit=settings.drain_grace_limit,
+                recorder=recorder,
+                counting=self.counting,
+                others=Others(leases, identity=identity, clock=clock),
+                namespace=settings.namespace,
+                leading=lambda: self._elector.leading and self._presence.alive,
+                term=lambda: self._elector.term,
+            )
+        )
+        self._ready: Callable[[], object] = lambda: None
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+        #: Those of them that have done what they were for.
+        self._ended: set[str] = set()
+
+    def _new_writers(self, name: str, threads: int) -> Writers:
+        return Writers(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(
+            own_user=self.settings.own_user,
+            marked_schedulers=frozenset(self.settings.schedulers),
+            scheduler_users=frozenset(self.settings.scheduler_users),
+            controller_users=frozenset(self.settings.controller_users),
+            depth_limit=self.settings.depth_limit,
+        )
+
+    def start(self, *, ready: Callable[[], object] = lambda: None) -> None:
+        """Start every thread; returns at once. `ready` is called once the whole cluster has been read."""
+        self._ready = ready
+        self._presence.start()
+        self._elector.start()
+        self._writers.start()
+        self._guard_writers.start()
+        self._drain_writers.start()
+        self._controller.start()
+        for name, work in (("certificates", self._certify), ("starting", self._watch)):
+            thread = threading.Thread(target=self._surely, args=(name, work), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Stop every thread, the controller first, so that it writes nothing from half a view."""
+        self._stopped.set()
+        self._controller.stop()
+        self._elector.stop()
+        self._presence.stop()
+        self._watching.stop()
+        self._writers.stop()
+        self._guard_writers.stop()
+        self._drain_writers.stop()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def dead(self) -> list[str]:
+        """The threads that should be alive and are not."""
+        if self._stopped.is_set():
+            return ["the server is stopping"]
+        found = [] if self._controller.alive else ["queue-controller"]
+        found += [] if self._presence.running else ["presence"]
+        found += [] if self._elector.running else ["elector"]
+        found += self._watching.dead()
+        for writers in (self._writers, self._guard_writers, self._drain_writers):
+            found += writers.dead()
+        return [
+            *found,
+            *(one.name for one in self._threads if not one.is_alive() and one.name not in self._ended),
+        ]
+
+    def missing(self) -> list[str]:
+        """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
+        found = [f"{kind} have not been read yet" for kind in self._watching.unsynced()]
+        found += self._watching.faults()
+        return found if self._presence.alive else [*found, "our Lease is not held"]
+
+    def _connect(self, url: str) -> Client:
+        """One API server, by an address of its own."""
+        found = configuration(self.settings.kubeconfig or None)
+        found.host, found.tls_server_name = url, SERVED_NAME
+        return Client(found, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
+
+    def _view(self) -> View:
+        """What we have seen; the version is read first, for the passes may only be newer."""
+        store = self.store
+        seen = max(store.seen, store.progress.applied("queues"))
+        pods = store.progress.applied("pods")
+        store.settle_passes()
+        stopped = store.stopped_with_passes()
+        return View(
+            seen,
+            open=_few(stopped),
+            admitting=_few(store.closed_with_admissions()),
+            pods=pods,
+            passes=store.open_passes(stopped, most=PASSES_NAMED),
+            binds=_few(store.stopped_with_binds()),
+        )
+
+    def _fresh(self) -> Callable[[], bool]:
+        queues = self._watching.reflectors["queues"]
+        number = queues.relist()
+        return lambda: queues.completed >= number
+
+    def _cut_off(self) -> bool:
+        """Whether what we know of the queues can be relied upon no more."""
+        return self._presence.held.is_set() and (not self._presence.alive or bool(self._watching.faults()))
+
+    def _elected(self) -> None:
+        self._controller.elected()
+
+    def _watch(self) -> None:
+        while not self._presence.held.wait(0.1):
+            if self._stopped.is_set():
+                return
+        self._watching.start(patience=PATIENCE_SECONDS)
+        while not self.store.synced:
+            if self._stopped.wait(READY_SECONDS):
+                return
+        self._ready()
+
+    def _surely(self, name: str, work: Callable[[], None]) -> None:
+        """Do it to its end; whatever it raises is logged and ends the thread, which `dead` then names."""
+        try:
+            work()
+            self._ended.add(name)
+        except Exception:
+            log.exception("thread %s ended", name)
+
+    def _certify(self) -> None:
+        wait = 0.0
+        while not self._stopped.wait(wait):
+            try:
+                changed = register(self.client, certificate=certified(self.settings, client=self.client))
+                if changed:
+                    log.info("caBundle written into %d webhooks", changed)
+                wait = CERTIFICATE_SECONDS
+            except (ClusterError, CertificateError, OSError) as exc:
+                log.warning("the webhooks cannot be given our caBundle yet: %s", exc)
+                wait = RETRY_SECONDS
+            except Exception:
+                log.exception("the webhooks cannot be given our caBundle yet")
+                wait = CERTIFICATE_SECONDS
+
+
+def _few(queues: tuple[str, ...]) -> tuple[str, ...] | None:
+    """As many as a Lease has room for; of more it is not said which they are."""
+    return queues if len(queues) <= QUEUES_NAMED else None
+
+
+def certified(settings: Settings, *, client: Client) -> bytes:
+    """Have a good serving certificate in the folder of the settings; the authority's certificate."""
+    folder, now = Path(settings.certs_dir), datetime.now(UTC)
+    if settings.ca_secret:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept(client, namespace=settings.namespace, name=settings.ca_secret, folder=folder, now=now)
+    return ensure(folder, hosts=settings.served_hosts, now=now).certificate
+
+
+def _identity() -> str:
+    """A name for this process, which no other has: that of its pod where it is told, and some chance."""
+    host = os.environ.get("POD_NAME") or socket.gethostname()
+    return f"{host[:40]}-{secrets.token_hex(4)}".lower()
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        owned_schedulers=frozenset(settings.owned_schedulers),
+        kueue=settings.kueue_label,
+        exempt_namespaces=frozenset({"kube-system", settings.namespace}),
+    )

@@ -1,0 +1,274 @@
+"""Passes: what we let through and have not seen arrive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.inflight.binds import (
+    FORGOTTEN_SECONDS,
+    REQUEST_SECONDS,
+    STRANGERS,
+    Pass,
+    Passes,
+)
+from tests.support.rules.cases import MODEST
+
+
+class Timed:
+    """Passes with a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.passes = Passes(clock=lambda: self.now)
+
+    def filtered(self, name: str = "a", queue: str = "research", **_: Any) -> None:
+        self.passes.filtered(namespace="team", name=name, queue=queue)
+
+    def filter_refused(self, name: str = "a", **_: Any) -> None:
+        self.passes.filter_refused("team", name)
+
+    def binding(
+        self, name: str = "a", queue: str = "research", request: str = "r", by_scheduler: bool = True
+    ) -> None:
+        self.passes.binding(
+            request=request, namespace="team", name=name, queue=queue, by_scheduler=by_scheduler
+        )
+
+    def bind_refused(self, name: str = "a", request: str = "r", by_scheduler: bool = True, **_: Any) -> None:
+        self.passes.bind_refused(request, "team", name, by_scheduler=by_scheduler)
+
+    def arrived(self, name: str = "a", **_: Any) -> None:
+        self.passes.arrived("team", name)
+
+    def open(self) -> list[tuple[str, bool]]:
+        return sorted((one.name, one.bind) for one in self.passes.open())
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["filtered", "filter_refused", "binding", "bind_refused", "arrived", "time"]),
+        st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["a", "b"]),
+                "queue": st.sampled_from(["research", "labs"]),
+                "request": st.sampled_from(["r-1", "r-2"]),
+                "by_scheduler": st.booleans(),
+            }
+        ),
+    ),
+    max_size=30,
+)
+
+
+@MODEST
+@given(steps=STEPS)
+def test_open_is_what_may_still_land(steps: list[tuple[str, dict[str, Any]]]) -> None:
+    """Held against the table of the module's docstring, pass by pass."""
+    timed = Timed()
+    filtered: dict[str, str] = {}
+    binds: dict[tuple[str, str], tuple[str, bool, float]] = {}
+    for what, of in steps:
+        name, queue, request, by = of["name"], of["queue"], of["request"], of["by_scheduler"]
+        of_pod = [key for key in binds if key[0] == name]
+        if what == "time":
+            timed.now += REQUEST_SECONDS / 3
+            continue
+        getattr(timed, what)(**of)
+        if what == "filtered":
+            filtered[name] = queue
+        elif what == "binding":
+            binds[name, request] = (queue, by, timed.now)
+        elif what == "filter_refused":
+            filtered.pop(name, None)
+            if all(binds[key][1] for key in of_pod):
+                binds = {key: one for key, one in binds.items() if key not in of_pod}
+        elif what == "bind_refused":
+            binds.pop((name, request), None)
+            if by:
+                filtered.pop(name, None)
+        else:
+            filtered.pop(name, None)
+            binds = {key: one for key, one in binds.items() if key not in of_pod}
+        fresh = [(key[0], one[0]) for key, one in binds.items() if one[2] > timed.now - REQUEST_SECONDS]
+        expected = sorted([*filtered.items(), *fresh])
+        assert sorted((one.name, one.queue) for one in timed.passes.open()) == expected
+        for asked in ("research", "labs"):
+            assert len(timed.passes.open_in({asked})) == sum(q == asked for _, q in expected)
+        assert len(timed.passes) == len(expected)
+        assert timed.passes.queue_of("team", name) == filtered.get(name)
+
+
+def test_one_pod_has_one_pass_of_filter_however_often_it_is_asked_for() -> None:
+    timed = Timed()
+    for _ in range(5):
+        timed.filtered()
+    assert timed.open() == [("a", False)]
+
+
+def test_namesakes_in_other_namespaces_are_others() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding()
+    timed.passes.filter_refused("other", "a")
+    timed.passes.bind_refused("r", "other", "a", by_scheduler=True)
+    timed.passes.arrived("other", "a")
+    assert len(timed.passes) == 2
+
+
+def test_a_pass_of_filter_does_not_run_out_by_itself() -> None:
+    """A volume may take minutes before the bind is even sent."""
+    timed = Timed()
+    timed.filtered()
+    timed.now += 100 * FORGOTTEN_SECONDS
+    assert timed.open() == [("a", False)]
+
+
+def test_a_bind_cannot_land_once_the_api_servers_time_for_it_is_over() -> None:
+    timed = Timed()
+    timed.binding()
+    timed.now += REQUEST_SECONDS - 1
+    assert timed.open() == [("a", True)]
+    timed.now += 1
+    assert timed.open() == []
+
+
+def test_only_an_old_pass_of_a_pod_that_nobody_knows_is_forgotten() -> None:
+    timed = Timed()
+    for name in ("old", "known"):
+        timed.filtered(name)
+    timed.now += FORGOTTEN_SECONDS + 1
+    timed.filtered("young")
+    timed.passes.forget(lambda _, name: name if name == "known" else None)
+    assert timed.open() == [("known", False), ("young", False)]
+
+
+def test_binds_that_cannot_land_are_forgotten_and_others_are_not() -> None:
+    timed = Timed()
+    timed.binding(request="old")
+    timed.now += REQUEST_SECONDS
+    timed.binding(request="young")
+    timed.passes.forget(lambda *_: None)
+    assert timed.open() == [("a", True)]
+
+
+def test_a_pod_asked_for_again_is_as_young_as_the_last_asking() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.now += FORGOTTEN_SECONDS + 1
+    timed.filtered()
+    timed.passes.forget(lambda *_: None)
+    assert timed.open() == [("a", False)]
+
+
+def test_a_refused_bind_of_somebody_else_closes_neither_filters_pass_nor_the_schedulers_bind() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.bind_refused(request="mallory", by_scheduler=False)
+    assert timed.open() == [("a", False), ("a", True)]
+
+
+def test_a_refusal_of_filter_says_nothing_of_a_bind_by_somebody_else() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.binding(request="mallory", by_scheduler=False)
+    timed.filter_refused()
+    assert timed.open() == [("a", True), ("a", True)]
+
+
+def test_what_a_lost_replica_may_have_let_through_is_a_pass_of_filter() -> None:
+    """Its bind may be sent minutes later, so time alone does not end it: an attempt that is refused does."""
+    timed = Timed()
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.now += 2 * REQUEST_SECONDS
+    assert timed.open() == [("a", False)]
+    assert [each.assumed for each in timed.passes.open()] == [True]
+    timed.filter_refused()
+    assert timed.open() == []
+
+
+def test_a_pass_of_our_own_is_replaced_by_an_assumed_one() -> None:
+    """We let the pod through filter; whoever is gone may have let its bind pass the guard since."""
+    timed = Timed()
+    timed.filtered()
+    timed.now += 1
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    assert [each.assumed for each in timed.passes.open()] == [True]
+    assert [one.at for one in timed.passes.open()] == [timed.now]
+
+
+def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time_are_known() -> None:
+    """A caller may name what pods it likes; what came after that time is not known yet."""
+    timed = Timed()
+    for name in ("forged", "waits"):
+        timed.filtered(name)
+    timed.now += 1
+    timed.filtered("later")
+    timed.passes.settle(before=timed.now - 0.5, waits=lambda each: each.name == "waits")
+    assert timed.open() == [("later", False), ("waits", False)]
+
+
+def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
+    passes = Passes(clock=lambda: 0.0, known=lambda: 2)
+    for number in range(STRANGERS + 2):
+        assert not passes.is_full
+        passes.filtered(namespace="team", name=f"pod-{number}", queue="a")
+    assert passes.is_full
+
+
+def test_a_pass_knows_its_pod() -> None:
+    assert Pass(namespace="n", name="a", queue="q", at=1.0).key == ("n", "a")
+
+
+def test_the_going_of_a_former_pod_of_that_name_closes_nothing() -> None:
+    """A StatefulSet's pod is made again under its name; the old one's end comes late."""
+    passes = Passes(clock=lambda: 0.0)
+    passes.filtered(namespace="team", name="web-0", queue="a", uid="new")
+    passes.arrived("team", "web-0", "old")
+    assert [one.uid for one in passes.open()] == ["new"]
+    passes.arrived("team", "web-0", "new")
+    assert not list(passes.open())
+
+
+def test_a_new_attempt_ends_all_that_was_let_through_before_it_was_asked_for() -> None:
+    """By filter, by the guard, or by somebody who is gone; not what somebody else binds."""
+    timed = Timed()
+    timed.filtered()
+    timed.binding(request="scheduler")
+    timed.binding(request="mallory", by_scheduler=False)
+    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.now += 3
+    timed.passes.asking_again("team", "a")
+    timed.passes.attempt_over("team", "a")
+    assert [(one.bind, one.by_scheduler) for one in timed.passes.open()] == [(True, False)]
+
+
+def test_a_new_attempt_says_nothing_of_what_was_let_through_since_it_was_asked_for() -> None:
+    """The queue was resumed meanwhile, and what is heard of the former attempt comes late."""
+    timed = Timed()
+    timed.passes.asking_again("team", "a")
+    timed.now += 1
+    timed.filtered()
+    timed.binding()
+    timed.passes.attempt_over("team", "a")
+    assert timed.open() == [("a", False), ("a", True)]
+
+
+def test_an_attempt_that_nobody_asked_for_ends_nothing() -> None:
+    timed = Timed()
+    timed.filtered()
+    timed.passes.attempt_over("team", "a")
+    assert timed.open() == [("a", False)]
+
+
+def test_what_lingers_is_old_and_its_schedulers() -> None:
+    timed = Timed()
+    timed.filtered("old")
+    timed.binding("hand", request="mallory", by_scheduler=False)
+    timed.now += 3
+    timed.filtered("young")
+    assert [one.name for one in timed.passes.lingering(seconds=3)] == ["old"]

@@ -1,0 +1,153 @@
+"""Workloads as values: `live` counts those held, always, and the past is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+
+from cluster.cache.workloads import Workloads
+from cluster.objects import WorkloadObject
+from queues.workload_kinds import KINDS, Kind
+from tests.support.cluster.recounting import (
+    QUEUES,
+    Oracle,
+    histories,
+    jobs,
+    read_job,
+)
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import (
+    NAMED,
+    Wire,
+    job,
+    member,
+    namespace,
+    podgroup,
+    queue,
+)
+from tests.support.rules.cases import MODEST
+
+
+def named_queue(_kind: Kind, obj: WorkloadObject) -> str:
+    meta = obj.spec.template.metadata if obj.spec.template else None
+    return meta.annotation(NAMED) if meta else ""
+
+
+class Held:
+    """Workloads, and the queues that were told of a change."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.jobs = Workloads(KINDS["jobs"], queue_of=named_queue, tell=self.told.append)
+
+    def tell(self, what: str, obj: Any) -> None:
+        if what == "replace":
+            self.jobs.replace([read_job(one) for one in obj])
+        else:
+            getattr(self.jobs, what)(read_job(obj))
+
+
+def is_live(obj: Wire) -> bool:
+    conditions = obj["status"].get("conditions", [])
+    return not any(one["type"] in {"Complete", "Failed"} for one in conditions)
+
+
+def queue_of(obj: Wire) -> str:
+    annotations: dict[str, str] = obj["spec"]["template"]["metadata"]["annotations"]
+    return annotations.get(NAMED, "")
+
+
+@MODEST
+@given(history=histories(jobs()))
+def test_after_every_event_the_live_ones_equal_a_recount(history: list[tuple[str, Any]]) -> None:
+    held, oracle = Held(), Oracle()
+    for what, obj in history:
+        before = {q: held.jobs.live(q) for q in QUEUES}
+        held.told.clear()
+        held.tell(what, obj)
+        oracle.tell(what, obj)
+        for name in QUEUES:
+            live = [one for one in oracle.held.values() if queue_of(one) == name and is_live(one)]
+            assert held.jobs.live(name) == len(live)
+            assert held.jobs.live_by_namespace(name) == Counter(one["metadata"]["namespace"] for one in live)
+            assert {one.uid for one in held.jobs.live_in(name)} == {one["metadata"]["uid"] for one in live}
+            assert name in held.told or before[name] == held.jobs.live(name), "a change that nobody heard of"
+        for uid, version in oracle.versions().items():
+            one = held.jobs.by_uid(uid)
+            assert one is not None
+            assert one.version == version
+        assert "" not in held.told
+
+
+def test_one_of_no_queue_is_kept_and_told_to_nobody() -> None:
+    held = Held()
+    held.tell("upsert", job("train"))
+    found = held.jobs.by_uid("uid-train")
+    assert found is not None
+    assert found.queue == ""
+    assert held.told == []
+
+
+def test_a_status_that_changes_nothing_is_told_to_nobody() -> None:
+    held = Held()
+    held.tell("upsert", job("train", queue="research"))
+    held.told.clear()
+    held.tell("upsert", job("train", queue="research", version=2))
+    assert held.told == []
+
+
+def test_a_move_is_told_to_both_queues() -> None:
+    held = Held()
+    held.tell("upsert", job("train", queue="research"))
+    held.told.clear()
+    held.tell("upsert", job("train", queue="labs", version=2))
+    assert sorted(held.told) == ["labs", "research"]
+
+
+# Whose queue a workload is in
+
+
+def judged(server: Server, **places: Any) -> str:
+    obj = job("train")
+    obj["metadata"].update(places.get("own", {}))
+    obj["spec"]["template"]["metadata"] = places.get("template", {})
+    server.has(obj)
+    found = server.store.workloads.by_uid("uid-train")
+    assert found is not None
+    return found.queue
+
+
+def test_its_pod_template_decides() -> None:
+    template, own = {"annotations": {NAMED: "research"}}, {"annotations": {NAMED: "labs"}}
+    assert judged(Server(), template=template, own=own) == "research"
+
+
+def test_then_its_own_annotations_and_labels_do() -> None:
+    assert judged(Server(), own={"annotations": {NAMED: "labs"}}) == "labs"
+    assert judged(Server(), own={"labels": {"volcano.sh/queue-name": "labs"}}) == "labs"
+
+
+def test_its_podgroup_does() -> None:
+    server = Server().has(podgroup("gang", queue="held"))
+    assert judged(server, template={"annotations": {"scheduling.k8s.io/group-name": "gang"}}) == "held"
+
+
+def test_its_namespace_does() -> None:
+    assert judged(Server().has(namespace("team", queue="research"))) == "research"
+
+
+def test_the_live_members_of_a_queue_are_pods_and_jobs_here_and_below() -> None:
+    server = Server().has(
+        queue("labs"),
+        queue("research", parent="labs"),
+        member("a", queue="research"),
+        member("b", queue="labs", status={"phase": "Failed"}),
+        job("train", queue="labs"),
+        job("old", queue="labs", done="Complete"),
+    )
+    assert server.store.live_members("labs") == 2
+    assert server.store.live_members("research") == 1
+    assert server.store.live_members("root") == 2
+    assert server.store.live_members("absent") == 0

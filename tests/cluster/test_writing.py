@@ -1,0 +1,400 @@
+"""Writers: most urgent first, one write a key, tried again while it may help, and stopped at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
+from cluster.metrics import Counting
+from cluster.write_queue import TRIES, Writers
+
+WAIT = 5.0
+
+
+@pytest.fixture
+def counting() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def new(counting: Counting) -> Iterator[Callable[..., Writers]]:
+    """Makes writers that are stopped after the test."""
+    made: list[Writers] = []
+
+    def writers(threads: int = 1) -> Writers:
+        made.append(Writers(counting=counting, threads=threads, name="test-writer"))
+        return made[-1]
+
+    yield writers
+    for each in made:
+        each.stop()
+
+
+class Written:
+    """Remembers what was written and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.order: list[object] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, what: object) -> Callable[[], None]:
+        def write() -> None:
+            with self._changed:
+                self.order.append(what)
+                self._changed.notify_all()
+
+        return write
+
+    def wait_for(self, number: int) -> list[object]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.order) >= number, WAIT), self.order
+        return self.order
+
+
+def outcomes(counting: Counting) -> dict[tuple[str, str], float]:
+    return {
+        (sample.labels["what"], sample.labels["outcome"]): sample.value
+        for family in counting.writes.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+
+
+def overloaded(seconds: float = 0.0, code: int = 429) -> Overloaded:
+    return Overloaded(code, "TooManyRequests", "busy", retry_after=seconds)
+
+
+def done_of(writers: Writers, write: Callable[[], object], *, key: str = "key") -> bool:
+    """Submit it and wait for what is said of it."""
+    told: list[bool] = []
+    ended = threading.Event()
+
+    def done(ok: bool) -> None:
+        told.append(ok)
+        ended.set()
+
+    assert writers.submit(("what", key), write, done=done)
+    assert ended.wait(WAIT)
+    return told[0]
+
+
+def threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("test-writer")]
+
+
+# Order
+
+
+def test_the_smaller_rank_goes_first_and_equals_by_arrival(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    ranks = [(5,), (1, 3), (9,), (1, 2), (1, 2), (0,), (5,)]
+    for number, rank in enumerate(ranks):
+        writers.submit(("w", number), written(number), rank=rank)
+    writers.start()
+    expected = [number for _, number in sorted((rank, number) for number, rank in enumerate(ranks))]
+    assert written.wait_for(len(ranks)) == expected
+
+
+def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., Writers]) -> None:
+    writers, written = new(threads=8), Written()
+    writers.start()
+    numbers = list(range(1000))
+    random.Random(1).shuffle(numbers)
+    for number in numbers:
+        assert writers.submit(("w", number), written(number), rank=(number % 7,))
+    assert sorted(written.wait_for(1000)) == sorted(numbers)  # type: ignore[type-var]
+
+
+def test_what_is_urgent_overtakes_what_waits(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    begun, go_on = threading.Event(), threading.Event()
+    writers.submit(("w", "slow"), lambda: (begun.set(), go_on.wait(WAIT)))
+    writers.start()
+    assert begun.wait(WAIT)
+    writers.submit(("w", "event"), written("event"), rank=(9,))
+    writers.submit(("w", "guard"), written("guard"), rank=(0,))
+    go_on.set()
+    assert written.wait_for(2) == ["guard", "event"]
+
+
+# One a key
+
+
+def test_a_key_that_waits_is_not_taken_again(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    assert writers.submit(("w", 1), written("first"))
+    assert not writers.submit(("w", 1), written("second"))
+    assert writers.submit(("other", 1), written("third"))
+    assert len(writers) == 2
+    writers.start()
+    assert written.wait_for(2) == ["first", "third"]
+
+
+def test_nor_is_one_that_is_being_written(new: Callable[..., Writers]) -> None:
+    writers = new(threads=4)
+    begun, go_on = threading.Event(), threading.Event()
+    writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT)))
+    writers.start()
+    assert begun.wait(WAIT)
+    assert not writers.submit(("w", 1), lambda: None)
+    go_on.set()
+
+
+def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    writers.start()
+    again: list[bool] = []
+    writers.submit(
+        ("w", 1), written("first"), done=lambda _: again.append(writers.submit(("w", 1), written("second")))
+    )
+    assert written.wait_for(2) == ["first", "second"]
+    assert again == [True]
+
+
+# Trying again
+
+
+@pytest.mark.parametrize(
+    "trouble", [overloaded(), overloaded(code=500), overloaded(code=503), Unreachable("cut")], ids=str
+)
+def test_what_the_api_server_is_too_busy_for_is_tried_again(
+    new: Callable[..., Writers], counting: Counting, trouble: ClusterError
+) -> None:
+    writers, tries = new(), []
+    writers.start()
+
+    def write() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise trouble
+
+    assert done_of(writers, write) is True
+    assert len(tries) == 3
+    assert outcomes(counting) == {("what", "retried"): 2, ("what", "done"): 1}
+
+
+def test_it_is_given_up_in_the_end(new: Callable[..., Writers], counting: Counting) -> None:
+    writers, tries = new(), []
+    writers.start()
+
+    def write() -> None:
+        tries.append(1)
+        raise overloaded()
+
+    assert done_of(writers, write) is False
+    assert len(tries) == TRIES
+    assert outcomes(counting) == {("what", "retried"): TRIES}
+
+
+def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., Writers]) -> None:
+    writers, tries = new(), []
+    writers.start()
+
+    def write() -> None:
+        tries.append(time.monotonic())
+        if len(tries) == 1:
+            raise overloaded(0.3)
+
+    assert done_of(writers, write)
+    assert tries[1] - tries[0] >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("trouble", "outcome"),
+    [
+        (NotFound(404, "NotFound", ""), "outdated"),
+        (Conflict(409, "Conflict", ""), "outdated"),
+        (Refused(403, "Forbidden", ""), "refused"),
+        (Refused(422, "Invalid", ""), "refused"),
+        (ClusterError("odd"), "failed"),
+        (ValueError("a mistake of ours"), "failed"),
+    ],
+    ids=str,
+)
+def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
+    new: Callable[..., Writers], counting: Counting, trouble: Exception, outcome: str
+) -> None:
+    writers, tries = new(), []
+    writers.start()
+
+    def write() -> None:
+        tries.append(1)
+        raise trouble
+
+    assert done_of(writers, write) is False
+    assert len(tries) == 1
+    assert outcomes(counting) == {("what", outcome): 1}
+    assert done_of(writers, lambda: None, key="another") is True
+
+
+def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    writers.start()
+
+    def done(_: bool) -> None:
+        raise ValueError("a mistake of ours")
+
+    writers.submit(("w", 1), lambda: None, done=done)
+    writers.submit(("w", 2), written("next"))
+    assert written.wait_for(1) == ["next"]
+
+
+# Stopping
+
+
+def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[..., Writers]) -> None:
+    writers, written = new(), Written()
+    begun, go_on = threading.Event(), threading.Event()
+    writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT), written("under way")()))
+    writers.submit(("w", 2), written("waiting"))
+    writers.start()
+    assert begun.wait(WAIT)
+    threading.Timer(0.1, go_on.set).start()
+    writers.stop()
+    assert written.order == ["under way"]
+    assert threads() == []
+
+
+def test_stop_ends_a_wait_between_two_tries(new: Callable[..., Writers]) -> None:
+    writers, begun = new(threads=3), threading.Event()
+
+    def write() -> None:
+        begun.set()
+        raise overloaded(5.0)
+
+    writers.submit(("w", 1), write)
+    writers.start()
+    assert begun.wait(WAIT)
+    began = time.monotonic()
+    writers.stop()
+    assert time.monotonic() - began < 1.0
+    assert threads() == []
+
+
+def test_stop_ends_a_pause_inside_a_write(new: Callable[..., Writers]) -> None:
+    writers, begun, paused = new(), threading.Event(), []
+
+    def write() -> None:
+        begun.set()
+        paused.append(writers.pause(WAIT))
+
+    writers.submit(("w", 1), write)
+    writers.start()
+    assert begun.wait(WAIT)
+    writers.stop()
+    assert paused == [True]
+
+
+def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., Writers]) -> None:
+    writers = new(threads=4)
+    writers.start()
+    assert len(threads()) == 4
+    began = time.monotonic()
+    writers.stop()
+    assert time.monotonic() - began < 1.0
+    assert threads() == []
+    assert not writers.submit(("w", 1), lambda: None)
+
+
+def test_stopping_what_never_ran_is_no_fault(new: Callable[..., Writers]) -> None:
+    writers = new()
+    writers.submit(("w", 1), lambda: None)
+    writers.stop()
+    assert not writers.submit(("w", 2), lambda: None)
+
+
+def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..., Writers]) -> None:
+    writers, written, go_on = new(threads=3), Written(), threading.Event()
+    writers.start()
+
+    def slow() -> None:
+        assert go_on.wait(WAIT)
+        written("slow")()
+
+    writers.submit(("a", 1), slow, rank=(0,), lane="narrow")
+    writers.submit(("a", 2), written("behind"), rank=(1,), lane="narrow")
+    writers.submit(("a", 3), written("before it"), rank=(0,), lane="narrow")
+    writers.submit(("a", 4), written("elsewhere"), rank=(2,), lane="other")
+    writers.submit(("a", 5), written("free"), rank=(3,))
+    assert set(written.wait_for(2)) == {"elsewhere", "free"}
+    go_on.set()
+    assert written.wait_for(5)[2:] == ["slow", "before it", "behind"]
+
+
+def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -> None:
+    writers, written = new(threads=2), Written()
+    writers.start()
+
+    def fails() -> None:
+        raise Conflict(409, "Conflict", "somebody was faster")
+
+    for number in range(20):
+        writers.submit(("a", number), fails if number % 2 else written(number), lane="narrow")
+    assert written.wait_for(10) == list(range(0, 20, 2))
+
+
+# One that is refused or busy keeps no other waiting
+
+
+def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Writers]) -> None:
+    """A webhook of somebody's that fails for every write of his pods: those of others are written."""
+    writers, written = new(threads=2), Written()
+    writers.start()
+    begun = threading.Semaphore(0)
+
+    def busy() -> None:
+        begun.release()
+        raise overloaded(5.0, code=500)
+
+    for number in range(20):
+        writers.submit(("busy", number), busy, rank=(0,))
+    for _ in range(20):
+        assert begun.acquire(timeout=WAIT)
+    writers.submit(("free", 1), written("free"), rank=(9,))
+    assert written.wait_for(1) == ["free"]
+
+
+def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(new: Callable[..., Writers]) -> None:
+    writers, trouble = new(), Refused(422, "Invalid", "")
+
+    def write() -> None:
+        raise trouble
+
+    writers.start()
+    assert done_of(writers, write) is False
+    assert 0 < writers.wait(("what", "key")) <= 1.0
+    assert not writers.submit(("what", "key"), lambda: None)
+    assert writers.submit(("what", "another"), lambda: None)
+
+
+@pytest.mark.parametrize("status", [404, 409, 410])
+def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., Writers], status: int) -> None:
+    kinds = {404: NotFound, 409: Conflict}
+    writers, trouble = new(), kinds.get(status, Refused)(status, "Reason", "")
+
+    def write() -> None:
+        raise trouble
+
+    writers.start()
+    assert done_of(writers, write) is False
+    assert writers.wait(("what", "key")) == 0
+
+
+def test_what_is_too_large_is_not_tried_again_whatever_the_status(
+    new: Callable[..., Writers], counting: Counting
+) -> None:
+    """The API server says 500 where etcd refuses it."""
+    writers = new()
+    writers.start()
+
+    def write() -> None:
+        raise Overloaded(500, "InternalError", "etcdserver: request is too large", retry_after=1.0)
+
+    assert done_of(writers, write) is False
+    assert outcomes(counting) == {("what", "refused"): 1}
+    assert writers.wait(("what", "key")) > 0

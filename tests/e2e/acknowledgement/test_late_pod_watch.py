@@ -1,0 +1,159 @@
+"""The leader hears of pods late, and of queues in time: no stop is acknowledged on what it does not know.
+
+Two replicas; the first leads, and its watch and lists of pods say nothing for as long as a test wants. All
+that the API server and kube-scheduler ask goes to the second, which knows everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.e2e.calling import Object
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.shapes import (
+    is_stopped,
+    on_a_node,
+    version,
+)
+from tests.support.e2e.stage import Stage
+from tests.support.e2e.waiting_for import until
+from tests.support.faults.faulty_proxy import Silence
+from tests.support.faults.intercepting import Asked
+from tests.support.faults.slow_webhook import SlowWebhook
+
+LEADER, OTHER = "server-1", "server-2"
+PODS = "/api/v1/pods"
+#: Bytes of an answer that come: its head, and no object.
+HEAD = 300
+#: Longer than any test keeps a bind; the API server waits for a webhook no longer than 30 s.
+KEPT_SECONDS = 28.0
+ELSEWHERE = "somebody-elses"
+GUARD = "sluice.dev/guard"
+
+
+def on_pods(asked: Asked) -> bool:
+    """A list or a watch of all pods."""
+    return asked.method == "GET" and asked.path == PODS
+
+
+@contextmanager
+def leader_late(pair: Fleet) -> Iterator[Callable[[], None]]:
+    """The leader hears nothing of pods from here on; what is yielded ends that."""
+    way = pair.interceptors[LEADER]
+    pair.only(OTHER)
+    before = len(way.asked)
+    way.order(Silence(after=HEAD), when=on_pods, times=10_000)
+    way.cut(when=on_pods)
+    until(lambda: any(map(on_pods, way.asked[before:])), "a watch of pods that is silenced", share=0)
+
+    def catch_up() -> None:
+        way.relent()
+        way.cut(when=on_pods)
+
+    try:
+        yield catch_up
+    finally:
+        catch_up()
+
+
+def waits_for(queue: Object) -> str:
+    """What its stop waits for, in the words of its status."""
+    return str(queue["status"].get("stop", {}).get("waitingFor", ""))
+
+
+def is_decided(queue: Object) -> bool:
+    """Whether its stop is acknowledged, or says what it waits for."""
+    return is_stopped(queue) or bool(waits_for(queue))
+
+
+def test_a_pod_that_another_replica_let_through_is_waited_for(
+    corner: Stage, pair: Fleet, tmp_path: Path
+) -> None:
+    """Its bind is kept in a webhook. The leader knows of no pod in the queue, and concludes nothing."""
+    queue = corner.queue()
+    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
+        corner.pod("member-0", queue).must(201)
+        until(lambda: slow.held, "the bind to be under way", share=0)
+        corner.patch_queue(queue, state="Suspended").must()
+        stop = corner.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
+        assert waits_for(stop).startswith("PodsBehind")
+        catch_up()
+        stop = corner.queue_that(
+            queue,
+            "wait for the bind",
+            lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
+        )
+        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
+        slow.let_go()
+        acknowledged = corner.queue_that(queue, "be acknowledged", is_stopped)
+    assert bound_by(corner, "member-0", version(acknowledged))
+    nobody_is_bound_any_more(corner, queue)
+
+
+def test_the_guard_is_on_before_a_stop_of_unknown_unmarked_pods_is_acknowledged(
+    corner: Stage, pair: Fleet
+) -> None:
+    """No filter is asked about them: the guard alone stops them, where they are known to be."""
+    queue = corner.queue()
+    with leader_late(pair) as catch_up:
+        corner.pod("foreign-0", queue, schedulerName=ELSEWHERE).must(201)
+        corner.patch_queue(queue, state="Suspended").must()
+        stop = corner.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        labels = corner.api.get(corner.home).must().body["metadata"]["labels"]
+        assert not is_stopped(stop) or GUARD in labels, "acknowledged, and binds meet no guard"
+        catch_up()
+        corner.queue_that(queue, "be acknowledged", is_stopped)
+        corner.bind("foreign-0").must_refuse(queue)
+    assert not on_a_node(corner.read_pod("foreign-0"))
+
+
+def test_what_a_lost_replica_let_through_is_waited_for(corner: Stage, pair: Fleet, tmp_path: Path) -> None:
+    """It let a pod through, and is killed; the leader does not know the pod, so it assumes no pass of it."""
+    queue = corner.queue()
+    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
+        corner.pod("member-0", queue).must(201)
+        until(lambda: slow.held, "the bind to be under way", share=0)
+        pair.kill(OTHER)
+        until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
+        stop = corner.queue_that(
+            queue,
+            "be acknowledged, or wait for the pods",
+            lambda held: is_stopped(held) or waits_for(held).startswith("PodsBehind"),
+        )
+        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
+        catch_up()
+        stop = corner.queue_that(
+            queue,
+            "wait for the bind",
+            lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
+        )
+        assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
+        slow.let_go()
+        acknowledged = corner.queue_that(queue, "be acknowledged", is_stopped)
+    assert bound_by(corner, "member-0", version(acknowledged))
+    nobody_is_bound_any_more(corner, queue)
+    pair.join(OTHER, intercepted=True)
+
+
+def bound_by(corner: Stage, name: str, at: int) -> bool:
+    """Whether the pod was on a node at that version of the cluster."""
+    path = f"{corner.pods_path}?resourceVersion={at}&resourceVersionMatch=Exact"
+    pods = corner.api.get(path).must().body["items"]
+    return any(on_a_node(pod) for pod in pods if pod["metadata"]["name"] == name)
+
+
+def nobody_is_bound_any_more(corner: Stage, queue: str) -> None:
+    """Neither by kube-scheduler, which binds others meanwhile, nor by somebody else."""
+    before = corner.bound(corner.read_pods())
+    late = [*corner.pods("late", 3, queue), *corner.pods("late-foreign", 3, queue, schedulerName=ELSEWHERE)]
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.submit(corner.pods, "other", 3)
+        for name in late:
+            corner.bind(name).must(403, 409)
+        corner.all_bound(others.result())
+    assert corner.bound(late) == set()
+    assert before <= corner.bound(corner.read_pods())

@@ -1,0 +1,211 @@
+"""Pods that are refused after admission, and pods that wait for a volume, delay no stop.
+
+A stop is acknowledged in far less than the time that the API server lets a request take (`REQUEST_SECONDS`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from localcluster.components import REQUEST_SECONDS
+from tests.support.e2e.calling import Api
+from tests.support.e2e.shapes import (
+    NAMED_BY,
+    is_stopped,
+    on_a_node,
+    pod_body,
+)
+from tests.support.e2e.stage import Stage
+from tests.support.e2e.waiting_for import until
+
+SOON = REQUEST_SECONDS * 0.6
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUMES = "/api/v1/persistentvolumes"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NODE = "node-1"
+
+
+@pytest.fixture
+def queue(stage: Stage) -> str:
+    return stage.queue()
+
+
+def acknowledged_soon(stage: Stage, queue: str) -> None:
+    """Stop it; returns once that is acknowledged."""
+    stage.patch_queue(queue, state="Suspended").must()
+    until(lambda: is_stopped(stage.read_queue(queue)), f"the stop of {queue}", seconds=SOON)
+
+
+# Pods that name their node
+
+
+def test_a_pod_with_a_node_name_comes_there_by_way_of_the_scheduler(stage: Stage, queue: str) -> None:
+    """In a namespace whose pods are members: each is bound to exactly the node that it names."""
+    stage.api.patch(stage.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+    until(lambda: "sluice.dev/queue" in _annotations(stage), "the namespace's queue to be known")
+    names = {f"pinned-{number}": f"node-{number}" for number in range(3)}
+    for name, node in names.items():
+        stage.pod(name, nodeName=node).must(201)
+    stage.all_bound(names)
+    assert {name: stage.read_pod(name)["spec"]["nodeName"] for name in names} == names
+    assert {bind.pod for bind in stage.binds() if bind.bound} == set(names)
+
+
+def _annotations(stage: Stage) -> dict[str, str]:
+    made = stage.pod("asked", dry=True).must(201).body
+    return dict(made["metadata"].get("annotations", {}))
+
+
+def test_a_pod_with_a_node_name_keeps_what_else_it_asked_of_its_node(stage: Stage, queue: str) -> None:
+    """Its own affinity holds too: with one that no node meets it is bound nowhere."""
+    term = {"matchExpressions": [{"key": "tests.sluice.dev/absent", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    stage.pod("picky", queue, nodeName=NODE, affinity={"nodeAffinity": required}).must(201)
+    stage.reason_on("picky", "didn't match Pod's node affinity")
+    assert not on_a_node(stage.read_pod("picky"))
+
+
+def test_a_stop_binds_pods_that_name_their_node(stage: Stage, queue: str) -> None:
+    """Let through by admission before the stop, gated by somebody else meanwhile."""
+    stage.pod("pinned", queue, nodeName=NODE, cpu="1000000").must(201)
+    stage.reason_on("pinned", "Insufficient cpu")
+    acknowledged_soon(stage, queue)
+    stage.pod("late", queue, nodeName=NODE).must_refuse("would run at once")
+    stage.bind("pinned").must_refuse(queue)
+    assert stage.bound(["pinned"]) == set()
+
+
+# Pods that are refused after admission
+
+
+@contextmanager
+def refused_all_the_time(stage: Stage, queue: str) -> Iterator[list[int]]:
+    """Pods that admission takes and validation refuses are submitted without a pause; the answers."""
+    statuses: list[int] = []
+    ended = threading.Event()
+
+    def submit() -> None:
+        with Api(stage.cluster) as api:
+            while not ended.is_set():
+                statuses.append(api.create(stage.pods_path, refused_body(queue, len(statuses))).status)
+
+    thread = threading.Thread(target=submit, name="submitting")
+    thread.start()
+    try:
+        until(lambda: len(statuses) > 5, "pods to be refused")
+        yield statuses
+        assert set(statuses) <= {
+            422,
+            403,
+        }  # once its queue is stopped admission refuses a pod with a node's name
+    finally:
+        ended.set()
+        thread.join()
+
+
+def refused_body(queue: str, number: int) -> dict[str, Any]:
+    """A name that no container may have."""
+    body = pod_body(f"refused-{number}", queue, nodeName=NODE)
+    body["spec"]["containers"][0]["name"] = "UPPER"
+    return body
+
+
+@pytest.mark.parametrize("stopped", ["own", "root"])
+def test_pods_that_validation_refuses_delay_no_stop(stage: Stage, queue: str, stopped: str) -> None:
+    """They name a node, are submitted again and again, and never come; their queue is stopped, or root."""
+    target = queue if stopped == "own" else "root"
+    with refused_all_the_time(stage, queue) as statuses:
+        try:
+            assert set(statuses) == {422}
+            stage.patch_queue(target, stopPolicy="Hold").must()
+            until(lambda: is_stopped(stage.read_queue(target)), "the stop", seconds=SOON)
+        finally:
+            stage.edit(target, stopPolicy="None")
+    assert all(not name.startswith("refused") for name in stage.read_pods())
+
+
+# Pods that wait for a volume
+
+
+@pytest.fixture
+def storage_class(stage: Stage) -> str:
+    """Its volumes are made once a pod has a node; by a provisioner that is not there."""
+    name = stage.named("waits")
+    body = {
+        "metadata": {"name": name},
+        "provisioner": "tests.sluice.dev/never",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    stage.create(STORAGE_CLASSES, body)
+    return name
+
+
+class Claimed:
+    """A claim, and a pod that kube-scheduler holds for it."""
+
+    def __init__(self, stage: Stage, storage_class: str, queue: str, *, ephemeral: bool = False) -> None:
+        self._stage, self._class = stage, storage_class
+        self.pod = "claiming"
+        self.claim = f"{self.pod}-data" if ephemeral else "data"
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        if ephemeral:
+            volume = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+        else:
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": self.claim}}
+            body = {"metadata": {"name": self.claim}, "spec": spec}
+            stage.api.create(f"{stage.home}/persistentvolumeclaims", body).must(201)
+        stage.pod(self.pod, queue, volumes=[volume]).must(201)
+        until(lambda: SELECTED_NODE in self._read()["metadata"].get("annotations", {}), "the claim's node")
+
+    def _read(self) -> dict[str, Any]:
+        answer = self._stage.api.get(f"{self._stage.home}/persistentvolumeclaims/{self.claim}")
+        return answer.body if answer.status == 200 else {"metadata": {}}
+
+    def bind(self) -> None:
+        """As its provisioner would; returns once the claim is bound."""
+        claim = self._read()["metadata"]
+        reference = {"namespace": claim["namespace"], "name": self.claim, "uid": claim["uid"]}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": self._class,
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference},
+            "hostPath": {"path": "/none"},
+            "persistentVolumeReclaimPolicy": "Retain",
+        }
+        self._stage.create(VOLUMES, {"metadata": {"name": self._stage.named("volume")}, "spec": spec})
+        until(lambda: self._read()["status"]["phase"] == "Bound", "the claim to be bound")
+
+
+@pytest.mark.parametrize("ephemeral", [False, True], ids=["claimed", "ephemeral"])
+def test_a_pod_that_waits_for_a_volume_delays_no_stop_and_does_not_get_past_it(
+    stage: Stage, queue: str, storage_class: str, ephemeral: bool
+) -> None:
+    """kube-scheduler asked filter, chose a node and waits. The volume comes after the stop is acknowledged:
+    the bind is refused; it is taken after a resume."""
+    claimed = Claimed(stage, storage_class, queue, ephemeral=ephemeral)
+    acknowledged_soon(stage, queue)
+    claimed.bind()
+    until(
+        lambda: [b for b in stage.binds() if b.pod == claimed.pod or "is Suspended" in asked_again(stage)],
+        "kube-scheduler to try",
+    )
+    assert not on_a_node(stage.read_pod(claimed.pod))
+    assert not any(bind.bound for bind in stage.binds() if bind.pod == claimed.pod)
+    stage.edit(queue, state="Open")
+    stage.all_bound([claimed.pod])
+
+
+def asked_again(stage: Stage) -> str:
+    """What the pod says of its queue, where kube-scheduler has begun anew with it."""
+    conditions = stage.read_pod("claiming")["status"].get("conditions", [])
+    return " ".join(str(each.get("message", "")) for each in conditions)

@@ -1,0 +1,107 @@
+"""Two API servers on one etcd: a stop is acknowledged once the guard is on in both."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.calling import Object
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.second_api_server import SecondApiServer
+from tests.support.e2e.shapes import binding_body, is_stopped
+from tests.support.e2e.stage import Stage
+from tests.support.e2e.waiting_for import until
+
+#: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
+BY_HAND = "by-hand"
+
+
+@pytest.fixture(scope="module")
+def second(module_cluster: LocalCluster) -> Iterator[SecondApiServer]:
+    made = SecondApiServer(module_cluster)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def server(
+    module_cluster: LocalCluster, second: SecondApiServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    """One replica that knows of both API servers."""
+    made = Fleet(module_cluster, tmp_path_factory.mktemp("server"))
+    urls = f"{module_cluster.ports.apiserver_url},{second.url}"
+    try:
+        made.join("server-1", prefix=("/usr/bin/env", f"SLUICE_API_SERVERS={urls}"))
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_stop_waits_until_the_late_one_has_the_guard(
+    corner: Stage, second: SecondApiServer, server: Fleet
+) -> None:
+    """The second one has not heard of the namespace's label: a bind through it would not meet the guard."""
+    queue = corner.queue()
+    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
+    second.hold_namespaces_back()
+    corner.patch_queue(queue, state="Suspended").must()
+    early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+    assert not is_stopped(early)
+    assert early["status"]["stop"]["waitingFor"].startswith("Unguarded: binds in namespace")
+    second.let_namespaces_through()
+    corner.answered(queue)
+    status, text = _bind(second, corner, BY_HAND)
+    assert status in (403, 409), text
+    assert queue in text
+    corner.bind(BY_HAND).must_refuse(queue)
+
+
+def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
+    corner: Stage, second: SecondApiServer, server: Fleet
+) -> None:
+    """An API server refuses binds in a namespace that is being deleted once it knows; a pod still waits."""
+    queue = corner.queue()
+    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
+    corner.cluster.signal_component("kube-controller-manager", signal.SIGSTOP)
+    try:
+        second.hold_namespaces_back()
+        corner.api.delete(corner.home).must()
+        corner.patch_queue(queue, state="Suspended").must()
+        early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+        assert not is_stopped(early)
+        second.let_namespaces_through()
+        corner.answered(queue)
+        status, text = _bind(second, corner, BY_HAND)
+        assert status == 403, text
+    finally:
+        second.let_namespaces_through()
+        corner.cluster.signal_component("kube-controller-manager", signal.SIGCONT)
+
+
+def test_a_stop_waits_for_one_that_is_away(corner: Stage, second: SecondApiServer, server: Fleet) -> None:
+    """Nobody knows what it does about binds; a stop without a pod that could be bound is acknowledged."""
+    queue, empty = corner.queue(), corner.queue("empty")
+    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    second.stop()
+    corner.suspend(empty)
+    corner.patch_queue(queue, state="Suspended").must()
+    early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+    assert not is_stopped(early)
+    second.start()
+    corner.answered(queue)
+
+
+def _is_said(queue: Object) -> bool:
+    stop = queue["status"].get("stop") or {}
+    return is_stopped(queue) or bool(stop.get("waitingFor"))
+
+
+def _bind(second: SecondApiServer, corner: Stage, name: str) -> tuple[int, str]:
+    """Through the second API server; a pod that is not there is asked about only."""
+    dry = "?dryRun=All" if name != BY_HAND else ""
+    return second.create(f"{corner.pods_path}/{name}/binding{dry}", binding_body(name, corner.namespace))

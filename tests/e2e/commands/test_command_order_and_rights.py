@@ -1,0 +1,130 @@
+"""Commands among others, and what is left to be read of whoever acted."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.e2e.calling import Object
+from tests.support.e2e.shapes import history, queue_body
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import until
+
+ANN = "ann@example.com"
+COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
+CHANGES, BEHALF = "sluice.dev/changes", "sluice.dev/on-behalf-of"
+
+
+@pytest.fixture
+def queue(stage: Stage) -> str:
+    return stage.queue()
+
+
+@pytest.fixture
+def ann(stage: Stage) -> str:
+    """Somebody who may do all this."""
+    stage.user(ANN, "sluice-queue-admin")
+    stage.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    stage.may(ANN, "create", "commands", "bus.volcano.sh")
+    return ANN
+
+
+def test_commands_of_two_namespaces_act_in_one_order(stage: Stage, queue: str) -> None:
+    """The order is that of their creation, wherever they lie, and each queue has its own."""
+    other = stage.queue("other")
+    for number, action in enumerate(("SuspendQueue", "CloseQueue", "OpenQueue", "SuspendQueue")):
+        path = (stage.commands_path, COMMANDS)[number % 2]
+        stage.api.create(path, stage.command_for(queue, action)).must(201)
+        stage.api.create(path, stage.command_for(other, "CloseQueue" if number else "OpenQueue")).must(201)
+    carried_out(stage)
+    assert [line[2:] for line in history(stage.answered(queue))] == [
+        ("Open", "Suspended"),
+        ("Suspended", "Closed"),
+        ("Closed", "Open"),
+        ("Open", "Suspended"),
+    ]
+    assert [line[2:] for line in history(stage.answered(other))] == [("Open", "Closed")]
+
+
+def test_a_command_for_a_job_is_left_alone(stage: Stage, queue: str) -> None:
+    """Though its job has the name of a queue and its action that of ours: nobody stamps it, acts on it or
+    deletes it."""
+    body = stage.command_for(queue, "SuspendQueue")
+    body["target"] = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": queue, "uid": "1"}
+    made = stage.api.create(stage.commands_path, body).must(201).body
+    stage.command(queue, "CloseQueue").must(201)
+    until(lambda: len(stage.commands()) == 1, "the Command for the queue to be carried out")
+    assert stage.commands() == [made]
+    assert "annotations" not in made["metadata"]
+    assert [line[1:] for line in history(stage.answered(queue))] == [("state", "Open", "Closed")]
+
+
+def test_a_command_for_the_queue_that_was_there_before_is_dropped(stage: Stage, queue: str) -> None:
+    """Closed, deleted and made again under its name: it is none of the new one's."""
+    meant = stage.command_for(queue, "SuspendQueue")
+    stage.remove_queue(queue)
+    until(lambda: stage.api.get(f"{QUEUES}/{queue}").status == 404, "the queue to be gone")
+    stage.api.create(QUEUES, queue_body(queue)).must(201)
+    made = stage.api.create(stage.commands_path, meant).must(201).body
+    stage.event(made["metadata"]["name"], "Warning CommandDropped", "was deleted and made again since")
+    carried_out(stage)
+    found = stage.answered(queue)
+    assert found["spec"]["state"] == "Open"
+    assert history(found) == []
+
+
+def test_a_command_leaves_its_author_action_reason_and_time(stage: Stage, queue: str, ann: str) -> None:
+    """In the history and in an event."""
+    began = now()
+    body = {**stage.command_for(queue, "SuspendQueue"), "message": "disks are full"}
+    stage.api.create(stage.commands_path, body, user=ann).must(201)
+    carried_out(stage)
+    assert told(stage.answered(queue), since=began) == [(ann, "state", "Open", "Suspended", "disks are full")]
+    text = f"SuspendQueue by {ann} (disks are full): spec.state is Suspended now"
+    stage.event(queue, f"Normal SuspendQueue: {text}", namespace="default")
+
+
+def test_an_edit_leaves_its_author_reason_and_time(stage: Stage, queue: str, ann: str) -> None:
+    """Those of the request, whatever the user wrote down about it."""
+    began = now()
+    forged = json.dumps([{"by": "root", "field": "state", "to": "Closed", "at": "2020-01-01T00:00:00Z"}])
+    body = {
+        "metadata": {"annotations": {CHANGES: forged, BEHALF: "root"}},
+        "spec": {"state": "Suspended", "reason": "disks are full"},
+    }
+    stage.api.patch(f"{QUEUES}/{queue}", body, user=ann).must()
+    found = stage.answered(queue)
+    assert told(found, since=began) == [(ann, "state", "Open", "Suspended", "disks are full")]
+    event = f"Normal QueueChanged: spec.state by {ann} (disks are full): Suspended, it was Open"
+    stage.event(queue, event, namespace="default")
+    assert BEHALF not in found["metadata"]["annotations"]
+
+
+def test_nobody_rewrites_the_history(stage: Stage, queue: str, ann: str) -> None:
+    """Neither by taking the annotation off, nor by writing the status, which is derived again."""
+    stage.suspend(queue)
+    before = stage.read_queue(queue)["status"]["changes"]
+    stage.api.patch(f"{QUEUES}/{queue}", {"metadata": {"annotations": {CHANGES: None}}}, user=ann).must()
+    stage.api.patch(f"{QUEUES}/{queue}/status", {"status": {"changes": []}}).must()
+    stage.queue_that(queue, "tell its history", lambda read: read["status"].get("changes") == before)
+
+
+def carried_out(stage: Stage) -> None:
+    until(
+        lambda: not stage.commands() and not stage.api.get(COMMANDS).must().body["items"],
+        "the Commands to be carried out",
+    )
+
+
+def now() -> datetime:
+    """The server's notion of the API server's time may be a second and a whole one late."""
+    return datetime.now(UTC) - timedelta(seconds=2)
+
+
+def told(queue: Object, *, since: datetime) -> list[tuple[str, ...]]:
+    """Its changes with their reasons, all of them made since then and not in the future."""
+    lines = queue["status"]["changes"]
+    assert all(since <= datetime.fromisoformat(line["at"]) <= datetime.now(UTC) for line in lines)
+    return [(line["by"], line["field"], line["from"], line["to"], line["reason"]) for line in lines]

@@ -1,0 +1,167 @@
+"""The server is killed at every step of carrying out a Command: it acts once, and nobody's edit is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.components import NAMESPACE
+from tests.support.e2e.calling import Object
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.shapes import history
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import until
+from tests.support.faults.intercepting import Asked, Kept
+
+ANN, BOB = "ann@example.com", "bob@example.com"
+SERVER = "server-of-crashes"
+ELSEWHERE = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+class Step(NamedTuple):
+    """Where the server is killed: at which request, and whether the API server has carried that out."""
+
+    method: str
+    on: str
+    answered: bool = False
+    #: Whether the edit is in the spec by then.
+    acted: bool = False
+    #: Whether an event tells of it in the end: not for sure where the Command goes before.
+    told: bool = True
+
+
+#: In the order in which one Command is carried out.
+STEPS: Mapping[str, Step] = {
+    "before the queue is read": Step("GET", "queue"),
+    "before the edit": Step("PATCH", "queue"),
+    "after the edit and before its answer": Step("PATCH", "queue", answered=True, acted=True),
+    "before the event": Step("POST", "event", acted=True, told=False),
+    "before the deletion": Step("DELETE", "command", acted=True),
+    "after the deletion and before its answer": Step(
+        "DELETE", "command", answered=True, acted=True, told=False
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One server, whose requests can be kept, in the place of the cluster's own."""
+    made = Fleet(cluster, tmp_path_factory.mktemp("crashes"))
+    try:
+        made.join(SERVER, intercepted=True)
+        yield made
+    finally:
+        made.close()
+        cluster.start_components("server")
+
+
+@pytest.fixture
+def queue(fleet: Fleet, stage: Stage) -> str:
+    for name in (ANN, BOB):
+        stage.user(name, "sluice-queue-admin")
+        stage.may(name, "update", "queues", "scheduling.volcano.sh")
+        stage.may(name, "create", "commands", "bus.volcano.sh")
+    return stage.queue()
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_crash_leaves_one_effect_of_a_command(fleet: Fleet, stage: Stage, queue: str, where: str) -> None:
+    """Suspended once, by its author, which an event tells, and no Command is left."""
+    step = STEPS[where]
+    command, _ = interrupted(fleet, stage, queue, step)
+    started_again(fleet, stage)
+    found = carried_out(stage, queue)
+    assert found["spec"]["state"] == "Suspended"
+    assert history(found) == [(ANN, "state", "Open", "Suspended")]
+    assert recorded(found) == [command["metadata"]["uid"]]
+    if step.told:
+        stage.event(queue, f"Normal SuspendQueue: SuspendQueue by {ANN}", namespace="default")
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_crash_undoes_no_edit_in_between(fleet: Fleet, stage: Stage, queue: str, where: str) -> None:
+    """Somebody opens what was suspended, or closes what is about to be: that stays. (A Closed queue is not
+    suspended, so the Command then comes to nothing.)"""
+    step = STEPS[where]
+    command, _ = interrupted(fleet, stage, queue, step)
+    wanted = "Open" if step.acted else "Closed"
+    body = {"spec": {"state": wanted, "weight": 7}}
+    stage.api.patch(f"{QUEUES}/{queue}", body, user=BOB).must()
+    started_again(fleet, stage)
+    found = carried_out(stage, queue)
+    assert (found["spec"]["state"], found["spec"]["weight"]) == (wanted, 7)
+    edits = [(ANN, "state", "Open", "Suspended")] if step.acted else []
+    assert history(found) == [*edits, (BOB, "state", "Suspended" if step.acted else "Open", wanted)]
+    assert recorded(found) == [command["metadata"]["uid"]]
+
+
+def test_an_edit_that_comes_first_is_decided_upon(fleet: Fleet, stage: Stage, queue: str) -> None:
+    """No crash: the edit was decided from a queue that has changed since, so it is decided again."""
+    _, kept = interrupted(fleet, stage, queue, STEPS["before the edit"])
+    stage.api.patch(f"{QUEUES}/{queue}", {"spec": {"state": "Closed"}}, user=BOB).must()
+    fleet.interceptors[SERVER].free(kept)
+    assert history(carried_out(stage, queue)) == [(BOB, "state", "Open", "Closed")]
+
+
+def test_commands_that_wait_over_a_crash_act_in_their_order(fleet: Fleet, stage: Stage, queue: str) -> None:
+    """The first is interrupted after its edit; the others are younger, and lie in another namespace too."""
+    first, _ = interrupted(fleet, stage, queue, STEPS["after the edit and before its answer"])
+    uids = [first["metadata"]["uid"]]
+    for number, action in enumerate(("CloseQueue", "OpenQueue", "SuspendQueue")):
+        path = (stage.commands_path, ELSEWHERE)[number % 2]
+        made = stage.api.create(path, stage.command_for(queue, action), user=ANN).must(201).body
+        uids.append(made["metadata"]["uid"])
+    started_again(fleet, stage)
+    until(
+        lambda: not stage.api.get(ELSEWHERE).must().body["items"], "the Commands elsewhere to be carried out"
+    )
+    found = carried_out(stage, queue)
+    assert [line[2:] for line in history(found)] == [
+        ("Open", "Suspended"),
+        ("Suspended", "Closed"),
+        ("Closed", "Open"),
+        ("Open", "Suspended"),
+    ]
+    assert recorded(found) == uids
+
+
+def interrupted(fleet: Fleet, stage: Stage, queue: str, step: Step) -> tuple[Object, Kept]:
+    """A Command that suspends the queue, and the server that has come as far as this step with it."""
+    body = stage.command_for(queue, "SuspendQueue")
+    name = body["metadata"]["name"]
+    paths = {
+        "queue": f"{QUEUES}/{queue}",
+        "event": "/api/v1/namespaces/default/events",
+        "command": f"{stage.commands_path}/{name}",
+    }
+    told = b"SuspendQueue" if step.on == "event" else b""
+
+    def when(asked: Asked) -> bool:
+        return (asked.method, asked.path) == (step.method, paths[step.on]) and told in asked.body
+
+    kept = fleet.interceptors[SERVER].keep(when, answered=step.answered)
+    made = stage.api.create(stage.commands_path, body, user=ANN).must(201).body
+    until(kept.reached.is_set, "the step to be reached")
+    return made, kept
+
+
+def started_again(fleet: Fleet, stage: Stage) -> None:
+    """After a crash. The Leases of the dead are taken away, so that nobody waits for them to run out."""
+    fleet.kill(SERVER)
+    for lease in stage.api.get(LEASES).must().body["items"]:
+        stage.api.delete(f"{LEASES}/{lease['metadata']['name']}").must()
+    fleet.join(SERVER, intercepted=True)
+
+
+def carried_out(stage: Stage, queue: str) -> Object:
+    """The queue once no Command is left and all that was asked of it is done."""
+    until(lambda: not stage.commands(), "the Command to be carried out")
+    return stage.answered(queue)
+
+
+def recorded(queue: Object) -> list[str]:
+    return str(queue["metadata"]["annotations"]["sluice.dev/commands"]).split(",")

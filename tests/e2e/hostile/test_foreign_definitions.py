@@ -1,0 +1,178 @@
+"""Another definition of queues applied over ours: noticed, named, and nothing is decided until it is mended.
+
+On a cluster of their own, for there is one definition of queues in a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster import apiserver, processes
+from localcluster.apiserver import Https
+from localcluster.cluster import LocalCluster
+from localcluster.components import BY_NAME
+from localcluster.layout import ROOT
+from tests.support.e2e.calling import Object
+from tests.support.e2e.shapes import (
+    gates,
+    is_answered,
+    is_stopped,
+)
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import settled, until
+
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
+#: What a definition of queues has without us, as far as it matters here.
+FOREIGN_SCHEMA: Object = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "weight": {"type": "integer", "format": "int32", "default": 1},
+                "parent": {"type": "string"},
+                "reclaimable": {"type": "boolean"},
+            },
+        },
+        "status": {
+            "type": "object",
+            "properties": {
+                "state": {"type": "string"},
+                "pending": {"type": "integer", "format": "int32"},
+                "running": {"type": "integer", "format": "int32"},
+            },
+        },
+    },
+}
+
+
+@pytest.fixture
+def stage(module_cluster: LocalCluster) -> Iterator[Stage]:
+    """A stage on a cluster whose definition of queues is ours again after the test."""
+    made = Stage(module_cluster)
+    yield made
+    mend(made)
+    until(lambda: not missing(made), "the server to be ready again")
+    made.clear()
+    made.close()
+
+
+def apply_foreign(stage: Stage) -> None:
+    """As `kubectl replace` of another project's definition would."""
+    found = stage.api.get(CRD).must().body
+    version = found["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"] = FOREIGN_SCHEMA
+    del version["additionalPrinterColumns"]
+    stage.cluster.kubectl("replace", "-f", "-", given=json.dumps(found))
+
+
+def mend(stage: Stage) -> None:
+    """By the words of the server's own advice."""
+    crds = str(ROOT / "manifests" / "crds")
+    stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", crds)
+
+
+def missing(stage: Stage) -> str:
+    """What `/readyz` says is missing; nothing while it is ready."""
+    layout, ports = stage.cluster.layout, stage.cluster.ports
+    context = apiserver.context(layout, authority=layout.server_ca)
+    with Https(port=ports.server, context=context) as client:
+        answer = client.request("GET", "/readyz")
+    found = json.loads(answer.body)
+    assert (answer.status == 200) is found["ok"]
+    return "; ".join(found["missing"])
+
+
+def until_noticed(stage: Stage) -> str:
+    return until(lambda: (said := missing(stage)) and "lacks" in said and said, "the definition to be named")
+
+
+def test_the_missing_fields_are_named_with_the_way_out(stage: Stage) -> None:
+    """`/readyz` is 503 with both, and 200 again once the way was taken, without a restart."""
+    apply_foreign(stage)
+    said = until_noticed(stage)
+    assert "queues.scheduling.volcano.sh lacks spec.state, spec.stopPolicy" in said
+    assert "kubectl apply --server-side --force-conflicts -k manifests/crds" in said
+    mend(stage)
+    until(lambda: not missing(stage), "the server to be ready again")
+
+
+def test_a_stop_outlives_a_foreign_definition(stage: Stage) -> None:
+    """A write would lose it for good; a pod of the queue goes meanwhile, and not even that is counted."""
+    queue = stage.queue()
+    stage.suspend(queue)
+    stage.pods("parked", 2, queue)
+    stage.queue_that(queue, "count its pods", lambda found: counted(found) == 2)
+    before = stored_version(stage, queue)
+    apply_foreign(stage)
+    until_noticed(stage)
+    until(lambda: "stopPolicy" not in stage.read_queue(queue)["spec"], "the fields to be left out")
+    stage.api.delete(f"{stage.pods_path}/parked-0?gracePeriodSeconds=0").must()
+    assert settled(lambda: stored_version(stage, queue), "the queue") == before
+    mend(stage)
+    until(lambda: not missing(stage), "the server to be ready again")
+    found = stage.queue_that(queue, "count its pods anew", lambda found: counted(found) == 1)
+    assert found["spec"]["state"] == "Suspended"
+    assert is_stopped(found)
+    assert gates(stage.read_pod("parked-1"))
+
+
+def counted(queue: Object) -> int:
+    return int(queue["status"].get("pods", {}).get("pending", 0))
+
+
+def stored_version(stage: Stage, queue: str) -> str:
+    return str(stage.read_queue(queue)["metadata"]["resourceVersion"])
+
+
+def test_meanwhile_members_and_queues_are_refused_and_others_are_not(stage: Stage) -> None:
+    """Who asks for a queue is told to come back; a pod of no queue is made and bound as ever."""
+    queue = stage.queue()
+    apply_foreign(stage)
+    until_noticed(stage)
+    refused = stage.pod("member", queue)
+    assert refused.status == 500, refused
+    assert "sluice" in refused.message
+    edited = stage.api.patch(f"{QUEUES}/{queue}", {"spec": {"weight": 3}})
+    assert edited.status == 500, edited
+    stage.pod("stranger").must(201)
+    stage.all_bound(["stranger"])
+
+
+def test_after_it_is_mended_all_goes_on_by_itself(stage: Stage) -> None:
+    """A queue can be suspended and resumed, and its pods are bound."""
+    queue = stage.queue()
+    stage.suspend(queue)
+    stage.pods("parked", 3, queue)
+    apply_foreign(stage)
+    until_noticed(stage)
+    mend(stage)
+    until(lambda: not missing(stage), "the server to be ready again")
+    until(lambda: stage.patch_queue(queue, state="Open").status == 200, "the queue to be resumed")
+    until(lambda: is_answered(stage.read_queue(queue)), "the resume to be answered")
+    stage.all_bound([f"parked-{number}" for number in range(3)])
+
+
+def test_a_server_that_starts_with_a_foreign_definition_decides_nothing(stage: Stage) -> None:
+    """It was stopped when ours was replaced: it says what is wrong before it has read one queue."""
+    queue = stage.queue()
+    stage.suspend(queue)
+    before = stored_version(stage, queue)
+    stage.cluster.stop_components("server")
+    apply_foreign(stage)
+    start_server(stage.cluster)
+    until_noticed(stage)
+    mend(stage)
+    until(lambda: not missing(stage), "the server to be ready")
+    found = stage.read_queue(queue)
+    assert (found["spec"]["state"], found["metadata"]["resourceVersion"]) == ("Suspended", before)
+
+
+def start_server(cluster: LocalCluster) -> None:
+    """Neither waited for nor given its manifests again, which would mend what is foreign."""
+    layout = cluster.layout
+    command = BY_NAME["server"].command(layout, cluster.ports)
+    processes.spawn(command, folder=layout.folder, component="server", log=layout.log("server"))

@@ -1,0 +1,44 @@
+"""The control plane with the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localcluster import apiserver
+from localcluster.cluster import LocalCluster
+from localcluster.layout import COMPONENTS
+from localcluster.readiness import until
+
+NAMESPACE = "localcluster-serving"
+
+
+def test_everything_runs(cluster: LocalCluster) -> None:
+    assert set(cluster.info["pids"]) == set(COMPONENTS)
+
+
+def test_metrics_are_read_with_what_info_says(cluster: LocalCluster) -> None:
+    context = apiserver.context(cluster.layout, authority=Path(cluster.info["ca_file"]))
+    with apiserver.Https(port=cluster.ports.server, context=context) as client:
+        assert client.request("GET", "/metrics").status == 200
+    assert cluster.info["metrics_url"].endswith(f":{cluster.ports.server}/metrics")
+
+
+def test_a_member_reaches_the_server_and_is_bound(cluster: LocalCluster) -> None:
+    member = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "member", "annotations": {"scheduling.volcano.sh/queue-name": "default"}},
+        "spec": {"containers": [{"name": "c", "image": "none"}]},
+    }
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    with cluster.api() as api:
+        api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        made = api.request("POST", pods, member)
+        assert made.status == 201, made.body
+        until(
+            lambda: bool(api.request("GET", f"{pods}/member").json()["spec"].get("nodeName")), what="a bind"
+        )
+        api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    assert [bind.code for bind in cluster.audit() if (bind.namespace, bind.pod) == (NAMESPACE, "member")] == [
+        201
+    ]

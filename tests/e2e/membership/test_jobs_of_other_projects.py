@@ -1,0 +1,160 @@
+"""Jobs of Volcano and JobSets, where they are installed: admitted, counted, refused like all work.
+
+Their controllers do not run here: what they make is made by the test, in their name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.calling import Object
+from tests.support.e2e.shapes import (
+    GATE,
+    NAMED_BY,
+    condition,
+)
+from tests.support.e2e.stage import Stage
+from tests.support.e2e.waiting_for import until
+from tests.support.e2e.work import (
+    JOB,
+    Made,
+    owned_by,
+    template_body,
+    work_body,
+)
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+VOLCANO_JOB = Made("Job", "batch.volcano.sh/v1alpha1", "jobs")
+JOB_SET = Made("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets")
+BOTH = pytest.mark.parametrize("made", [VOLCANO_JOB, JOB_SET], ids=["Volcano's Job", "JobSet"])
+#: A kind that is installed while the server runs is found after ten seconds at most.
+FOUND = 30.0
+
+
+def definition(made: Made) -> Object:
+    """As much of a definition as the API server asks for."""
+    group, version = made.group.split("/")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{made.resource}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": made.kind, "plural": made.resource},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def corner(module_cluster: LocalCluster) -> Iterator[Stage]:
+    """A cluster with both definitions, installed while the server runs."""
+    stage = Stage(module_cluster)
+    for made in (VOLCANO_JOB, JOB_SET):
+        stage.api.create(DEFINITIONS, definition(made)).must(201)
+        until(
+            lambda made=made: stage.api.get(made.path(stage.namespace)).status == 200,
+            f"{made.kind} to be served",
+        )
+    yield stage
+    stage.close()
+
+
+def body(made: Made, name: str, queue: str = "", *, on_itself: bool = False) -> Object:
+    """A Job of two tasks, or of two replicated Jobs."""
+    named = {NAMED_BY: queue} if queue else {}
+    templates = [template_body(name, {} if on_itself else named) for _ in range(2)]
+    spec: Object = (
+        {
+            "minAvailable": 2,
+            "tasks": [{"name": f"t{n}", "template": each} for n, each in enumerate(templates)],
+        }
+        if made is VOLCANO_JOB
+        else {
+            "replicatedJobs": [
+                {"name": f"r{n}", "template": {"spec": {"template": each}}}
+                for n, each in enumerate(templates)
+            ]
+        }
+    )
+    meta = {"name": name, "annotations": named if on_itself else {}}
+    return {"apiVersion": made.group, "kind": made.kind, "metadata": meta, "spec": spec}
+
+
+def templates(made: Made, obj: Object) -> list[Object]:
+    if made is VOLCANO_JOB:
+        return [task["template"] for task in obj["spec"]["tasks"]]
+    return [each["template"]["spec"]["template"] for each in obj["spec"]["replicatedJobs"]]
+
+
+@BOTH
+@pytest.mark.parametrize("on_itself", [False, True], ids=["in its templates", "on itself"])
+def test_the_queue_is_written_in_every_template(corner: Stage, made: Made, on_itself: bool) -> None:
+    """And on the job, to be listed by."""
+    queue = corner.queue(f"written-{made.resource}-{on_itself}".lower())
+    found = (
+        corner.make(made, body(made, f"written-{on_itself}".lower(), queue, on_itself=on_itself)).must().body
+    )
+    assert found["metadata"]["labels"][GATE] == queue
+    assert [each["metadata"]["annotations"][GATE] for each in templates(made, found)] == [queue] * 2
+
+
+def test_a_volcano_job_that_names_no_queue_is_in_default(corner: Stage) -> None:
+    """Its PodGroup gets the queue of its spec."""
+    job = body(VOLCANO_JOB, "plain")
+    job["spec"]["schedulerName"] = "volcano"
+    assert corner.make(VOLCANO_JOB, job).must().body["spec"]["queue"] == "default"
+
+
+@BOTH
+def test_a_live_one_keeps_its_queue_from_closed(corner: Stage, made: Made) -> None:
+    """Until it is finished, as its own controller says."""
+    queue = corner.queue(f"kept-{made.resource}")
+    found = corner.make(made, body(made, "kept", queue)).must().body
+    name = f"{made.kind.lower()} {corner.namespace}/kept"
+
+    def named() -> bool:
+        corner.patch_queue(queue, state="Open").must()
+        corner.patch_queue(queue, state="Closed").must()
+        closing = corner.answered(queue)
+        return f"kept from Closed by {name}" in condition(closing, "Accepting")["message"]
+
+    until(named, "the job to be known", seconds=FOUND)
+    done = {"state": {"phase": "Completed"}} if made is VOLCANO_JOB else {"terminalState": "Completed"}
+    corner.api.patch(f"{made.path(corner.namespace)}/kept/status", {"status": done}).must()
+    corner.in_state(queue, "Closed")
+    corner.make(made, body(made, "new", queue)).must_refuse(
+        f'queue "{queue}" is Closed and takes no new {made.resource}'
+    )
+    assert found["metadata"]["labels"][GATE] == queue
+
+
+def test_a_job_of_an_accepted_jobset_is_taken_while_closing(corner: Stage) -> None:
+    """The JobSet's controller may make its Jobs late."""
+    queue = corner.queue("late")
+    job_set = corner.make(JOB_SET, body(JOB_SET, "late", queue)).must().body
+    user = corner.controller("system:serviceaccount:jobset-system:jobset-controller-manager")
+    job = work_body(JOB, "late-r0", queue)
+    job["metadata"]["ownerReferences"] = owned_by(job_set)
+    corner.edit(queue, state="Closed")
+    corner.in_state(queue, "Closing")
+
+    def taken() -> bool:
+        return corner.api.create(f"{JOB.path(corner.namespace)}?dryRun=All", job, user=user).status == 201
+
+    until(taken, "the JobSet to be known", seconds=FOUND)
+    corner.api.create(JOB.path(corner.namespace), job).must_refuse("takes no new jobs")
+    corner.api.create(JOB.path(corner.namespace), job, user=user).must(201)

@@ -1,0 +1,333 @@
+"""The installed command against a real API server and our server, as an operator meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.support.plugin.plugin_stage import PLUGIN, plugin
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+QUEUE = "queue.scheduling.volcano.sh"
+
+
+@pytest.fixture
+def run(cluster: LocalCluster) -> Run:
+    """The plugin as the administrator of the cluster."""
+
+    def command(
+        *words: str, kubeconfig: Path | None = None, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        return plugin(*words, kubeconfig=kubeconfig or cluster.client_kubeconfig, environ=environ)
+
+    return command
+
+
+@pytest.fixture
+def queue(run: Run) -> Iterator[Callable[..., str]]:
+    """Makes queues and takes them away again, the last one first."""
+    made: list[str] = []
+
+    def make(*flags: str) -> str:
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        done = run("create", name, "--wait", *flags)
+        assert done.returncode == 0, done.stderr
+        made.append(name)
+        return name
+
+    yield make
+    for name in reversed(made):
+        run("close", name, "--wait=closed")
+        run("delete", name, "--ignore-not-found")
+
+
+def spec(run: Run, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("get", name, "-o", "json").stdout)["spec"]
+    return found
+
+
+def state(run: Run, name: str) -> str:
+    return str(json.loads(run("get", name, "-o", "json").stdout)["status"]["state"])
+
+
+@pytest.mark.parametrize("output", ["", "-owide", "-ojson", "-oyaml", "-oname"])
+def test_it_prints_what_kubectl_prints(
+    run: Run, cluster: LocalCluster, queue: Callable[..., str], output: str
+) -> None:
+    name = queue("--parent=default", "--capability=cpu=4,memory=8Gi", "--type=yes: 'no'")
+    words = [name, *filter(None, [output])]
+    assert without_ages(run("get", *words).stdout) == without_ages(cluster.kubectl("get", "queues", *words))
+
+
+def without_ages(text: str) -> str:
+    """AGE may go on by a second between two commands."""
+    return re.sub(r"\b\d+m?\d*s\b\s*", "", text)
+
+
+def test_a_list_is_a_list_like_kubectl_s(run: Run, cluster: LocalCluster) -> None:
+    ours, theirs = (
+        json.loads(text) for text in (run("list", "-ojson").stdout, cluster.kubectl("get", "q", "-ojson"))
+    )
+    assert {key: ours[key] for key in ("apiVersion", "kind", "metadata")} == {
+        key: theirs[key] for key in ("apiVersion", "kind", "metadata")
+    }
+    assert {"root", "default"} <= {item["metadata"]["name"] for item in ours["items"]}
+
+
+def test_suspend_and_resume_wait_until_the_controller_has_acknowledged(
+    run: Run, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    stopped = run("suspend", name, "--reason=quota", "--for=30m", "--wait")
+    assert stopped.returncode == 0, stopped.stderr
+    assert f"{QUEUE}/{name} acknowledged: Suspended" in stopped.stdout
+    assert {"state": "Suspended", "reason": "quota"}.items() <= spec(run, name).items()
+    assert "resumeAt" in spec(run, name)
+    resumed = run("resume", name, "--wait")
+    assert f"{QUEUE}/{name} acknowledged: Open" in resumed.stdout
+    assert {"reason", "resumeAt"}.isdisjoint(spec(run, name))
+
+
+def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_chain(
+    run: Run, queue: Callable[..., str]
+) -> None:
+    """The queue below was acknowledged for a former spec of the one above, which is edited just before."""
+    above = queue()
+    below = queue("--parent", above)
+    assert run("suspend", below, "--wait").returncode == 0
+    assert run("suspend", above, "--reason=quota").returncode == 0
+    done = run("suspend", below, "--wait")
+    assert f"{QUEUE}/{below} acknowledged: Suspended" in done.stdout
+    read = {name: json.loads(run("get", name, "-ojson").stdout) for name in (below, above, "root")}
+    stop = read[below]["status"]["stop"]
+    assert stop["scope"]
+    assert [(link["name"], link["generation"]) for link in stop["chain"]] == [
+        (name, item["metadata"]["generation"]) for name, item in read.items()
+    ]
+    assert "acknowledged" not in run("why", below).stdout
+    assert "acknowledged" not in run("tree", below).stdout
+
+
+def test_what_is_so_already_is_said_and_ends_well(run: Run, queue: Callable[..., str]) -> None:
+    name = queue("--state=suspended")
+    done = run("suspend", name)
+    assert (done.returncode, done.stdout) == (0, f"{QUEUE}/{name} unchanged (it is Suspended already)\n")
+
+
+def test_resume_does_not_undo_closed_and_open_does(run: Run, queue: Callable[..., str]) -> None:
+    name = queue()
+    assert "Closed, 0 live pods left" in run("close", name, "--wait=closed").stdout
+    refused = run("resume", name)
+    assert (refused.returncode, state(run, name)) == (0, "Closed")
+    assert f"reopen it with: kubectl queue open {name}" in refused.stdout
+    assert "acknowledged: Open" in run("open", name, "--wait").stdout
+
+
+def test_a_reason_that_reads_like_the_one_before_stays(run: Run, queue: Callable[..., str]) -> None:
+    name = queue()
+    run("suspend", name, "--reason=moving")
+    run("close", name, "--reason=moving")
+    assert {"state": "Closed", "reason": "moving"}.items() <= spec(run, name).items()
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_k15_resume_undoes_a_stop_policy(run: Run, queue: Callable[..., str], policy: str) -> None:
+    name = queue(f"--stop-policy={policy}")
+    assert run("resume", name, "--wait").returncode == 0
+    assert spec(run, name)["stopPolicy"] == "None"
+
+
+@pytest.mark.parametrize("dry_run", ["--dry-run=client", "--dry-run=server", "--dry-run"])
+@pytest.mark.parametrize("verb", ["suspend", "close", "resume", "open", "delete"])
+def test_k14_a_dry_run_changes_nothing(run: Run, queue: Callable[..., str], verb: str, dry_run: str) -> None:
+    name = queue("--stop-policy=Hold")
+    if verb in {"open", "delete"}:
+        run("close", name, "--wait=closed")
+    before = run("get", name, "-ojson").stdout
+    done = run(verb, name, dry_run)
+    assert done.returncode == 0, done.stderr
+    assert "dry run)" in done.stdout
+    assert json.loads(run("get", name, "-ojson").stdout)["spec"] == json.loads(before)["spec"]
+
+
+def test_k16_a_policy_patched_with_kubectl_is_visible_at_once(
+    run: Run, cluster: LocalCluster, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    cluster.kubectl("patch", "queue", name, "--type=merge", "-p", '{"spec":{"stopPolicy":"Hold"}}')
+    assert "Hold" in run("get", name, "--no-headers").stdout.split()
+    assert "stopPolicy Hold" in run("tree", name).stdout
+
+
+def test_an_ancestor_that_still_stops_the_queue_is_named_and_does_not_hold_up_the_wait(
+    run: Run, queue: Callable[..., str]
+) -> None:
+    parent = queue("--state=suspended")
+    child = queue(f"--parent={parent}", "--state=suspended")
+    done = run("resume", child, "--wait")
+    assert done.returncode == 0
+    assert f'Warning: queue "{child}" is Suspended by its ancestor "{parent}"' in done.stderr
+    assert f"suspended by {parent}" in run("tree", parent).stdout
+
+
+def test_writers_that_meet_all_come_through(run: Run, queue: Callable[..., str]) -> None:
+    """Conflicts are decided anew. No `close`: a queue that became Closed meanwhile may not be suspended."""
+    name = queue()
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda word: run(word, name), ["suspend", "resume", "open", "suspend"]))
+    assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
+
+
+def test_one_that_fails_keeps_no_other_from_being_done(run: Run, queue: Callable[..., str]) -> None:
+    name = queue()
+    done = run("suspend", "not-there", name, "root-not")
+    assert (done.returncode, spec(run, name)["state"]) == (1, "Suspended")
+    assert 'Error from server (NotFound): queues.scheduling.volcano.sh "not-there" not found' in done.stderr
+
+
+def test_a_refusal_of_the_server_is_passed_on(run: Run, queue: Callable[..., str]) -> None:
+    name = queue()
+    done = run("delete", name)
+    assert done.returncode == 1
+    assert f"only a Closed queue can be deleted; close it first: kubectl queue close {name}" in done.stderr
+
+
+def test_delete_of_what_is_not_there_is_an_error_or_not(run: Run) -> None:
+    assert run("delete", "not-there").returncode == 1
+    assert run("delete", "not-there", "--ignore-not-found").returncode == 0
+
+
+def test_who_may_only_edit_one_queue_can_stop_it(
+    run: Run, cluster: LocalCluster, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    role = f"--resource-name={name}"
+    cluster.kubectl(
+        "create",
+        "clusterrole",
+        name,
+        "--verb=get,patch,update",
+        "--resource=queues.scheduling.volcano.sh",
+        role,
+    )
+    cluster.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={name}")
+    try:
+        theirs = cluster.user(name)
+        assert run("suspend", name, "--wait", kubeconfig=theirs).returncode == 0
+        refused = run("suspend", "default", kubeconfig=theirs)
+        assert "Error from server (Forbidden)" in refused.stderr
+        assert "kubectl auth can-i --list" in refused.stderr
+    finally:
+        cluster.kubectl("delete", f"clusterrolebinding/{name}", f"clusterrole/{name}")
+
+
+def test_impersonation_is_the_server_s_to_judge(run: Run) -> None:
+    done = run("list", "--as=nobody", "--as-group=none")
+    assert 'User "nobody" cannot list resource "queues"' in done.stderr
+
+
+def test_variables_for_other_programs_change_nothing(run: Run) -> None:
+    environ = {"SSL_CERT_FILE": "/nonexistent", "REQUESTS_CA_BUNDLE": "/nonexistent"}
+    proxies = {"HTTPS_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1"}
+    assert run("list", **environ, **proxies).returncode == 0
+
+
+def test_an_unknown_authority_or_token_is_said_in_words(
+    run: Run, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    server = f"--server=https://127.0.0.1:{cluster.ports.apiserver}"
+    unknown = run("list", server, kubeconfig=tmp_path / "none")
+    assert "tls: failed to verify certificate" in unknown.stderr
+    ca = f"--certificate-authority={cluster.layout.pki / 'ca.crt'}"
+    refused = run("list", server, ca, "--token=wrong", kubeconfig=tmp_path / "none")
+    assert "You must be logged in to the server (Unauthorized)" in refused.stderr
+
+
+def test_nobody_answering_is_said_in_kubectl_s_words(tmp_path: Path) -> None:
+    done = plugin("list", "--server=https://127.0.0.1:1", kubeconfig=tmp_path / "none")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
+    )
+
+
+def interruptible() -> None:
+    """Whoever started the tests may have had interrupts ignored, which is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_watch_goes_on_printing_and_ends_on_an_interrupt_without_a_word(
+    run: Run, cluster: LocalCluster, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(cluster.client_kubeconfig)}
+    words = [PLUGIN, "get", name, "-w"]
+    with subprocess.Popen(
+        words,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=interruptible,  # noqa: PLW1509 - it does one system call
+    ) as watch:
+        assert watch.stdout is not None
+        assert watch.stderr is not None
+        late = threading.Timer(60, watch.kill)  # so that what never comes ends the lines
+        late.start()
+        try:
+            assert watch.stdout.readline().split()[:2] == ["NAME", "STATE"]
+            assert any(line.split()[:2] == [name, "Open"] for line in watch.stdout)
+            run("suspend", name)
+            assert any(line.split()[1] == "Suspended" for line in watch.stdout)
+            watch.send_signal(signal.SIGINT)
+            assert (watch.wait(10), watch.stderr.read()) == (130, "")
+        finally:
+            late.cancel()
+            watch.kill()
+
+
+def test_a_reader_that_goes_away_is_no_error(cluster: LocalCluster) -> None:
+    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(cluster.client_kubeconfig)}
+    with subprocess.Popen(
+        [PLUGIN, "list", "-oyaml"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as listing:
+        assert listing.stdout is not None
+        assert listing.stderr is not None
+        listing.stdout.close()
+        assert (listing.wait(10), listing.stderr.read()) == (141, b"")
+
+
+def test_kubectl_finds_the_plugin(cluster: LocalCluster) -> None:
+    environ = {
+        "PATH": f"{Path(PLUGIN).parent}:{os.environ['PATH']}",
+        "KUBECONFIG": str(cluster.client_kubeconfig),
+    }
+    words = [str(cluster.layout.bin / "kubectl"), "queue", "get", "root", "-oname"]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{QUEUE}/root\n"
+
+
+def test_a_server_that_is_stopped_leaves_the_wait_to_its_time_out(
+    run: Run, cluster: LocalCluster, queue: Callable[..., str]
+) -> None:
+    """Whatever is not acknowledged is not claimed to be."""
+    name = queue()
+    cluster.signal_component("server", signal.SIGSTOP)
+    try:
+        done = run("suspend", name, "--wait", "--timeout=2s", "--request-timeout=20s")
+    finally:
+        cluster.signal_component("server", signal.SIGCONT)
+    assert done.returncode == 1
+    assert "acknowledged:" not in done.stdout

@@ -1,0 +1,116 @@
+"""A tree of a thousand queues on ten levels: a stop of the top shows on all, with one write each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster import apiserver
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.calling import metric
+from tests.support.e2e.shapes import (
+    condition,
+    is_answered,
+    queue_body,
+    state_of,
+)
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import until
+
+LEVELS, WIDTH = 10, 100
+
+#: Of counts alone, or of what is essential, with or without counts.
+WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
+
+
+@pytest.fixture(scope="module")
+def forest(module_cluster: LocalCluster) -> Iterator[Stage]:
+    """The cluster with the depth setting raised, and the queues."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLUICE_DEPTH_LIMIT", str(LEVELS))
+        module_cluster.restart_components("server")
+    stage = Stage(module_cluster)
+    started = time.monotonic()
+    for level in range(LEVELS):
+        stage.make_queues(
+            queue_body(name(level, number), parent=parent(level, number)) for number in range(WIDTH)
+        )
+    print(f"{LEVELS * WIDTH} queues made in {time.monotonic() - started:.1f} s")
+    all_said(stage, "Open", after=LEVELS * WIDTH)
+    yield stage
+    stage.close()
+
+
+def name(level: int, number: int) -> str:
+    return f"level-{level}-{number}"
+
+
+def parent(level: int, number: int) -> str:
+    """Ten of them have ten children each, so the tree is uneven."""
+    return name(level - 1, number // 10) if level else "root"
+
+
+def all_said(stage: Stage, state: str, *, after: float) -> None:
+    """Returns once every queue is said to be in it, with this many writes of a status or more."""
+    # The writes are counted, which costs little, before a thousand queues are read again and again.
+    until(lambda: writes(stage) >= after, f"so many writes that all are {state}", seconds=60)
+    until(lambda: states(stage) == {state}, f"all to be {state}", seconds=60)
+
+
+def listed(stage: Stage) -> list[dict[str, object]]:
+    return list(stage.api.get(QUEUES).must().body["items"])
+
+
+def states(stage: Stage) -> set[str]:
+    """The states of the queues, of those that have been answered and of those that have not."""
+    return {state_of(each) if is_answered(each) else "" for each in listed(stage)}
+
+
+def writes(stage: Stage) -> float:
+    """Statuses that the server has written."""
+    context = apiserver.context(stage.cluster.layout, authority=stage.cluster.layout.server_ca)
+    return metric(stage.cluster.ports.server, context, WRITES)
+
+
+def test_suspending_root_shows_on_all_with_one_write_each(forest: Stage) -> None:
+    """And so does its resume."""
+    number = len(listed(forest))
+    assert number == LEVELS * WIDTH + 2
+    for state in ("Suspended", "Open"):
+        before, started = writes(forest), time.monotonic()
+        forest.patch_queue("root", state=state).must()
+        all_said(forest, state, after=before + number)
+        print(f"{number} queues {state} after {time.monotonic() - started:.2f} s")
+        assert writes(forest) - before == number
+
+
+def test_each_names_the_ancestor(forest: Stage) -> None:
+    """The deepest too."""
+    forest.suspend("level-0-0", reason="new disks")
+    found = forest.in_state(name(LEVELS - 1, 0), "Suspended")
+    assert 'by its ancestor "level-0-0" (new disks)' in condition(found, "Active")["message"]
+    assert state_of(forest.read_queue(name(0, 50))) == "Open"
+    forest.edit("level-0-0", state="Open")
+    forest.in_state(name(LEVELS - 1, 0), "Open")
+
+
+def test_a_branch_that_is_moved_under_a_stopped_queue_is_stopped(forest: Stage) -> None:
+    """And goes on when it is moved away."""
+    forest.suspend("level-0-1")
+    forest.patch_queue("level-1-0", parent="level-0-1").must()
+    forest.in_state("level-1-0", "Suspended")
+    forest.in_state(name(LEVELS - 1, 0), "Suspended")
+    forest.patch_queue("level-1-0", parent="level-0-0").must()
+    forest.in_state(name(LEVELS - 1, 0), "Open")
+    forest.edit("level-0-1", state="Open")
+
+
+def test_a_queue_with_children_is_not_deleted(forest: Stage) -> None:
+    """Closed though it is, until they are gone."""
+    forest.edit("level-8-9", state="Closed")
+    forest.in_state("level-8-9", "Closed")
+    refused = forest.api.delete(f"{QUEUES}/level-8-9")
+    assert refused.status == 403
+    assert "child queue" in refused.body["message"]

@@ -1,0 +1,198 @@
+"""Queues as they are declared, on the real API server: what is taken in which state, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.e2e.shapes import queue_body
+from tests.support.e2e.stage import QUEUES, Stage
+
+AMOUNTS: list[Any] = [
+    *[1, "all", [], {"cpu": {}}, {"cpu": "-1"}, {"cpu": "four"}, {"cpu": "NaN"}, {"cpu": "1e99"}],
+    *[{"cpu": "1\x00"}, {"cpu": "9" * 100}, {"c p u": "1"}, {"cpu\x00": "1"}, {"x" * 400: "1"}],
+]
+#: Of each field, what it may not hold whatever the queue: other types, too much, and what no name is made of.
+BAD_SPEC: dict[str, list[Any]] = {
+    "state": [1, [], {}, "open", "Closing", "Open\x00", "x" * 100_000],
+    "stopPolicy": [True, {}, "hold", "None\n"],
+    "resumeAt": [5, [], {}, "tomorrow", "2030-01-31T18:00:00", "2030-01-31T18:00:00Z\x00", "9" * 100_000],
+    "reason": [1, [], {}, "x" * 1025, "bell\x07", "\x1b[31m"],
+    "parent": [1, [], {}, "Research!", "a_b", "a\x00b", "-a", "x" * 254, "x" * 100_000, "nobody-has-this"],
+    "weight": [0, -1, 65536, 10**18, 10**30, 1.5, "1", True, [], {}],
+    "priority": [-1, 2**31, 10**30, "1", [], {}],
+    "reclaimable": [0, "true", [], {}],
+    "dequeueStrategy": [1, [], {}, "lifo", "fifo\x00"],
+    "type": [1, [], {}, "x" * 254, "a\x00b"],
+    "affinity": [
+        1,
+        "big",
+        [],
+        {"nodeGroupAffinity": []},
+        {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [1]}},
+        {"nodeGroupAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": ["a b", "\x00"]}},
+    ],
+    "extendClusters": [
+        1,
+        "b",
+        {},
+        [1],
+        [None],
+        [{"name": 1}],
+        [{"weight": -1}],
+        [{"capacity": {"cpu": "-1"}}],
+    ],
+    "drain": [
+        1,
+        "fast",
+        [],
+        {"rate": 0},
+        {"rate": -1},
+        {"rate": "2"},
+        {"rate": 10**30},
+        {"inFlight": 0},
+        {"inFlight": 1.5},
+        {"gracePeriodSeconds": -1},
+        {"gracePeriodSeconds": 2**31},
+        {"gracePeriodSeconds": "30s"},
+        {"barePods": "Delete"},
+        {"keep": "all"},
+        {"keep": {"matchLabels": {"a b": "c"}}},
+        {"keep": {"matchLabels": {"a": "\x00"}}},
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
+        {"keep": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
+        {"deadline": "soon"},
+        {"deadline": "2020-01-31T18:00:00Z"},
+        {"afterDeadline": "Delete"},
+        {"afterDeadline": "Evict", "deadline": "2999-01-31T18:00:00Z"},
+    ],
+    "schedulerPolicy": [1, [], {}, "..", "a/b", "a\x00b", "x" * 254],
+    "SchedulerPolicy": [1, [], {}, "a b"],
+    "capability": AMOUNTS,
+    "deserved": AMOUNTS,
+    "guarantee": [1, "all", [], {"resource": []}, {"resource": {"cpu": "-1"}}],
+}
+
+BAD_METADATA: dict[str, list[Any]] = {
+    "name": [1, [], {}, "Research!", "a_b", "a\x00b", "-a", "x" * 254, "x" * 100_000, None, ""],
+    "generateName": [1, [], {}],
+    "labels": [1, [], {"a": 1}, {"/": "b"}, {"a": "b\x00"}],
+    "annotations": [1, [], {"a": 1}, {"/": "b"}, {"a": "x" * 300_000}],
+    "ownerReferences": [1, {}, [{"kind": "Pod"}]],
+}
+
+CASES = [
+    *[("spec", field, value) for field, values in BAD_SPEC.items() for value in values],
+    *[("metadata", field, value) for field, values in BAD_METADATA.items() for value in values],
+]
+
+#: What every field can be edited to, from what the definition of a queue begins with.
+EDITS: dict[str, Any] = {
+    "weight": 7,
+    "priority": 3,
+    "reclaimable": False,
+    "dequeueStrategy": "fifo",
+    "type": "batch",
+    "guarantee": {"resource": {"cpu": "1"}},
+    "deserved": {"cpu": "2", "nvidia.com/gpu": 1},
+    "capability": {"cpu": "2500m"},
+    "affinity": {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["big"]}},
+    "extendClusters": [{"name": "other", "weight": 1, "capacity": {"cpu": "1"}}],
+    "drain": {
+        "rate": 0.5,
+        "inFlight": 4,
+        "gracePeriodSeconds": 0,
+        "keep": {"matchLabels": {"tier": "front"}},
+        "deadline": "2999-01-31T18:00:00Z",
+    },
+    "schedulerPolicy": "packed",
+    "reason": "disks",
+    "stopPolicy": "Hold",
+}
+
+
+def kept(stage: Stage, queue: str) -> object:
+    """All of a queue that a user wrote."""
+    found = stage.read_queue(queue)
+    meta = found["metadata"]
+    return found["spec"], meta["generation"], meta.get("labels"), meta.get("annotations")
+
+
+def test_bad_input_is_refused_field_by_field(stage: Stage) -> None:
+    """In a new queue and in an edit: the answer is a refusal that names the field, and nothing is changed."""
+    queue = stage.queue()
+    before, queues = kept(stage, queue), stage.wishes().keys()
+    for part, field, value in CASES:
+        body = queue_body(stage.named("bad"))
+        body.setdefault(part, {})[field] = value
+        made = stage.api.create(QUEUES, body)
+        assert 400 <= made.status < 500, (field, value, made.status, made.message)
+        assert field in made.message or made.status == 400, (field, str(value)[:99], made.message[:300])
+        if field not in ("name", "generateName"):
+            edited = stage.api.patch(f"{QUEUES}/{queue}", {part: {field: value}})
+            assert 400 <= edited.status < 500, (field, value, edited.status, edited.message)
+    assert kept(stage, queue) == before
+    assert stage.wishes().keys() == queues
+
+
+def test_null_is_the_same_as_absent_or_refused(stage: Stage) -> None:
+    """Never an error of the server."""
+    for field in BAD_SPEC:
+        body = queue_body(stage.named("null"))
+        body["spec"] = {**body.get("spec", {}), field: None}
+        made = stage.api.create(f"{QUEUES}?dryRun=All", body)
+        assert made.status == 201 or 400 <= made.status < 500, (field, made.status, made.message)
+
+
+@pytest.mark.parametrize("state", ["Open", "Suspended", "Closing", "Closed"])
+def test_every_field_can_be_edited_in_every_state(stage: Stage, state: str) -> None:
+    """Volcano refuses edits of a queue that is Closing; here the state stays and the field is changed."""
+    queue = stage.queue()
+    if state == "Closing":
+        stage.all_bound(stage.pods("live", 1, queue))
+    if state != "Open":
+        stage.patch_queue(queue, state=state.replace("Closing", "Closed")).must()
+    stage.in_state(queue, state)
+    for field, value in EDITS.items():
+        found = stage.patch_queue(queue, **{field: value}).must().body
+        assert (
+            {key: found["spec"][field][key] for key in value} == value
+            if isinstance(value, dict)
+            else (found["spec"][field] == value)
+        )
+    stage.in_state(queue, state)
+
+
+def test_quota_holds_up_and_down_the_tree(stage: Stage) -> None:
+    """The same edit is refused at the child and at the parent, in words that name the other."""
+    parent = stage.queue("parent", deserved={"cpu": "10"}, capability={"memory": "8Gi"})
+    stage.queue("a", parent=parent, deserved={"cpu": "6"}, capability={"memory": "4Gi"})
+    second = queue_body(stage.named("b"), parent=parent, deserved={"cpu": "4500m"})
+    stage.api.create(QUEUES, second).must_refuse("spec.deserved.cpu", '"4500m"', parent, 'set "4" at most')
+    stage.patch_queue(parent, deserved={"cpu": "5"}).must_refuse("spec.deserved.cpu", '"5"', stage.named("a"))
+    stage.patch_queue(parent, capability={"memory": "1Gi"}).must_refuse("spec.capability.memory", '"4Gi"')
+    stage.patch_queue(stage.named("a"), guarantee={"resource": {"cpu": "7"}}).must_refuse("spec.guarantee")
+    stage.patch_queue(parent, deserved={"cpu": "6"}).must()
+
+
+def test_a_queue_with_pods_gets_no_children_until_they_have_gone(stage: Stage) -> None:
+    """The refusal says how to see them."""
+    parent = stage.queue("parent")
+    stage.all_bound(stage.pods("live", 2, parent))
+    child = queue_body(stage.named("child"), parent=parent)
+    stage.api.create(QUEUES, child).must_refuse("spec.parent", "2 pods", "kubectl get pods -A -l")
+    stage.delete_pods()
+    stage.queue_that(parent, "be empty", lambda found: not found["status"].get("pods", {}).get("running"))
+    stage.queue("child", parent=parent)
+
+
+def test_one_file_may_hold_a_tree(stage: Stage) -> None:
+    """A child is taken in the moment after its parent, which the watch has not told of yet."""
+    names = [stage.named(f"level-{depth}") for depth in range(4)]
+    for above, name in zip(["root", *names], names, strict=False):
+        stage.api.create(QUEUES, queue_body(name, parent=above)).must(201)
+    stage.answered(names[-1])
+    for name in reversed(names):
+        stage.remove_queue(name)

@@ -1,0 +1,189 @@
+"""A stop is acknowledged when every live replica has seen it, and holds whatever becomes of them.
+
+Fifty rounds in all: members flow, their queue is stopped, and nobody is bound from the acknowledgement
+on, while nothing is wrong, or one of three replicas hears of everything late, is cut off, is killed
+and started again, or one more joins and leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.e2e.acknowledgement.test_stop_in_mid_flow import Stop
+from tests.support.e2e.calling import Api
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.shapes import pod_body
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import until
+
+#: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
+BACKLOG, LATE, OTHERS = 30, 3, 3
+
+
+@pytest.fixture
+def corner(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Stage]:
+    made = Stage(module_cluster)
+    yield made
+    made.close()
+
+
+class NothingWrong:
+    """What is done to the fleet in each round; the others add to it."""
+
+    rounds = 27
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    def before(self) -> None:
+        """Before the stop is asked for."""
+
+    def amid(self, number: int) -> None:
+        """Once it is asked for."""
+
+    def after(self) -> None:
+        """When it has been held for a while."""
+
+
+class OneSlowed(NothingWrong):
+    """It hears of everything late, and so the stop is acknowledged late."""
+
+    rounds = 13
+    name = "server-2"
+
+    def before(self) -> None:
+        self.fleet.ways[self.name].delay = 0.1
+
+    def after(self) -> None:
+        self.fleet.ways[self.name].delay = 0.0
+
+
+class OneCutOff(OneSlowed):
+    """From the API server, not from the scheduler, and before it has heard of the stop: it stops answering
+    before its Lease ends, and the stop is acknowledged after."""
+
+    rounds = 2
+    name = "server-3"
+
+    def amid(self, number: int) -> None:
+        self.fleet.ways[self.name].cut()
+
+    def after(self) -> None:
+        super().after()
+        self.fleet.heal(self.name)
+
+
+class OneKilled(OneSlowed):
+    """While a stop waits for it, and started again in the midst of the next but one."""
+
+    rounds = 4
+    name = "server-1"
+
+    def amid(self, number: int) -> None:
+        if number == 0:
+            self.fleet.kill(self.name)
+        if number == 2:
+            self.fleet.join(self.name)
+
+
+class OneJoining(NothingWrong):
+    """In the midst of a stop, and gone while the next waits for it."""
+
+    rounds = 4
+
+    def amid(self, number: int) -> None:
+        if number % 2:
+            self.fleet.leave("server-4")
+        else:
+            self.fleet.join("server-4")
+            self.fleet.ways["server-4"].delay = 0.1
+
+
+TROUBLES = (NothingWrong, OneSlowed, OneCutOff, OneKilled, OneJoining)
+
+
+def test_there_are_fifty_rounds() -> None:
+    """Of all kinds together."""
+    assert sum(trouble.rounds for trouble in TROUBLES) == 50
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+def test_nobody_is_bound_after_the_acknowledgement(
+    corner: Stage, fleet: Fleet, trouble: type[NothingWrong]
+) -> None:
+    """Whichever replica is asked: zero in each round."""
+    rounds = Rounds(corner, trouble(fleet))
+    through = [rounds.stopped_in_mid_flow(number) for number in range(trouble.rounds)]
+    assert through == [[]] * trouble.rounds
+    rounds.end()
+
+
+def test_a_replica_that_joins_knows_the_stops(corner: Stage, fleet: Fleet) -> None:
+    """It is ready only once it has read the queues under its Lease."""
+    queue = corner.queue()
+    corner.suspend(queue)
+    fleet.join("server-5")
+    names = corner.pods("member", 10, queue)
+    corner.all_bound(corner.pods("other", 10))
+    assert corner.bound(names) == set()
+
+
+class Rounds:
+    """One queue that is stopped and resumed again and again while its members flow."""
+
+    def __init__(self, corner: Stage, trouble: NothingWrong) -> None:
+        self._corner, self._trouble = corner, trouble
+        self._queue = corner.queue()
+        self._made = 0
+
+    def stopped_in_mid_flow(self, number: int) -> list[str]:
+        """Who was bound while it was stopped: of those who waited then, and of those made since."""
+        self._flowing()
+        self._trouble.before()
+        stop = self._stopped(number)
+        for name in self._fresh(LATE):
+            until(lambda name=name: self._taken(name), "a pod to be taken")  # some replica takes none
+        self._corner.all_bound(self._corner.pods(f"other-{number}", OTHERS))
+        through = sorted({*stop.bound_since(), *stop.binds_behind_the_mark()})
+        self._trouble.after()
+        return through
+
+    def end(self) -> None:
+        """All that are left arrive in the end."""
+        self._open()
+        self._corner.all_bound(self._corner.read_pods())
+
+    def _flowing(self) -> None:
+        """As many members as there should be wait, and the first of them are being bound."""
+        corner = self._corner
+        waiting = corner.waiting()
+        fresh = self._fresh(BACKLOG - len(waiting))
+        self._open()
+        corner.flood(pod_body(name, self._queue) for name in fresh)
+        until(lambda: corner.bound([*waiting, *fresh]), "the flow to be under way", share=0)
+
+    def _fresh(self, count: int) -> list[str]:
+        self._made += count
+        return [f"member-{number}" for number in range(self._made - count, self._made)]
+
+    def _taken(self, name: str) -> bool:
+        return self._corner.pod(name, self._queue).status in (201, 409)
+
+    def _open(self) -> None:
+        # What is sent on a connection that dies in that moment fails, and is for its sender to repeat.
+        until(lambda: self._corner.patch_queue(self._queue, state="Open").status == 200, "a resume")
+
+    def _stopped(self, number: int) -> Stop:
+        """The stop, acknowledged; the trouble comes when it is asked for."""
+        with ThreadPoolExecutor(1) as pool, Api(self._corner.cluster) as api:
+            stopping = pool.submit(Stop, self._corner, self._queue)
+            until(lambda: self._asked_for(api) or stopping.done(), "the stop to be asked for")
+            self._trouble.amid(number)
+            return stopping.result()
+
+    def _asked_for(self, api: Api) -> bool:
+        return bool(api.get(f"{QUEUES}/{self._queue}").must().body["spec"]["state"] == "Suspended")

@@ -1,0 +1,74 @@
+"""Whatever thread of the server ends without having been stopped is named by `/healthz`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from server.configuration import Settings
+from server.runtime import Running
+from tests.support.cluster.notes import eventually
+
+#: Done with what it is for once the server is ready.
+ENDS = "starting"
+
+
+@pytest.fixture
+def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
+    monkeypatch.setattr("server.runtime.certified", lambda _settings, *, client: b"")
+    monkeypatch.setattr("server.runtime.register", lambda _client, *, certificate: 0)
+    made = Running(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
+    yield made
+    made.stop()
+
+
+def threads_of(running: Running) -> dict[str, threading.Thread]:
+    before = set(threading.enumerate())
+    ready = threading.Event()
+    running.start(ready=ready.set)
+    eventually(ready.is_set, within=60)
+    started = set(threading.enumerate()) - before
+    return {thread.name: thread for thread in started if thread.name != ENDS}
+
+
+def test_every_thread_is_watched(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by looking at what runs, so that a new one is found too."""
+    threads = threads_of(running)
+    assert running.dead() == []
+    assert len(threads) > 25
+    for name, thread in threads.items():
+        monkeypatch.setattr(thread, "is_alive", lambda: False)
+        assert running.dead() == [name]
+        monkeypatch.setattr(thread, "is_alive", lambda: True)
+    for thread in threads.values():
+        monkeypatch.delattr(thread, "is_alive")
+
+
+def test_a_start_that_fails_is_named(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("as ordered")
+
+    monkeypatch.setattr(running._watching, "start", fail)
+    running.start()
+    eventually(lambda: ENDS in running.dead())
+
+
+def test_certificates_that_cannot_be_had_do_not_end_their_thread(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def fail(_client: object, *, certificate: bytes) -> int:
+        asked.append(len(certificate))
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("server.runtime.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("server.runtime.register", fail)
+    running.start()
+    eventually(lambda: len(asked) > 2)
+    assert "certificates" not in running.dead()

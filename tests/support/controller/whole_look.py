@@ -1,0 +1,199 @@
+"""The whole controller without its thread: what its reflectors hear goes in as bytes, a look is taken, and
+the requests that it makes are taken down at the boundary.
+
+The boundary is no API server: it answers what a test gave it to read, and refuses every write as if somebody
+else had been faster (409), unless it is told another refusal. Namespaces alone take their labels, and the
+bind guard is on in all of them: without it no stop would be acknowledged.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+from cluster.api.client import Client
+from cluster.api.servers import ApiServers
+from cluster.cache.store import Store
+from cluster.coordination.replicas import Others, Reading
+from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
+from cluster.informers.informers import Watching
+from cluster.metrics import Counting
+from cluster.recorder import Recorder
+from cluster.write_queue import Writers
+from controller.context import Parts
+from controller.controller import QueueController
+from queues.labels import PROBE_SEEN
+from queues.membership import Rules
+from queues.workload_kinds import KINDS
+from tests.support.http.asking import SetClock
+from tests.support.http.wire_objects import Wire
+
+_KINDS = {
+    "Queue": "queues",
+    "Pod": "pods",
+    "PodGroup": "podgroups",
+    "Namespace": "namespaces",
+    "Command": "commands",
+}
+_WORKLOADS = {(kind.api_version, kind.kind): key for key, kind in KINDS.items()}
+
+
+#: Of the cluster, as far as it has been read.
+VERSION = 1_000_000
+
+
+class Sent(NamedTuple):
+    """One request that was made."""
+
+    method: str
+    path: str
+    body: Any
+
+
+class Boundary:
+    """The client. `readable`: what is answered to a GET, by path; all else is not there."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.readable: dict[str, Wire] = {}
+        self.refusal: Callable[[Sent], ClusterError | None] = lambda _: None
+
+    def line(self) -> Boundary:
+        return self
+
+    def cut(self) -> None:
+        """No connection is open."""
+
+    def get(self, path: str, **_: object) -> bytes:
+        if path not in self.readable:
+            raise NotFound(404, "NotFound", path)
+        return json.dumps(self.readable[path]).encode()
+
+    def request(self, method: str, path: str, **_: object) -> bytes:
+        assert method == "GET"
+        return self.get(path)
+
+    def patch(self, path: str, body: object, **_: object) -> bytes:
+        return self._write("PATCH", path, body)
+
+    def create(self, path: str, body: object, **_: object) -> bytes:
+        return self._write("POST", path, body)
+
+    def delete(self, path: str, body: object = None) -> bytes:
+        return self._write("DELETE", path, body)
+
+    def _write(self, method: str, path: str, body: object) -> bytes:
+        sent = Sent(method, path, body)
+        self.sent.append(sent)
+        if path.endswith("/binding"):
+            raise Refused(403, "Forbidden", PROBE_SEEN)
+        if path.startswith("/api/v1/namespaces/") and path.count("/") == 4:
+            return b"{}"
+        raise self.refusal(sent) or Conflict(409, "Conflict", "somebody was faster")
+
+
+class Inline(Writers):
+    """Writers without threads: what waits is written when the test says so."""
+
+    def work(self) -> None:
+        while self._heap:
+            self._carry_out(heapq.heappop(self._heap))
+
+
+class WholeLook:
+    """One server that leads, alone, with a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
+        self.counting = Counting()
+        self.store = Store(rules=Rules(), clock=self.clock, failed=self.counting.failed)
+        self.store.ready_when(lambda: True)
+        self.client = Boundary()
+        client = cast(Client, self.client)
+        self._watching = Watching(client=client, store=self.store, counting=self.counting)
+        self._watching.reflectors["pods"].applied = VERSION
+        self.store.judging = lambda: False  # no list is ever taken here
+        self._writers = [
+            Inline(counting=self.counting, name=name, isolation=self.store.isolation)
+            for name in ("writer", "guard", "drain")
+        ]
+        others = SimpleNamespace(
+            read=lambda: Reading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+        )
+        self.controller = QueueController(
+            Parts(
+                store=self.store,
+                client=client,
+                api_servers=ApiServers(
+                    client,
+                    connect=lambda _url: client,
+                    clock=self.store.clock.monotonic,
+                    urls=["https://127.0.0.1"],
+                ),
+                writers=self._writers[0],
+                guard_writers=self._writers[1],
+                drain_writers=self._writers[2],
+                drain_rate=0.0,
+                drain_in_flight=10,
+                drain_grace_limit=60,
+                recorder=Recorder(client=client, writers=self._writers[0], counting=self.counting),
+                others=cast(Others, others),
+                leading=lambda: True,
+                term=lambda: 1,
+                namespace="sluice-system",
+                counting=self.counting,
+            )
+        )
+
+    def hears(self, *objects: Wire, event: str = "ADDED") -> None:
+        """Each as a line of the watch of its kind."""
+        for obj in objects:
+            kind = _WORKLOADS.get((obj["apiVersion"], obj["kind"])) or _KINDS[obj["kind"]]
+            line = json.dumps({"type": event, "object": served(obj)}).encode()
+            self._watching.reflectors[kind]._apply(line)
+
+    def lists(self, kind: str, *objects: Wire) -> None:
+        """These are all there are of the kind."""
+        path = self._watching.reflectors[kind]._path
+        self.client.readable[path] = {"metadata": {"resourceVersion": "9"}, "items": list(objects)}
+        self._watching.reflectors[kind]._list()
+
+    def look(self, *, rounds: int = 5, seconds: float = 0.8) -> None:
+        """Look, write what came of it, and look again; nothing may be raised."""
+        for _ in range(rounds):
+            noted = self.controller._notes.take([0.0], at_once=True)
+            self.controller._look(noted)
+            for writers in self._writers:
+                writers.work()
+            self.clock.seconds += seconds
+
+    def failed(self) -> dict[str, float]:
+        """How often each step failed."""
+        return {
+            sample.labels["step"]: sample.value
+            for family in self.counting.failures.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+
+    def bodies(self, path: str, method: str = "PATCH") -> list[Any]:
+        """What was written there."""
+        return [sent.body for sent in self.client.sent if (sent.method, sent.path) == (method, path)]
+
+    def events(self, reason: str = "") -> Iterator[Mapping[str, Any]]:
+        """Those that were recorded."""
+        for sent in self.client.sent:
+            if sent.path.endswith("/events") and reason in ("", sent.body["reason"]):
+                yield sent.body
+
+
+def served(obj: Wire) -> Wire:
+    """With the default of a queue's definition, which is filled in on every read."""
+    spec = obj.get("spec")
+    if obj["kind"] != "Queue" or not isinstance(spec, dict | None):
+        return obj
+    policy = (spec or {}).get("stopPolicy")
+    return {**obj, "spec": {**(spec or {}), "stopPolicy": "None" if policy is None else policy}}

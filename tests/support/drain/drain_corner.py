@@ -1,0 +1,108 @@
+"""Work that runs in the queues of one test, and budgets over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from typing import Any
+
+from tests.support.plugin.plugin_stage import PLUGIN
+from tests.support.plugin.why_corner import (
+    Corner,
+    Object,
+    pod,
+    workload,
+)
+
+
+def small(made: Object) -> Object:
+    """The same with pods that fit on a node."""
+    template = made["spec"].get("template", made)
+    for container in template["spec"]["containers"]:
+        del container["resources"]
+    return made
+
+
+def bare(name: str, queue: str, **labels: str) -> Object:
+    made = small(pod(name, queue))
+    made["metadata"]["labels"] = {"app": name, **labels}
+    return made
+
+
+def deployment(name: str, queue: str, *, replicas: int) -> Object:
+    selector = {"matchLabels": {"app": name}}
+    return small(workload("Deployment", "apps/v1", name, queue, selector=selector, replicas=replicas))
+
+
+def job(name: str, queue: str, *, pods: int) -> Object:
+    made = small(workload("Job", "batch/v1", name, queue, parallelism=pods, completions=pods))
+    made["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    return made
+
+
+def budget(name: str, **spec: Any) -> Object:
+    """Over the pods of the workload of the same name."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **spec},
+    }
+
+
+_READY = {
+    "pod": "condition=Ready",
+    "deploy": "jsonpath={.status.readyReplicas}",
+    "job": "jsonpath={.status.ready}",
+}
+
+
+def runs(corner: Corner, thing: str, pods: int = 0) -> None:
+    """Returns once the pod runs, or so many pods of the workload `deploy/x` or `job/x`."""
+    ready = _READY[thing.partition("/")[0]] + (f"={pods}" if pods else "")
+    corner.cluster.kubectl("wait", thing, "-n", corner.namespace, f"--for={ready}", "--timeout=60s")
+
+
+def allowed(corner: Corner, name: str, number: int) -> None:
+    """Returns once the budget allows so many of its pods to go."""
+    done = f"--for=jsonpath={{.status.disruptionsAllowed}}={number}"
+    corner.cluster.kubectl("wait", f"pdb/{name}", "-n", corner.namespace, done, "--timeout=60s")
+
+
+def running(corner: Corner) -> set[str]:
+    """The pods on nodes that are not on their way."""
+    listed = json.loads(corner.cluster.kubectl("get", "pods", "-n", corner.namespace, "-ojson"))["items"]
+    return {
+        each["metadata"]["name"]
+        for each in listed
+        if each["spec"].get("nodeName") and "deletionTimestamp" not in each["metadata"]
+    }
+
+
+def spec(corner: Corner, queue: str) -> Object:
+    found: Object = json.loads(corner.done("get", queue, "-ojson"))["spec"]
+    return found
+
+
+def at_a_terminal(corner: Corner, *words: str, typed: str) -> tuple[int, str]:
+    """The exit code, and all that is seen of the command by whoever types this."""
+    ours, theirs = pty.openpty()
+    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(corner.cluster.client_kubeconfig)}
+    os.write(ours, typed.encode())
+    with subprocess.Popen(
+        [PLUGIN, *words], env=environ, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as command:
+        os.close(theirs)
+        seen = b"".join(iter(lambda: _read(ours), b""))
+        os.close(ours)
+        return command.wait(60), seen.decode()
+
+
+def _read(terminal: int) -> bytes:
+    """What was written meanwhile; nothing once nobody writes any more."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""

@@ -1,0 +1,140 @@
+"""What the tests of draining share: budgets, and what a queue tells of its drain."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from tests.support.e2e.calling import Object
+from tests.support.e2e.shapes import condition
+from tests.support.e2e.stage import Stage
+from tests.support.e2e.waiting_for import until
+
+HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
+#: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
+SLOW = "tests.sluice.dev/slow"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+BUDGETS = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+
+
+def budget(stage: Stage, name: str, labels: dict[str, str], **spec: object) -> str:
+    """A PodDisruptionBudget on pods with these labels, once its status is worked out."""
+    path = BUDGETS.format(namespace=stage.namespace)
+    body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, **spec}}
+    stage.api.create(path, body).must(201)
+    return f"{path}/{name}"
+
+
+def allows(stage: Stage, path: str, number: int) -> None:
+    """Returns once the budget allows so many to go."""
+
+    def held() -> bool:
+        status = stage.api.get(path).must().body.get("status", {})
+        return status.get("observedGeneration", 0) >= 1 and status.get("disruptionsAllowed") == number
+
+    until(held, f"{path} to allow {number}")
+
+
+def drained(queue: Object) -> tuple[str, str]:
+    """Status and reason of condition Drained; empty where it has none."""
+    found = condition(queue, "Drained")
+    return (found["status"], found["reason"]) if found else ("", "")
+
+
+def drain(stage: Stage, queue: str, reason: str = "Drained", **spec: object) -> Object:
+    """Have it drained; the queue once it says that of its drain."""
+    stage.patch_queue(queue, stopPolicy=DRAIN, **spec).must()
+    return told(stage, queue, reason)
+
+
+def told(stage: Stage, queue: str, reason: str, **counts: int) -> Object:
+    """The queue once condition Drained has that reason, and `status.drain` these counts."""
+
+    def holds(found: Object) -> bool:
+        generation = found["metadata"]["generation"]
+        held = condition(found, "Drained") or {}
+        said = found["status"].get("drain") or {}
+        return (
+            held.get("reason") == reason
+            and held.get("observedGeneration") == generation
+            and all(said.get(key) == value for key, value in counts.items())
+        )
+
+    return stage.queue_that(queue, f"be {reason} {counts or ''}", holds)
+
+
+def counts(queue: Object) -> dict[str, Any]:
+    """`status.drain` without its time and texts."""
+    said = queue["status"]["drain"]
+    return {key: value for key, value in said.items() if key not in {"since", "blockers"} and value}
+
+
+def running(stage: Stage, prefix: str = "") -> set[str]:
+    """The pods on a node that are not on their way, by name."""
+    return {
+        name
+        for name, pod in stage.read_pods().items()
+        if name.startswith(prefix)
+        and pod["spec"].get("nodeName")
+        and pod["status"]["phase"] == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def all_run(stage: Stage, number: int, prefix: str = "") -> set[str]:
+    """The pods, once so many of them run and are ready."""
+
+    def ready() -> set[str]:
+        found = running(stage, prefix)
+        pods = stage.read_pods()
+        return found if len(found) == number and all(_is_ready(pods[name]) for name in found) else set()
+
+    return until(ready, f"{number} pods {prefix} to run")
+
+
+def none_run(stage: Stage, prefix: str = "") -> None:
+    until(lambda: not running(stage, prefix), f"no pod {prefix} to run")
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(
+        one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ())
+    )
+
+
+def evictions(stage: Stage, names: Iterable[str]) -> list[str]:
+    """The events `Evicted` on these pods."""
+    found = []
+    for name in names:
+        with contextlib.suppress(AssertionError):
+            found += [event for event in stage.events(name) if " Evicted: " in event]
+    return found
+
+
+def leaving(stage: Stage) -> set[str]:
+    """The pods that are on their way, by name."""
+    return {name for name, pod in stage.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
+
+
+def release(stage: Stage, *names: str) -> None:
+    """Take the finalizers off these pods: those that are on their way go."""
+    for name in names:
+        stage.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)
+
+
+def evicted_so_far(stage: Stage, how: str = '[^"]*') -> float:
+    """What the server has counted: pods that it evicted ("Evict") and deleted, work that it suspended."""
+    return stage.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
+
+
+def priorities(stage: Stage, **values: int) -> dict[str, str]:
+    """The names of priority classes of these values, once pods may name them."""
+    bodies = {short: {"metadata": {"name": stage.named(short)}, "value": values[short]} for short in values}
+    found = {short: stage.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
+    for name in found.values():
+        until(
+            lambda name=name: stage.pod("would-be", priorityClassName=name, dry=True).status == 201,
+            f"priority class {name} to be known",
+        )
+    return found

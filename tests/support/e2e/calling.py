@@ -1,0 +1,143 @@
+"""Requests to the cluster's components, with all of the reply: status, body, warnings."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from ssl import SSLContext
+from typing import Any, NamedTuple
+
+from localcluster import apiserver
+from localcluster.addresses import LOOPBACK
+from localcluster.apiserver import Https
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.waiting_for import PATIENCE
+
+Object = dict[str, Any]
+
+MERGE, STRATEGIC = "merge", "strategic-merge"
+
+
+class Answer(NamedTuple):
+    """A reply of the API server, with what kubectl would print as warnings."""
+
+    status: int
+    body: Object
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+    def must(self, *statuses: int) -> Answer:
+        assert self.status in (statuses or (200, 201)), f"{self.status}: {self.message}"
+        return self
+
+    def must_refuse(self, *words: str) -> None:
+        """It was refused by a webhook or a policy, in these words."""
+        assert self.status in (400, 403, 409, 422), f"{self.status}: {self.message}"
+        assert all(word in self.message for word in words), self.message
+
+
+class Api:
+    """The API server as the administrator; one connection, made anew when it broke. For one thread.
+
+    `user` sends a request in that user's name, with no group but the one that everybody is in.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def get(self, path: str, *, accept: str = "application/json") -> Answer:
+        return self._send("GET", path, None, {"Accept": accept})
+
+    def create(self, path: str, body: Object, *, user: str = "") -> Answer:
+        return self._send("POST", path, body, {"Content-Type": "application/json", **_as(user)})
+
+    def patch(self, path: str, body: Object, *, kind: str = MERGE, user: str = "") -> Answer:
+        return self._send(
+            "PATCH", path, body, {"Content-Type": f"application/{kind}-patch+json", **_as(user)}
+        )
+
+    def delete(self, path: str, *, user: str = "") -> Answer:
+        return self._send("DELETE", path, None, _as(user))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Api:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, method: str, path: str, body: Object | None, headers: Mapping[str, str]) -> Answer:
+        payload = None if body is None else json.dumps(body).encode()
+        if self._connection is None:
+            self._connection = _connection(self._cluster)
+        try:
+            self._connection.request(method, path, body=payload, headers=dict(headers))
+            response = self._connection.getresponse()
+            text = response.read()
+        except BaseException:
+            self.close()
+            raise
+        return Answer(response.status, _decoded(text), _warnings(response.headers.get_all("Warning") or ()))
+
+
+def watched(cluster: LocalCluster, path: str, *, since: str, selector: str = "") -> Generator[Object]:
+    """Each state of the objects at `path` that the API server has stored since, in its order."""
+    query = f"{path}?watch=1&resourceVersion={since}&timeoutSeconds=60&fieldSelector={selector}"
+    with _lines(cluster, query) as lines:
+        for line in lines:
+            event = json.loads(line)
+            assert event["type"] != "ERROR", event
+            yield event["object"]
+
+
+def metric(port: int, context: SSLContext, pattern: str) -> float:
+    """The sum of the samples whose name and labels match."""
+    with Https(port=port, context=context) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return sum(float(found) for found in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
+
+
+@contextmanager
+def _lines(cluster: LocalCluster, path: str) -> Iterator[Iterator[bytes]]:
+    connection = _connection(cluster)
+    try:
+        connection.request("GET", path)
+        with connection.getresponse() as response:
+            assert response.status == 200, response.read()
+            yield iter(response.readline, b"")
+    finally:
+        connection.close()
+
+
+def _connection(cluster: LocalCluster) -> http.client.HTTPSConnection:
+    context = apiserver.context(cluster.layout)
+    return http.client.HTTPSConnection(LOOPBACK, cluster.ports.apiserver, context=context, timeout=PATIENCE)
+
+
+def _as(user: str) -> dict[str, str]:
+    return {"Impersonate-User": user, "Impersonate-Group": "system:authenticated"} if user else {}
+
+
+def _decoded(text: bytes) -> Object:
+    try:
+        body: Object = json.loads(text)
+    except ValueError:
+        return {"message": text.decode(errors="replace")}
+    return body
+
+
+def _warnings(headers: Iterable[str]) -> tuple[str, ...]:
+    """The texts of `299 - "text"` (RFC 7234)."""
+    found = (re.fullmatch(r'299 \S+ "(.*)"', header) for header in headers)
+    return tuple(re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)

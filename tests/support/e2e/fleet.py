@@ -1,0 +1,146 @@
+"""Several replicas of the server behind one address, each with its own way to the API server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster import addresses, processes
+from localcluster.addresses import LOOPBACK
+from localcluster.cluster import LocalCluster
+from localcluster.components import BY_NAME
+from tests.support.e2e.waiting_for import until
+from tests.support.faults.forwarding import Forwarder
+from tests.support.faults.intercepting import Interceptor
+
+
+class Fleet:
+    """Replicas of a cluster that was started with one server; they take that server's place."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._ports: dict[str, int] = {}
+        #: The way of each replica to the API server.
+        self.ways: dict[str, Forwarder] = {}
+        self.interceptors: dict[str, Interceptor] = {}
+        cluster.stop_components("server")
+        call_by_address(cluster)
+        self._front = Forwarder([], port=cluster.ports.server)
+
+    def close(self) -> None:
+        processes.stop(self._cluster.layout.folder, components=list(self._ports))
+        for way in (self._front, *self.ways.values(), *self.interceptors.values()):
+            way.close()
+
+    def join(self, name: str, *, intercepted: bool = False, prefix: Sequence[str] = ()) -> None:
+        """Start one more; returns once it is ready, and gets its share of new connections from then on.
+
+        `intercepted`: its requests to the API server can be kept one by one. `prefix`: the command that
+        starts it, such as `env`.
+        """
+        self.start(name, url=self._intercepted(name) if intercepted else self._forwarded(name), prefix=prefix)
+        until(lambda: self._ready(name), f"{name} to be ready")
+        self._share()
+
+    def _forwarded(self, name: str) -> str:
+        if name not in self.ways:
+            self.ways[name] = Forwarder([self._cluster.ports.apiserver])
+        return f"https://{LOOPBACK}:{self.ways[name].port}"
+
+    def _intercepted(self, name: str) -> str:
+        if name not in self.interceptors:
+            self.interceptors[name] = Interceptor(self._cluster)
+        return self.interceptors[name].url
+
+    def start(self, name: str, *, url: str, prefix: Sequence[str] = ()) -> None:
+        """Start one that reaches the API server there."""
+        cluster = self._cluster
+        kubeconfig = self._folder / f"{name}.kubeconfig"
+        text = cluster.layout.component_kubeconfig("server").read_text()
+        kubeconfig.write_text(text.replace(cluster.ports.apiserver_url, url))
+        self._ports[name] = addresses.spare(cluster.layout.ports)
+        command = [
+            f"--bind=127.0.0.1:{self._ports[name]}" if part.startswith("--bind=") else part
+            for part in BY_NAME["server"].command(cluster.layout, cluster.ports)
+        ]
+        command = [f"--kubeconfig={kubeconfig}" if p.startswith("--kubeconfig=") else p for p in command]
+        log = cluster.layout.log(name)
+        processes.spawn([*prefix, *command], folder=cluster.layout.folder, component=name, log=log)
+
+    def heal(self, name: str) -> None:
+        """Give it back its way to the API server; returns once it is ready again."""
+        self.ways[name].heal()
+        until(lambda: self._ready(name), f"{name} to be ready again")
+
+    def kill(self, name: str) -> None:
+        """As a crash does; the front soon finds its port closed. Returns once it is dead."""
+        folder = self._cluster.layout.folder
+        processes.kill(folder, name, number=signal.SIGKILL)
+        until(lambda: name not in processes.leaders(folder), f"{name} to be dead")
+        self._ports.pop(name)
+        self._share()
+
+    def pause(self, name: str) -> None:
+        """It does nothing any more (SIGSTOP), and loses whatever Lease it has."""
+        processes.kill(self._cluster.layout.folder, name, number=signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        processes.kill(self._cluster.layout.folder, name, number=signal.SIGCONT)
+
+    def leave(self, name: str) -> None:
+        """As in a roll-out: no new connections, then SIGTERM; returns once it is gone."""
+        self._ports.pop(name)
+        self._share()
+        processes.stop(self._cluster.layout.folder, components=[name])
+
+    def only(self, name: str) -> None:
+        """All that is asked goes to this one from now on, on new connections."""
+        self._front.set_targets([self._ports[name]])
+        self._front.cut()
+        self._front.heal()
+
+    @property
+    def server_ports(self) -> list[int]:
+        """On which the replicas listen."""
+        return list(self._ports.values())
+
+    def _share(self) -> None:
+        self._front.set_targets(list(self._ports.values()))
+
+    def _ready(self, name: str) -> bool:
+        context = ssl.create_default_context(cafile=self._cluster.info["ca_file"])
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        try:
+            with opener.open(f"https://127.0.0.1:{self._ports[name]}/readyz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError:
+            return False
+
+
+def call_by_address(cluster: LocalCluster) -> None:
+    """Have the webhooks called over HTTP/1.1, whose connections are many and come to every replica.
+
+    Over HTTP/2 one API server keeps one connection, and so asks one replica; a cluster of several API servers
+    asks several.
+    """
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        held = json.loads(cluster.kubectl("get", kind, "sluice", "-o", "json"))
+        steps = [
+            {
+                "op": "replace",
+                "path": f"/webhooks/{number}/clientConfig/url",
+                "value": hook["clientConfig"]["url"].replace(
+                    cluster.ports.webhook_url, cluster.ports.server_url
+                ),
+            }
+            for number, hook in enumerate(held["webhooks"])
+        ]
+        cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")

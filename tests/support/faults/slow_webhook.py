@@ -1,0 +1,165 @@
+"""A validating webhook that takes its time and allows all, or nothing: somebody else's, beside ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from certs import authority
+from localcluster.addresses import LOOPBACK
+from tests.support.e2e.stage import Stage
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+class SlowWebhook:
+    """Each bind in the stage's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
+
+    `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
+    `allows`: what it answers then; `code`: with which status it denies, where that is not 403.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        folder: Path,
+        *,
+        seconds: float,
+        resources: Sequence[str] = ("pods/binding", "bindings"),
+        allows: bool = True,
+        code: int = 0,
+    ) -> None:
+        self._stage = stage
+        self._resources = list(resources)
+        #: Behind "sluice" in the order of names.
+        self._name = f"zz-slow-{stage.namespace}"
+        ca = authority.create(name="slow", now=datetime.now(UTC))
+        pair = ca.serving(now=datetime.now(UTC), ips=[LOOPBACK])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*pair.save(folder, stem="slow"))
+        self._ca = ca.certificate
+        self._server = _Server(context, seconds, allows=allows, code=code)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="slow-webhook")
+
+    @property
+    def seen(self) -> int:
+        """The same, dry runs included."""
+        return self._server.seen
+
+    @property
+    def asked(self) -> int:
+        """How many binds it was asked about so far."""
+        return self._server.asked
+
+    @property
+    def held(self) -> int:
+        """How many it keeps at this moment."""
+        return self._server.held
+
+    def let_go(self) -> None:
+        self._server.ended.set()
+
+    def __enter__(self) -> SlowWebhook:
+        self._thread.start()
+        self._stage.api.create(CONFIGURATIONS, self._configuration()).must(201)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._stage.api.delete(f"{CONFIGURATIONS}/{self._name}").must()
+        self._server.ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _configuration(self) -> dict[str, Any]:
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "resources": self._resources,
+            "operations": ["CREATE"],
+        }
+        return {
+            "metadata": {"name": self._name},
+            "webhooks": [
+                {
+                    "name": "slow.tests.sluice.dev",
+                    "clientConfig": {
+                        "url": f"https://{LOOPBACK}:{self._server.server_address[1]}/",
+                        "caBundle": base64.b64encode(self._ca).decode(),
+                    },
+                    "rules": [rule],
+                    "namespaceSelector": {
+                        "matchLabels": {"kubernetes.io/metadata.name": self._stage.namespace}
+                    },
+                    "failurePolicy": "Fail",
+                    "sideEffects": "None",
+                    "timeoutSeconds": 30,
+                    "admissionReviewVersions": ["v1"],
+                }
+            ],
+        }
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread a connection, and the handshake in it: an idle connection holds up nobody."""
+
+    daemon_threads = True
+    request_queue_size = 1000
+
+    def __init__(self, context: ssl.SSLContext, seconds: float, *, allows: bool, code: int) -> None:
+        super().__init__((LOOPBACK, 0), _Handler)
+        self.context = context
+        self.seconds = seconds
+        self.allows = allows
+        self.code = code
+        self.ended = threading.Event()
+        self.asked = 0
+        self.seen = 0
+        self.held = 0
+        self.counting = threading.Lock()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def setup(self) -> None:
+        self.request = self.server.context.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        with self.server.counting:
+            self.server.seen += 1
+            self.server.asked += not request.get("dryRun")
+            self.server.held += not request.get("dryRun")
+        if not request.get("dryRun"):
+            self.server.ended.wait(self.server.seconds)
+            with self.server.counting:
+                self.server.held -= 1
+        response: dict[str, Any] = {
+            "uid": request["uid"],
+            "allowed": self.server.allows or bool(request.get("dryRun")),
+        }
+        if self.server.code:
+            response["status"] = {"code": self.server.code, "message": "not now"}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        body = json.dumps(review).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...

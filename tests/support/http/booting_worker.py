@@ -1,0 +1,33 @@
+"""A server whose worker dies as it is told. A script.
+
+    python -m tests.support.http.booting_worker start|later
+
+`start`: each worker dies at its start, before it is ready. `later`: each is ready at once, and lives.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from server.boot_watch import Boot
+from server.gunicorn_settings import ServedApp, gunicorn_settings
+
+
+def main() -> None:
+    boot = Boot()
+
+    def start(_worker: Any) -> None:
+        if sys.argv[1] == "start":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        boot.is_ready()
+        print("ready", file=sys.stderr, flush=True)
+
+    hooks = {**boot.hooks(), "post_worker_init": start}
+    ServedApp(lambda _environ, _start: [], settings=gunicorn_settings(bind="127.0.0.1:0", hooks=hooks)).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Many processes in which several threads decode at once what none has decoded before. A script.
+
+Each process is forked off one that has imported everything and decoded nothing, so it costs milliseconds.
+Prints one line for each that did not end well: the number of the process and its status (-11 is SIGSEGV).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kubernetes.client import Configuration
+
+import cluster
+import controller
+import extender
+import queues
+import server
+import webhooks
+from cluster.api.client import Client
+from cluster.api.pages import listed
+from cluster.cache.store import Clock, Store
+from cluster.coordination.leases import Leases
+from cluster.informers.informers import Watching
+from cluster.metrics import Counting
+from extender.routes import handlers as extender_handlers
+from kubectl_queue.drain.progress import drain_of
+from queues.admission.field_validation import field_refusal
+from queues.apimachinery.label_selectors import selector_of
+from queues.drain.model import wishes_of
+from queues.membership import Rules
+from webhooks.routes import handlers as webhook_handlers
+from webhooks.settings import Terms
+
+PROCESSES = 60
+THREADS = 12
+#: For one process; it takes some hundredths.
+SECONDS = 30
+SWITCH_INTERVAL = 1e-5
+
+Work = Callable[[], object]
+
+META = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "2", "labels": {"a": "b"}}
+SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+DRAIN = {"rate": 1, "keep": SELECTOR, "deadline": "2030-01-31T18:00:00Z", "barePods": "Keep"}
+SPEC = {"state": "Open", "parent": "root", "resumeAt": "2030-01-31T18:00:00Z", "drain": DRAIN}
+OBJECT = {
+    "metadata": META,
+    "spec": {
+        **SPEC,
+        "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+        "template": {"metadata": META},
+    },
+    "status": {"conditions": [{"type": "a", "status": "True"}]},
+}
+STATUS = {"kind": "Status", "code": 500, "message": "as ordered"}
+
+
+class Answering(Client):
+    """An API server's answers, without one."""
+
+    def __init__(self) -> None:
+        settings = Configuration()
+        settings.host = "http://127.0.0.1:1"
+        super().__init__(settings)
+
+    def request(self, method: str, path: str, **_: Any) -> bytes:
+        if path.endswith("/a"):
+            return encoded(OBJECT)
+        return encoded({"metadata": {"resourceVersion": "1"}, "items": [OBJECT]})
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def import_all() -> None:
+    for package in (cluster, controller, extender, queues, server, webhooks):
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(found.name)
+
+
+def works() -> list[Work]:
+    """What the threads of a server that starts do first."""
+    client = Answering()
+    store = Store(rules=Rules(), clock=Clock())
+    store.ready_when(lambda: True)
+    watching = Watching(client=client, store=store, counting=Counting())
+    leases = Leases(client, namespace="n")
+    found: list[Work] = [
+        lambda: leases.get("a"),
+        lambda: leases.listed(label="a"),
+        lambda: list(listed(client, "/x")),
+        lambda: wishes_of(DRAIN),
+        lambda: selector_of(SELECTOR),
+        lambda: field_refusal({}, SPEC),
+        lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
+    ]
+    for reflector in watching.reflectors.values():
+        lines = [
+            encoded({"type": "BOOKMARK", "object": OBJECT}),
+            encoded({"type": "MODIFIED", "object": {"metadata": META, "spec": 1}}),
+            encoded({"type": "ERROR", "object": STATUS}),
+        ]
+        found += [lambda reflector=reflector, line=line: reflector._apply(line) for line in lines]  # type: ignore[misc]
+    for path, handler in {**extender_handlers(store), **webhook_handlers(store, Terms())}.items():
+        found += [lambda handler=handler, body=body: handler(body) for body in bodies(path)]  # type: ignore[misc]
+    return found
+
+
+def bodies(path: str) -> list[bytes]:
+    if path.startswith("/extender"):
+        return [encoded({"Pod": OBJECT, "NodeNames": ["a"]})]
+    request = {
+        "uid": "u",
+        "kind": {"group": "batch", "version": "v1", "kind": "Job"},
+        "resource": {"group": "batch", "version": "v1", "resource": "jobs"},
+        "namespace": "n",
+        "operation": "UPDATE",
+        "userInfo": {"username": "somebody"},
+        "object": OBJECT,
+        "oldObject": {**OBJECT, "spec": {}},
+    }
+    return [encoded({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})]
+
+
+def together(seed: int) -> None:
+    """All of the works at once, in each thread in another order."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    signal.alarm(SECONDS)
+    todo, barrier = works(), threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        own = todo[:]
+        random.Random(f"{seed}-{number % 3}").shuffle(own)
+        barrier.wait()
+        for work in own:
+            try:
+                work()
+            except Exception:  # noqa: S112 - what it says of a body of no sense is not what is looked at
+                continue
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def main() -> None:
+    import_all()
+    for seed in range(PROCESSES):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                together(seed)
+                status = 0
+            finally:
+                os._exit(status)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code:
+            print(seed, code, flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

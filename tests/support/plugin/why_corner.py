@@ -1,0 +1,97 @@
+"""A namespace and queues of one test on a running cluster, and what waits in them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from typing import Any
+
+import yaml
+
+from localcluster.cluster import LocalCluster
+from tests.support.plugin.plugin_stage import plugin
+
+Object = dict[str, Any]
+NAMED_BY = "scheduling.volcano.sh/queue-name"
+#: More than any node has: it waits for another reason than its queue.
+HUGE = {"requests": {"cpu": "9999"}}
+
+
+class Corner:
+    """A namespace and queues of one test; everything in them ends with it."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self.namespace = f"why-{uuid.uuid4().hex[:8]}"
+        self._queues: list[str] = []
+        cluster.kubectl("create", "namespace", self.namespace)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return plugin(*words, kubeconfig=self.cluster.client_kubeconfig)
+
+    def done(self, *words: str) -> str:
+        """What it prints, having succeeded."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def why(self, *words: str) -> str:
+        return self.done("why", *words, "-n", self.namespace)
+
+    def told(self, *words: str) -> Object:
+        found: Object = json.loads(self.why(*words, "-ojson"))
+        return found
+
+    def queue(self, short: str, *flags: str) -> str:
+        name = f"{self.namespace}-{short}"
+        self.done("create", name, "--wait", *flags)
+        self._queues.append(name)
+        return name
+
+    def make(self, *objects: Object) -> None:
+        self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", given=yaml.safe_dump_all(objects))
+
+    def patch(self, queue: str, **spec: Any) -> None:
+        self.cluster.kubectl("patch", "queue", queue, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    def clear(self) -> None:
+        words = ("job,deploy,pod,podgroup", "--all", "-n", self.namespace, "--wait=false", "--grace-period=0")
+        self.cluster.kubectl("delete", *words)
+        for name in reversed(self._queues):
+            self.run("resume", name)
+            self.run("close", name, "--wait=closed")
+            self.run("delete", name)
+        self.cluster.kubectl("delete", "namespace", self.namespace, "--wait=false")
+
+
+def pod(name: str, queue: str = "", **annotations: str) -> Object:
+    named = {NAMED_BY: queue} if queue else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {**named, **annotations}},
+        "spec": {"containers": [{"name": "work", "image": "none", "resources": HUGE}]},
+    }
+
+
+def workload(kind: str, api_version: str, name: str, queue: str, **spec: Any) -> Object:
+    """One whose pods fit nowhere; the template names the queue."""
+    labels = {"app": name}
+    template = pod("x", queue)
+    template["metadata"] = {"annotations": template["metadata"]["annotations"], "labels": labels}
+    del template["apiVersion"], template["kind"]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {**spec, "template": template},
+    }
+
+
+def pod_of(corner: Corner, name: str) -> str:
+    """A pod of the workload, once there is one."""
+    words = ("wait", "pod", "-n", corner.namespace, "-l", f"app={name}", "--for=create", "--timeout=60s")
+    corner.cluster.kubectl(*words)
+    listed = corner.cluster.kubectl("get", "pod", "-n", corner.namespace, "-l", f"app={name}", "-oname")
+    return listed.split()[0]

@@ -1,0 +1,607 @@
+"""A small cluster in values, in which anything may happen in any order, to try the acknowledgement with.
+
+Two replicas, each with its own progress through the changes of queues and of pods; two API servers, each with
+its own progress through the labels of the namespace; a scheduler that has its binds asked through any of
+them; a leader that may lose its Lease with a write in its hands. Time goes by in whole seconds.
+
+A run is a `random.Random`: each step picks one of the things that may happen now. It ends with `Violation`
+when a pod is bound although somebody who read the queue was told that its stop is acknowledged.
+
+`Rules` turns each of the mended faults back on:
+
+=================  ===================================================================================
+`blind`            members are concluded from whatever pods the leader knows, and passes of others are
+                   outweighed by a guard that has been on for long, be it in no namespace at all
+`by_generation`    an acknowledgement is read by the queue's own generation alone
+`unfenced`         what a leader writes lands, however long ago it was decided
+`one_server`       the guard is probed at one API server
+`silence_is_none`  what a replica does not say it does not have
+`assume_briefly`   what a lost replica let through is assumed for as long as a request takes, no longer
+=================  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cluster.inflight.binds import Pass, Passes
+from queues.status.acknowledgement import (
+    Evidence,
+    Place,
+    PodPass,
+    ReplicaView,
+    holds,
+    replicas_have_seen,
+)
+
+REQUEST = 3.0
+LEASE = 2.0
+NAMESPACE = "team"
+PARENT, CHILD = "parent", "child"
+#: How often what happens, by the first word of its name; 4 where it is not here.
+WEIGHTS = {
+    "time": 3,
+    "stop": 0.7,
+    "move": 0.3,
+    "lose": 0.3,
+    "send": 1,
+    "create": 2,
+    "store": 2,
+    "filter": 3,
+    "labels-reach": 4,
+    "look": 6,
+    "land": 6,
+    "pods-reach": 8,
+    "guard": 8,
+    "probe": 8,
+    "mark": 10,
+    "publish": 10,
+    "queues-reach": 10,
+}
+#: Of these it is drawn for each object how often it happens, of the others for all together.
+APART = frozenset({"land", "labels-reach", "pods-reach", "queues-reach"})
+SCOPE = {PARENT: frozenset({PARENT, CHILD}), CHILD: frozenset({CHILD})}
+
+
+class Violation(AssertionError):
+    """A pod was bound after an acknowledgement that nothing has ended."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    blind: bool = False
+    by_generation: bool = False
+    unfenced: bool = False
+    one_server: bool = False
+    silence_is_none: bool = False
+    assume_briefly: bool = False
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The specs of both queues at one version of the cluster. `below`: whether the child is below the
+    parent."""
+
+    version: int
+    stopped: frozenset[str] = frozenset()
+    below: bool = True
+    generations: tuple[int, int] = (1, 1)
+
+    def schedules(self, queue: str) -> bool:
+        return queue not in self.stopped and not (queue == CHILD and self.below and PARENT in self.stopped)
+
+    def scope(self, queue: str) -> frozenset[str]:
+        return SCOPE[queue] if self.below or queue == CHILD else frozenset({PARENT})
+
+    def named(self, queue: str) -> tuple[int, ...]:
+        """What an acknowledgement of the queue names: all specs that it rests on."""
+        return self.generations if self.below else (self.generations[queue == CHILD],)
+
+
+@dataclass(frozen=True)
+class PodChange:
+    version: int
+    pod: str
+    what: str  # created, bound, or a marker
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What the queue's status says: what it holds for, and the queue's own generation."""
+
+    names: tuple[int, ...]
+    generation: int
+
+
+@dataclass
+class Write:
+    """A write of a leader, decided and not stored yet. `version`: what it was decided on."""
+
+    what: str
+    queue: str
+    version: int
+    value: Acknowledged | None
+
+
+@dataclass
+class Request:
+    """A bind that the API server has let in and not stored yet."""
+
+    pod: str
+    until: float
+
+
+@dataclass
+class Replica:
+    name: str
+    passes: Passes
+    queues_at: int = 0
+    pods_at: int = 0
+    answers: bool = True
+    lost_at: float | None = None
+    view: ReplicaView | None = None
+    #: When passes up to then are known by the pods of a version.
+    settling: list[tuple[int, float]] = field(default_factory=list)
+    old: bool = False
+
+
+class Cluster:
+    """All of it. `step` lets one thing happen."""
+
+    def __init__(self, rules: Rules, chance: random.Random, *, old: bool = False) -> None:
+        """`old`: one of the replicas is of an older version, and says less."""
+        self.rules, self.chance, self.now = rules, chance, 0.0
+        self.version = 1
+        self.specs = [Spec(1)]
+        self.changes: list[PodChange] = []
+        self.labels: list[tuple[int, int]] = [(1, 0)]  # version, token of the leader that wrote it; 0 is off
+        self.label_at = [0, 0]
+        self.status: dict[str, Acknowledged] = {}
+        self.status_version = {PARENT: 1, CHILD: 1}
+        self.pods: dict[str, str] = {}  # free, passed, sent or bound
+        self.requests: list[Request] = []
+        self.replicas = [Replica(name, Passes(clock=self.clock, request_seconds=REQUEST)) for name in "ab"]
+        self.replicas[1].old = old
+        for replica in self.replicas:
+            self.publish(replica)
+        self.paused: list[Write] = []
+        self.lead(0)
+        self.trace: list[str] = []
+        #: How often what happens in this history.
+        self.likings: dict[str, float] = {}
+
+    def clock(self) -> float:
+        return self.now
+
+    # What there is
+
+    def tick_version(self) -> int:
+        self.version += 1
+        return self.version
+
+    @property
+    def last_change(self) -> int:
+        """The version of the youngest change of a pod."""
+        return self.changes[-1].version if self.changes else 0
+
+    @property
+    def spec(self) -> Spec:
+        return self.specs[-1]
+
+    def spec_of(self, replica: Replica) -> Spec:
+        return self.specs[replica.queues_at]
+
+    def known(self, replica: Replica) -> dict[str, str]:
+        """The pods as the replica knows them."""
+        return {change.pod: change.what for change in self.changes[: replica.pods_at] if change.pod}
+
+    def bindable(self, replica: Replica) -> list[str]:
+        return [pod for pod, what in self.known(replica).items() if what == "created"]
+
+    def pods_version(self, replica: Replica) -> int:
+        return self.changes[replica.pods_at - 1].version if replica.pods_at else 0
+
+    def lead(self, number: int) -> None:
+        """A replica takes the lead and knows nothing of what the one before it did."""
+        self.leader = self.replicas[number]
+        self.token = self.tick_version()
+        self.guards: dict[str, float] = {}
+        self.pending: dict[str, tuple[tuple[int, ...], int]] = {}
+        self.read_version: dict[str, int] = {}
+        self.lost_version: int | None = self.version
+        self.acknowledged: dict[str, tuple[int, ...]] = {}
+        self.looked_at: dict[str, Spec] = {}
+
+    # What may happen
+
+    def actions(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        yield "time", self.pass_time
+        for queue in (PARENT, CHILD):
+            yield f"stop or resume {queue}", lambda queue=queue: self.edit(queue)
+        yield "move", self.move
+        if sum(state != "bound" for state in self.pods.values()) < 2:
+            yield "create", self.create
+        if max([*self.read_version.values(), self.lost_version or 0]) > self.last_change:
+            yield "mark", self.mark
+        for replica in self.replicas:
+            yield from self.of_replica(replica)
+        for server in (0, 1):
+            if self.label_at[server] < len(self.labels) - 1:
+                yield f"labels-reach server-{server}", lambda server=server: self.see_label(server)
+        for request in self.requests:
+            yield f"store {request.pod}", lambda request=request: self.store_bind(request)
+        yield from self.of_scheduler()
+        yield from self.of_leader()
+
+    def of_replica(self, replica: Replica) -> Iterator[tuple[str, Callable[[], object]]]:
+        if replica.queues_at < len(self.specs) - 1:
+            yield f"queues-reach {replica.name}", lambda: self.see_queues(replica)
+        if replica.pods_at < len(self.changes):
+            yield f"pods-reach {replica.name}", lambda: self.see_pods(replica)
+        if replica.answers and self.has_news(replica):
+            yield f"publish {replica.name}", lambda: self.publish(replica)
+        if replica.answers and all(each.answers for each in self.replicas):
+            yield f"lose {replica.name}", lambda: self.lose(replica)
+        if not replica.answers and replica.lost_at is not None and self.now >= replica.lost_at + LEASE:
+            yield f"{replica.name} comes back", lambda: self.come_back(replica)
+
+    def of_scheduler(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        answering = [replica for replica in self.replicas if replica.answers]
+        for pod, state in self.pods.items():
+            for replica in answering:
+                if state == "free":
+                    yield f"filter {pod} at {replica.name}", lambda p=pod, r=replica: self.filter(p, r)
+                if state == "passed":
+                    for server in (0, 1):
+                        yield (
+                            f"send {pod} by server {server}, guard of {replica.name}",
+                            lambda p=pod, r=replica, s=server: self.send(p, r, s),
+                        )
+
+    def of_leader(self) -> Iterator[tuple[str, Callable[[], object]]]:
+        other = next(replica for replica in self.replicas if replica is not self.leader)
+        if not self.leader.answers and other.answers and self.leader.lost_at is not None:
+            if self.now >= self.leader.lost_at + LEASE:
+                yield "another leads", lambda: self.lead(self.replicas.index(other))
+            return
+        if not self.leader.answers:
+            return
+        if self.uncounted():
+            yield "observe", self.count_lost
+        if self.wants_guard() != (self.labels[-1][1] == self.token):
+            yield "guard", self.write_guard
+        if self.labels[-1][1] == self.token and not self.guards:
+            yield "probe", self.probe
+        for queue in (PARENT, CHILD):
+            if not self.acknowledged.get(queue) or self.spec_of(self.leader) is not self.looked_at.get(queue):
+                yield f"look at {queue}", lambda queue=queue: self.look(queue)
+
+    def weight(self, what: str) -> float:
+        """Each run has likings of its own (swarm testing): what is rare in most is common in some."""
+        words = what.split(" ")
+        kind = (
+            " ".join(words[:2])
+            if words[0] in {"land", "labels-reach", "pods-reach", "queues-reach"}
+            else words[0]
+        )
+        if kind not in self.likings:
+            self.likings[kind] = WEIGHTS.get(words[0], 4) * self.chance.choice((0.1, 1.0, 1.0, 3.0))
+        return self.likings[kind]
+
+    def possible(self) -> list[tuple[str, Callable[[], object]]]:
+        # A write may land at any time, also when whoever sent it leads no more.
+        writes = [(f"land {write.what} {write.queue}", lambda w=write: self.land(w)) for write in self.paused]
+        return [*self.actions(), *writes]
+
+    def do(self, name: str) -> object:
+        """Let the first thing happen whose name begins so, if any may."""
+        for what, act in self.possible():
+            if what.startswith(name):
+                self.trace.append(what)
+                return act()
+        return None
+
+    def step(self) -> None:
+        actions = self.possible()
+        weights = [self.weight(what) for what, _ in actions]
+        what, act = self.chance.choices(actions, weights)[0]
+        self.trace.append(what)
+        act()
+
+    # Queues
+
+    def edit(self, queue: str) -> None:
+        stopped = self.spec.stopped ^ {queue}
+        first, second = self.spec.generations
+        generations = (first + 1, second) if queue == PARENT else (first, second + 1)
+        self.specs.append(Spec(self.tick_version(), frozenset(stopped), self.spec.below, generations))
+        self.status_version[queue] = self.version
+
+    def move(self) -> None:
+        first, second = self.spec.generations
+        self.specs.append(
+            Spec(self.tick_version(), self.spec.stopped, not self.spec.below, (first, second + 1))
+        )
+        self.status_version[CHILD] = self.version
+
+    def is_acknowledged(self, queue: str) -> bool:
+        """What a reader of the queue takes from its status."""
+        said = self.status.get(queue)
+        if said is None or self.spec.schedules(queue):
+            return False
+        if self.rules.by_generation:
+            return said.generation == self.spec.generations[queue == CHILD]
+        return said.names == self.spec.named(queue)
+
+    # Pods and their scheduler; all are members of the child
+
+    def create(self) -> None:
+        pod = f"p{len(self.pods)}"
+        self.pods[pod] = "free"
+        self.changes.append(PodChange(self.tick_version(), pod, "created"))
+
+    def mark(self) -> None:
+        self.changes.append(PodChange(self.tick_version(), "", "marker"))
+
+    def filter(self, pod: str, replica: Replica) -> None:
+        replica.passes.filtered(namespace=NAMESPACE, name=pod, queue=CHILD)
+        if self.spec_of(replica).schedules(CHILD):
+            self.pods[pod] = "passed"
+        else:
+            replica.passes.filter_refused(NAMESPACE, pod)
+
+    def send(self, pod: str, replica: Replica, server: int) -> None:
+        guarded = self.labels[self.label_at[server]][1]
+        if guarded and self.known(replica).get(pod) == "created":
+            replica.passes.binding(request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True)
+            if not self.spec_of(replica).schedules(CHILD):
+                replica.passes.bind_refused(pod, NAMESPACE, pod, by_scheduler=True)
+                self.pods[pod] = "free"
+                return
+        self.pods[pod] = "sent"
+        self.requests.append(Request(pod, self.now + REQUEST))
+
+    def store_bind(self, request: Request) -> None:
+        self.requests.remove(request)
+        stops = [queue for queue in (PARENT, CHILD) if CHILD in self.spec.scope(queue)]
+        if any(self.is_acknowledged(queue) for queue in stops):
+            raise Violation("\n".join(self.trace))
+        self.pods[request.pod] = "bound"
+        self.changes.append(PodChange(self.tick_version(), request.pod, "bound"))
+
+    def pass_time(self) -> None:
+        self.now += 1.0
+        for request in [each for each in self.requests if each.until <= self.now]:
+            self.requests.remove(request)
+            self.pods[request.pod] = "free"
+
+    # Replicas
+
+    def see_queues(self, replica: Replica) -> None:
+        replica.queues_at = self.chance.randint(replica.queues_at + 1, len(self.specs) - 1)
+
+    def see_pods(self, replica: Replica) -> None:
+        upto = self.chance.randint(replica.pods_at + 1, len(self.changes))
+        for change in self.changes[replica.pods_at : upto]:
+            if change.what == "bound":
+                replica.passes.arrived(NAMESPACE, change.pod)
+        replica.pods_at = upto
+        self.settle(replica)
+
+    def settle(self, replica: Replica) -> None:
+        known, waiting = self.pods_version(replica), set(self.bindable(replica))
+
+        def waits(each: Pass) -> bool:
+            return each.name in waiting
+
+        for version, at in replica.settling:
+            if version <= known:
+                replica.passes.settle(before=at, waits=waits)
+
+    def has_news(self, replica: Replica) -> bool:
+        """Whether it would say something else, or its last word is a while ago."""
+        view = replica.view
+        if view is None or view.queues != self.spec_of(replica).version:
+            return True
+        if view.pods is not None and view.pods != self.pods_version(replica):
+            return True
+        said = view.open or frozenset()
+        return said != frozenset(each.queue for each in replica.passes.open()) and not self.spec_of(
+            replica
+        ).schedules(CHILD)
+
+    def publish(self, replica: Replica) -> None:
+        """As a Lease is renewed: what is said of passes is read after what is said of queues."""
+        seen = self.spec_of(replica)
+        passes = [each for each in replica.passes.open() if not seen.schedules(each.queue)]
+        replica.view = ReplicaView(
+            name=replica.name,
+            queues=seen.version,
+            pods=None if replica.old else self.pods_version(replica),
+            open=None if replica.old else frozenset(each.queue for each in passes),
+            passes=None if replica.old or self.chance.random() < 0.5 else tuple(map(pod_pass, passes)),
+            binds=None if replica.old else frozenset(each.queue for each in passes if each.bind),
+        )
+        replica.settling.append((self.tick_version(), self.now))
+        # Time goes by between two renewals: what is passed later has a later time.
+        self.now += 0.001
+
+    def lose(self, replica: Replica) -> None:
+        """Its process ends, or it is stopped: nothing that it passed is known any more."""
+        replica.answers, replica.lost_at = False, self.now
+        if replica is not self.leader:
+            self.lost_version = None
+
+    def come_back(self, replica: Replica) -> None:
+        """As a new process: it lists all there is before it answers."""
+        replica.passes = Passes(clock=self.clock, request_seconds=REQUEST)
+        replica.queues_at, replica.pods_at = len(self.specs) - 1, len(self.changes)
+        replica.answers, replica.lost_at, replica.settling = True, None, []
+        self.publish(replica)
+
+    def see_label(self, server: int) -> None:
+        self.label_at[server] = self.chance.randint(self.label_at[server] + 1, len(self.labels) - 1)
+
+    # The leader
+
+    def wants_guard(self) -> bool:
+        return not self.spec_of(self.leader).schedules(CHILD) and bool(self.bindable(self.leader))
+
+    def write_guard(self) -> None:
+        version, token = self.labels[-1]
+        wanted = self.wants_guard()
+        if wanted and token != self.token:
+            self.labels.append((self.tick_version(), self.token))
+        elif not wanted and token:
+            self.guards.clear()
+            # Whatever becomes of this write, the label that is written next is another one.
+            self.token = self.token if self.rules.unfenced else self.tick_version()
+            self.paused.append(Write("guard off", "", version, None))
+
+    def probe(self) -> None:
+        token = self.labels[-1][1]
+        asked = (0,) if self.rules.one_server else (0, 1)
+        if token == self.token and all(self.labels[self.label_at[s]][1] for s in asked):
+            self.guards.setdefault(NAMESPACE, self.now)
+
+    def views(self) -> tuple[ReplicaView, ...]:
+        """As the Leases say: a replica that is gone counts until its Lease has run out."""
+        views = []
+        for replica in self.replicas:
+            gone = replica.lost_at is not None and self.now >= replica.lost_at + LEASE
+            if replica is self.leader or gone or replica.view is None:
+                continue
+            view = replica.view
+            if self.rules.silence_is_none:
+                view = ReplicaView(
+                    name=view.name,
+                    queues=view.queues,
+                    pods=view.pods if view.pods is not None else self.version,
+                    open=view.open or frozenset(),
+                    passes=view.passes,
+                    binds=view.binds or frozenset(),
+                )
+            views.append(view)
+        return tuple(views)
+
+    def uncounted(self) -> bool:
+        """Whether somebody is gone, as the Leases say, and what it let through is not counted yet."""
+        gone = any(r.lost_at is not None and self.now >= r.lost_at + LEASE for r in self.replicas)
+        return (self.lost_version is None and gone) or (self.lost_version or -1) >= 0
+
+    def count_lost(self) -> bool:
+        """Whether what lost replicas may have let through is counted; the pods must be new enough for it."""
+        gone = [r for r in self.replicas if r.lost_at is not None and self.now >= r.lost_at + LEASE]
+        if self.lost_version is None:
+            if not gone:
+                return True  # its Lease still counts, and it has not seen what comes
+            self.lost_version = self.version
+        if self.lost_version >= 0:
+            if not self.rules.blind and self.pods_version(self.leader) < self.lost_version:
+                return False
+            for pod in self.bindable(self.leader):
+                if self.rules.assume_briefly:
+                    self.leader.passes.binding(
+                        request="lost", namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
+                    )
+                else:
+                    self.leader.passes.assume(namespace=NAMESPACE, name=pod, queue=CHILD)
+            self.lost_version = -1
+        return True
+
+    def look(self, queue: str) -> None:
+        board = self.looked_at[queue] = self.spec_of(self.leader)
+        if board.schedules(queue):
+            self.pending.pop(queue, None)
+            self.acknowledged.pop(queue, None)
+            return
+        named = board.generations[queue == CHILD : (queue == CHILD) + 1] if self.rules.by_generation else None
+        names = named or board.named(queue)
+        if self.acknowledged.get(queue) == names:
+            return
+        if self.pending.get(queue, (None,))[0] != names:
+            self.pending[queue] = (names, board.version)
+            self.read_version.pop(queue, None)
+        since, views = self.pending[queue][1], self.views()
+        counted = self.count_lost()
+        if replicas_have_seen(views, since=since):
+            self.read_version.setdefault(queue, self.version)
+        evidence = self.evidence(board.scope(queue), since, views, self.read_version.get(queue), counted)
+        if self.old_rule_holds(evidence) if self.rules.blind else holds(evidence):
+            self.acknowledged[queue] = names
+            said = Acknowledged(board.named(queue), board.generations[queue == CHILD])
+            self.paused.append(Write("acknowledge", queue, self.version_known(queue), said))
+
+    def version_known(self, queue: str) -> int:
+        """The version of the queue's object that the leader holds."""
+        at = self.spec_of(self.leader).version
+        return max((v for v in (self.status_version[queue],) if v <= at), default=0)
+
+    def evidence(
+        self,
+        queues: frozenset[str],
+        since: int,
+        views: tuple[ReplicaView, ...],
+        pods_since: int | None,
+        counted: bool,
+    ) -> Evidence:
+        here = bool(self.bindable(self.leader)) and CHILD in queues
+        return Evidence(
+            queues=queues,
+            since=since,
+            pods_since=pods_since,
+            pods=self.pods_version(self.leader),
+            views=views,
+            unaccounted=not counted,
+            places=(Place(CHILD, NAMESPACE),) if here else (),
+            guards=self.guards,
+            passes=tuple(map(pod_pass, self.leader.passes.open_in(queues))),
+            now=self.now,
+            request_seconds=REQUEST,
+            unasked_seconds=1.0,
+        )
+
+    def old_rule_holds(self, evidence: Evidence) -> bool:
+        """The rule as it was: of pods it knows what it knows."""
+        longest = self.now - REQUEST
+        guarded = all(place.namespace in self.guards for place in evidence.places)
+        long = all(self.guards.get(place.namespace, longest + 1) <= longest for place in evidence.places)
+        views = evidence.views or ()
+        if not guarded or any(view.queues < evidence.since for view in views):
+            return False
+        if any(
+            each.bind or self.guards.get(each.namespace, longest + 1) > longest for each in evidence.passes
+        ):
+            return False
+        return long or not any((view.open or frozenset()) & evidence.queues for view in views)
+
+    def land(self, write: Write) -> None:
+        self.paused.remove(write)
+        fenced = not self.rules.unfenced
+        if write.what == "guard off":
+            if not fenced or self.labels[-1][0] == write.version:
+                self.labels.append((self.tick_version(), 0))
+            return
+        if fenced and self.status_version[write.queue] != write.version:
+            self.acknowledged.pop(write.queue, None)
+            return
+        assert write.value is not None
+        self.status[write.queue] = write.value
+        self.status_version[write.queue] = write.version if fenced else self.status_version[write.queue]
+
+
+def pod_pass(each: Pass) -> PodPass:
+    return PodPass(queue=each.queue, namespace=each.namespace, name=each.name, bind=each.bind)
+
+
+def run(rules: Rules, *, seed: int, steps: int, opening: Sequence[str] = (), old: bool = False) -> int:
+    """One history: the first actions whose names begin so, then whatever comes. How many stops were
+    acknowledged. Raises `Violation`."""
+    cluster = Cluster(rules, random.Random(seed), old=old)
+    for name in opening:
+        cluster.do(name)
+    for _ in range(steps):
+        cluster.step()
+    return sum(what.startswith("land acknowledge") for what in cluster.trace)

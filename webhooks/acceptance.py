@@ -1,0 +1,123 @@
+"""Whether a queue takes what is submitted: the same for pods, workloads and PodGroups.
+
+Invariants
+- The admission is recorded (`cluster.inflight.admissions`) before the board is read, so that a close which
+  finds none open knows that nothing more is on its way; a dry run, which stores nothing, is not.
+- A namespace that the queue does not select brings nothing new to it. What it brings of work that the queue
+  had taken is taken, to wait; nobody waits for it to come, so it is not recorded.
+- Of a namespace so new that its labels are not known everything is taken that the queue takes, to wait until
+  they are: a file may hold a namespace and what goes into it.
+- Only those who run controllers (`Terms.controller_users`) make what is owned: an owner reference that a
+  user writes makes nothing accepted work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cluster.cache.podgroups import is_live, queue_of
+from cluster.cache.store import Store
+from cluster.objects import OwnerReference
+from queues import labels as names
+from queues.admission.accepted_work import Owner, still_taken
+from queues.apimachinery.display import shown
+from queues.apimachinery.timestamps import moment_of
+from queues.messages import NAMES, refusal_text
+from queues.snapshot import Ruling
+from queues.states import State
+from queues.status.conditions import ACCEPTING
+from webhooks.review import Answer, Request, refused
+from webhooks.settings import Terms
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names."""
+
+    queue: str
+    kind: str
+    references: list[OwnerReference] | None = None
+    group: str = ""
+
+
+def bad_name(queue: str, *, where: str) -> Answer:
+    return refused(f'{where}: "{shown(queue, limit=80)}" is not a queue name; {NAMES}', code=422)
+
+
+def unknown_namespace(request: Request) -> Answer:
+    """What names no queue itself may be of its namespace's, which we have not heard of yet."""
+    told = shown(request.namespace, limit=80)
+    return refused(f'namespace "{told}" is new and not known to sluice yet; try again', code=503)
+
+
+def taken(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Ruling | Answer:
+    """The queue's ruling if it takes the submission, else the refusal."""
+    if not request.dry_run:
+        store.admissions.admitting(request.uid, submission.queue)
+    ruling = store.ruling_for(submission.queue, namespace=request.namespace)
+    asked = store.board.ruling(submission.queue) if ruling.undecided else ruling
+    if not (ruling.selected or ruling.undecided):
+        store.admissions.refused(request.uid)
+    if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):
+        return ruling
+    store.admissions.refused(request.uid)
+    return refused(refusal(asked, kind=submission.kind, store=store))
+
+
+def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
+    """The value of `sluice.dev/admission`, for what was just taken.
+
+    `held` is the one that is there: while it is open for the same queue it is of a former call for the same
+    request, and stays.
+    """
+    if held and held != request.uid and store.admissions.holds(held, queue):
+        store.admissions.refused(request.uid)  # it is known by the former call
+        return held
+    return request.uid
+
+
+def refusal(ruling: Ruling, *, kind: str, store: Store) -> str:
+    """Why the queue takes nothing new, with the way out."""
+    assert ruling.refusal is not None  # noqa: S101 - it does not accept
+    live = store.live_members(ruling.queue) > 0
+    state = store.board.verdict(ruling.queue, live=live).state
+    return refusal_text(ruling.refusal, state=state, kind=kind)
+
+
+def _accepted_work(submission: Submission, request: Request, *, store: Store, terms: Terms) -> bool:
+    held = store.queues.get(submission.queue)
+    condition = held.status.condition(ACCEPTING) if held else None
+    written = condition.last_transition_time if condition and condition.status == "False" else None
+    since = moment_of(written) if written else None
+    closed = held is not None and since is not None and held.status.state == State.CLOSED
+    return any(
+        still_taken(owner, queue=submission.queue, refusing_since=since, closed=closed)
+        for owner in _owners(submission, request, store=store, terms=terms)
+    )
+
+
+def _owners(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Iterator[Owner]:
+    """The work it is part of: its PodGroup, and the topmost workload above it."""
+    where = request.namespace
+    group = store.podgroups.get(where, submission.group) if submission.group else None
+    if group is not None:
+        yield Owner(
+            kind="PodGroup",
+            name=submission.group,
+            queue=queue_of(group),
+            created=group.metadata.created,
+            live=is_live(group),
+            admitted=bool(group.metadata.annotation(names.ADMISSION)),
+        )
+    top = store.workloads.topmost(submission.references, namespace=where)
+    if top is not None and terms.is_controller(request.user_info.username):
+        live = top.live or top.kind.key == "daemonsets"
+        yield Owner(
+            kind=top.kind.kind,
+            name=top.name,
+            queue=top.queue,
+            created=top.created,
+            live=live,
+            admitted=top.admitted,
+        )

@@ -1,0 +1,72 @@
+"""Binds: the guard that holds whatever bind was under way when a stop landed.
+
+| the pod                              | the answer                              |
+|--------------------------------------|-----------------------------------------|
+| the controller's probe (a dry run)   | refused with `PROBE_SEEN`: the guard is on |
+| any, when we have lost the API server | refused: stops may have been acknowledged without us |
+| is of no queue, or unknown           | allowed                                 |
+| waits for its PodGroup               | refused                                 |
+| is in a queue that schedules         | allowed, and a pass is open             |
+| is in a queue that does not          | refused with the queue's text           |
+| is in a queue that does not select its namespace | refused with the reason     |
+
+As in filter, a pass is recorded before the board is read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.cache.store import Store
+from cluster.objects import Metadata
+from queues import labels as names
+from queues.messages import stop_text
+from queues.verdict import Cause, Why
+from webhooks.review import ALLOWED, Answer, Request, refused, subject
+from webhooks.settings import Terms
+
+CUT_OFF = (
+    "sluice cannot rely on what it knows of the queues: it has lost the API server or their definitions, "
+    "and lets no bind pass here until it has read them anew"
+)
+
+
+class Binding(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata = Metadata()
+
+
+_bindings = msgspec.json.Decoder(Binding)
+
+
+def guarded(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the validating webhook on `pods/binding` and `bindings`."""
+    binding = subject(request.object, _bindings)
+    namespace = request.namespace or binding.metadata.namespace
+    name = request.name or binding.metadata.name
+    if request.dry_run and name.startswith(names.PROBE_PREFIX):
+        return refused(names.PROBE_SEEN)
+    if store.cut_off():
+        return refused(CUT_OFF)
+    member = store.members.get(namespace, name)
+    if member is not None and not member.queue:
+        return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=member.group)))
+    queue = store.queue_of_pod(namespace, name)
+    if not queue:
+        return ALLOWED
+    if request.dry_run:
+        return _answer(queue, namespace, store=store)
+    by_scheduler = request.user_info.username in terms.scheduler_users
+    store.passes.binding(
+        request=request.uid, namespace=namespace, name=name, queue=queue, by_scheduler=by_scheduler
+    )
+    answer = _answer(queue, namespace, store=store)
+    if not answer.allowed:
+        store.passes.bind_refused(
+            request.uid, namespace, name, by_scheduler=by_scheduler, uid=binding.metadata.uid
+        )
+    return answer
+
+
+def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
+    ruling = store.ruling_for(queue, namespace=namespace)
+    return ALLOWED if ruling.schedules else refused(ruling.text)

@@ -1,0 +1,266 @@
+"""Pods: the queue is written down, the marker and the gate are put on, or the pod is refused.
+
+On CREATE, for a member (of nobody else does anything change but that our own keys are taken off):
+
+==================================  ===================================================
+its queue                           what happens
+==================================  ===================================================
+schedules and accepts               annotation, label, marker
+does not schedule                   the same, a gate, and a warning
+schedules, pod has nodeName         the same, and affinity to the node in its place
+does not schedule, pod has nodeName refused: the API forbids a gate beside it
+is not there                        annotation, label, marker, a gate, and a warning
+does not select its namespace       refused, but for pods of work that it had taken: those get a gate
+may not select it: it is too new    annotation, label, marker, a gate; with nodeName refused
+does not accept                     refused, but for pods of work that it had accepted
+is a PodGroup's that is not there   a gate and a warning; answered when it comes
+==================================  ===================================================
+
+On CREATE, after every mutating webhook: a pod that became a member by another's hand, and was not asked
+about again, is refused.
+
+On UPDATE, of a member: the queue written down stays, and our gate stays while its queue does
+not schedule. What the controller itself writes is always taken.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.cache.members import is_marked
+from cluster.cache.store import Store
+from cluster.inflight.admissions import request_of
+from cluster.objects import Pod
+from queues import labels as names
+from queues.membership import (
+    NAMING_ANNOTATIONS,
+    NAMING_LABELS,
+    Membership,
+    label_value,
+    of_submitted_pod,
+    valid_name,
+)
+from queues.messages import (
+    fitted,
+    stop_text,
+    waiting_warning,
+)
+from queues.verdict import Cause, Why
+from webhooks.acceptance import (
+    Submission,
+    admission,
+    bad_name,
+    taken,
+    unknown_namespace,
+)
+from webhooks.json_patch import (
+    Step,
+    entries,
+    pointer,
+)
+from webhooks.pods.node_affinity import by_affinity
+from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.settings import Terms
+
+_pods = msgspec.json.Decoder(Pod)
+
+
+def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the mutating webhook on CREATE."""
+    pod = subject(request.object, _pods)
+    membership = of_submitted_pod(
+        store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+    )
+    if membership is None:
+        return _stranger(pod) if store.knows(request.namespace) else unknown_namespace(request)
+    if membership.queue is None:
+        return _without_group(pod, membership, terms=terms)
+    if not valid_name(membership.queue):
+        return bad_name(membership.queue, where=membership.source)
+    return _member(pod, request, membership, store=store, terms=terms)
+
+
+def _member(pod: Pod, request: Request, membership: Membership, *, store: Store, terms: Terms) -> Answer:
+    assert membership.queue is not None  # noqa: S101 - the caller has seen to it
+    what = Submission(
+        queue=membership.queue,
+        kind="pods",
+        references=pod.metadata.owner_references,
+        group=membership.group,
+    )
+    ruling = taken(what, request, store=store, terms=terms)
+    if isinstance(ruling, Answer):
+        return ruling
+    if not ruling.schedules and pod.spec.node_name:
+        store.admissions.refused(request.uid)
+        if ruling.undecided:
+            return unknown_namespace(request)
+        return refused(f"a pod with spec.nodeName would run at once: {ruling.text}")
+    held = request_of(pod.metadata)
+    came = admission(request, held, queue=ruling.queue, store=store)
+    patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
+    if ruling.schedules:
+        node = pod.spec.node_name
+        return Answer(patch=joined(patch, by_affinity(node, pod.spec.affinity)) if node else patch)
+    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
+
+
+def _stranger(pod: Pod) -> Answer:
+    """A pod of no queue: our own keys mean nothing on it, and our gate would never be lifted.
+
+    With our marker it would wait whenever nobody of us answers.
+    """
+    if _gated(pod):
+        return refused(
+            f'spec.schedulingGates: "{names.GATE}" is put on by sluice alone, '
+            "and this pod is of no queue; remove it",
+            code=422,
+        )
+    return Answer(patch=joined(_taken_off(pod), _unmarked(pod)))
+
+
+def _without_group(pod: Pod, membership: Membership, *, terms: Terms) -> Answer:
+    cause = Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)
+    if pod.spec.node_name:
+        return refused(f"a pod with spec.nodeName would run at once: {stop_text(cause)}")
+    patch = joined(_taken_off(pod), marker(pod, terms=terms), gate(pod))
+    return Answer(patch=patch, warnings=(fitted(waiting_warning(cause)),))
+
+
+def _taken_off(pod: Pod) -> list[Step]:
+    ours: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
+    return [
+        *entries("/metadata/annotations", pod.metadata.annotations, ours),
+        *entries("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
+    ]
+
+
+def _unmarked(pod: Pod) -> list[Step]:
+    steps = []
+    for name, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for number, container in enumerate(containers or ()):
+            needs, place = container.resources, pointer("spec", name, number, "resources")
+            if needs is not None:
+                steps += entries(place + "/requests", needs.requests, {names.MARKER: None})
+                steps += entries(place + "/limits", needs.limits, {names.MARKER: None})
+    return steps
+
+
+def written(pod: Pod, queue: str, *, came: str) -> list[Step]:
+    """The answer, written down over whatever the user put there, and by which request it came."""
+    wanted = {names.QUEUE: queue, names.ADMISSION: came}
+    return [
+        *entries("/metadata/annotations", pod.metadata.annotations, wanted),
+        *entries("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
+    ]
+
+
+def marker(pod: Pod, *, terms: Terms) -> list[Step]:
+    """The request that makes kube-scheduler call us, where its scheduler is configured to.
+
+    Of another scheduler it is taken off: the pod would count as one that filter is asked about.
+    """
+    containers = pod.spec.containers or []
+    if pod.spec.scheduler_name not in terms.marked_schedulers:
+        return _unmarked(pod)
+    if not containers or is_marked(pod):
+        return []
+    place = pointer("spec", "containers", 0, "resources")
+    needs = containers[0].resources
+    if needs is None:
+        return [
+            {
+                "op": "add",
+                "path": place,
+                "value": {"requests": {names.MARKER: "1"}, "limits": {names.MARKER: "1"}},
+            }
+        ]
+    return [
+        *entries(place + "/requests", needs.requests, {names.MARKER: "1"}),
+        *entries(place + "/limits", needs.limits, {names.MARKER: "1"}),
+    ]
+
+
+def gate(pod: Pod) -> list[Step]:
+    if _gated(pod):
+        return []
+    place = "/spec/schedulingGates"
+    if pod.spec.scheduling_gates is None:
+        return [{"op": "add", "path": place, "value": [{"name": names.GATE}]}]
+    return [{"op": "add", "path": place + "/-", "value": {"name": names.GATE}}]
+
+
+def _gated(pod: Pod) -> bool:
+    return any(one.name == names.GATE for one in pod.spec.scheduling_gates or ())
+
+
+def checked(request: Request, *, store: Store) -> Answer:
+    """The answer to the validating webhook on CREATE: what is stored is what was answered."""
+    pod = subject(request.object, _pods)
+    membership = of_submitted_pod(
+        store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+    )
+    if membership is None:
+        return ALLOWED
+    if pod.metadata.annotation(names.QUEUE) and pod.spec.node_name:
+        return refused(
+            "spec.nodeName: another webhook put this pod on a node after sluice had been asked; "
+            "have that webhook's configuration come before, or use node affinity"
+        )
+    if pod.metadata.annotation(names.QUEUE) or _gated(pod):
+        return ALLOWED
+    return refused(
+        f"{membership.source}: another webhook made this pod a member after sluice had been asked; "
+        "have that webhook's configuration come before, or name the queue in the pod"
+    )
+
+
+def updated(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the validating webhook on UPDATE."""
+    if request.user_info.username == terms.own_user:
+        return ALLOWED
+    before = subject(request.old_object, _pods, where="oldObject")
+    after = subject(request.object, _pods)
+    for place, held, wanted in (
+        (
+            "annotations",
+            before.metadata.annotation(names.QUEUE),
+            after.metadata.annotation(names.QUEUE),
+        ),
+        ("labels", before.metadata.label(names.QUEUE), after.metadata.label(names.QUEUE)),
+    ):
+        if held != wanted:
+            return refused(
+                f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
+                f'(it is "{held}"); delete the pod and create it in the other queue'
+            )
+    concerned = store.judge(before) is not None or store.judge(after) is not None
+    if not held and concerned and _names_of(before) != _names_of(after):
+        return refused(
+            "metadata: what names a pod's PodGroup or queue cannot be changed under it; "
+            "delete the pod and create it anew"
+        )
+    if _gated(before) and not _gated(after):
+        return _ungated(before, store=store)
+    return ALLOWED
+
+
+def _names_of(pod: Pod) -> list[str]:
+    """All by which it says whose it is."""
+    meta = pod.metadata
+    return [*map(meta.annotation, NAMING_ANNOTATIONS), *map(meta.label, NAMING_LABELS)]
+
+
+def _ungated(pod: Pod, *, store: Store) -> Answer:
+    membership = store.judge(pod)
+    if membership is None:
+        return ALLOWED
+    if membership.queue is None:
+        return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)))
+    ruling = store.ruling_for(membership.queue, namespace=pod.metadata.namespace)
+    if ruling.schedules:
+        return ALLOWED
+    return refused(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')

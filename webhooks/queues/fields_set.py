@@ -1,0 +1,100 @@
+"""Which fields of a Queue's spec a request sets, as far as its review shows that.
+
+A review holds the object before and after, not what its author sent. A field that reads the same may have
+been left alone or set once more. It counts as set where the review proves it:
+
+| the request                  | what it sets                                                     |
+|------------------------------|------------------------------------------------------------------|
+| of our own controller        | all that is there: each of its writes says both fields           |
+| `kubectl replace`            | all that is there: the whole object is the author's              |
+| `kubectl queue`              | all that is there: it writes both fields, or means them to stay  |
+| a server-side apply          | what its field manager owns: that is what was applied            |
+| `kubectl apply`              | what the configuration says that it stores as an annotation      |
+| any other patch or update    | nothing that reads the same                                      |
+
+A server-side apply is known by this: an entry of `managedFields` with operation Apply owns a field that this
+request has changed. An update by anybody would have taken that field from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from cluster.objects import Metadata
+from webhooks.review import Request
+from webhooks.settings import Terms
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+#: The field managers of clients that mean each field that is there.
+WHOLE = frozenset({"kubectl-replace", "kubectl-queue"})
+
+
+class _Managed(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry of `metadata.managedFields`."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    managed_fields: list[_Managed] | None = None
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+class _Applied(msgspec.Struct, frozen=True):
+    spec: dict[str, Any] | None = None
+
+
+_managed = msgspec.json.Decoder(_Object)
+_applied = msgspec.json.Decoder(_Applied)
+
+
+def fields_set(
+    request: Request,
+    *,
+    before: tuple[Metadata, Mapping[str, Any]],
+    after: tuple[Metadata, Mapping[str, Any]],
+    terms: Terms,
+) -> frozenset[str]:
+    """The fields of spec that the request sets, those that read the same included.
+
+    `before` and `after`: the metadata and the spec of the object.
+    """
+    (was_meta, was), (meta, spec) = before, after
+    if request.user_info.username == terms.own_user or request.field_manager in WHOLE:
+        return frozenset(spec)
+    changed = {key for key in {*was, *spec} if was.get(key) != spec.get(key)}
+    return frozenset({*_server_side(request, changed), *_client_side(was_meta, meta, spec)})
+
+
+def _server_side(request: Request, changed: Collection[str]) -> Iterator[str]:
+    try:
+        entries = _managed.decode(request.object).metadata.managed_fields or []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for entry in entries:
+        owned = (entry.fields_v1 or {}).get("f:spec")
+        if entry.operation != "Apply" or entry.subresource or not isinstance(owned, dict):
+            continue
+        fields = {key.removeprefix("f:") for key in owned}
+        if fields & set(changed):
+            yield from fields
+
+
+def _client_side(was: Metadata, meta: Metadata, spec: Mapping[str, Any]) -> Iterator[str]:
+    text = meta.annotation(LAST_APPLIED)
+    if not text or text == was.annotation(LAST_APPLIED):
+        return
+    try:
+        applied = _applied.decode(text).spec or {}
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return
+    yield from (key for key, value in applied.items() if spec.get(key) == value)

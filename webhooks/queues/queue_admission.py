@@ -1,0 +1,167 @@
+"""Queues: defaults and history on the way in, the table of actions and the tree on the way through.
+
+Mutating (CREATE, UPDATE)
+- `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is
+  not said: so `vcctl queue create -S Closed` means what it says.
+- `SchedulerPolicy` becomes `schedulerPolicy`.
+- A change of state or stopPolicy clears the `resumeAt` and the `reason` of the stop before, unless it sets
+  them (`queues.admission.stop_fields`); where that takes them from a stop that follows another, a warning
+  says so.
+- Who changed what is added to the annotation `sluice.dev/changes`, taken from the request, never
+  from what the user wrote; the controller shows it as `status.changes`.
+
+Validating (CREATE, UPDATE, DELETE): see `webhooks.queues.queue_validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cluster.cache.store import Store, queue_value
+from cluster.exceptions import Unreadable
+from cluster.objects import Metadata, QueueObject
+from queues import labels as names
+from queues.admission import stop_fields
+from queues.apimachinery.conversion import Converter
+from queues.apimachinery.display import shown
+from queues.queue import ROOT, Queue
+from queues.states import Desired, StopPolicy
+from queues.status.changes import (
+    KEPT,
+    Change,
+    between,
+    history,
+)
+from webhooks.json_patch import Step, entries
+from webhooks.queues.fields_set import fields_set
+from webhooks.queues.queue_validation import (
+    TOLD,
+    Told,
+    judged,
+    stored,
+)
+from webhooks.review import Answer, Request, refused, subject
+from webhooks.settings import Terms
+
+__all__ = ["defaulted", "judged"]
+
+_CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspended"}
+#: What else is false is of a wrong type, and no wish to be given one of ours.
+_ABSENT = (None, "")
+#: What the controller has noted as done; nobody else writes it, or takes it off by a replace.
+CARRIED_OUT = (names.COMMANDS, names.RESUMED)
+
+_encoder = msgspec.json.Encoder()
+_queue = Converter[QueueObject](QueueObject)
+
+
+def defaulted(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the mutating webhook on CREATE and UPDATE."""
+    told = subject(request.object, TOLD)
+    steps, spec = _spec_steps(told, creating=request.operation == "CREATE")
+    try:
+        after = _value(told.metadata, spec)
+    except Unreadable as exc:
+        return refused(str(exc), code=422)
+    if request.operation == "CREATE":
+        return Answer(patch=(*steps, *_history_steps(told, [], dict.fromkeys(CARRIED_OUT))))
+    before = subject(request.old_object, TOLD, where="oldObject")
+    was = queue_value(stored(before))
+    steps += _policy_steps(spec, before.spec or {})
+    same = _same(spec, before.spec or {})
+    cleared = stop_fields.cleared(
+        was,
+        after,
+        same=same,
+        set_anew=_set_anew(request, before, told.metadata, spec, terms=terms) if same else (),
+        now=store.clock.now(),
+    )
+    warnings = _clearing_warnings(cleared) if stop_fields.follows_another(was, after) else ()
+    steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
+    reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
+    after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
+    lines = between(was, after, by=_author(request, told, terms=terms), reason=reason, at=store.clock.now())
+    own = request.user_info.username == terms.own_user
+    kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
+    return Answer(
+        patch=(
+            *steps,
+            *_history_steps(told, [*history(before.metadata.annotation(names.CHANGES)), *lines], kept),
+        ),
+        warnings=warnings,
+    )
+
+
+def _spec_steps(told: Told, *, creating: bool) -> tuple[list[Step], dict[str, Any]]:
+    """What is missing or misspelt in `spec`, and the spec as it will be."""
+    held, status = told.spec or {}, told.status or {}
+    wanted: dict[str, Any] = {}
+    if creating and held.get("state") is None:
+        wanted["state"] = _CLOSED_WORDS.get(str(status.get("state")), "Open")
+    if told.metadata.name != ROOT and held.get("parent") in _ABSENT:
+        wanted["parent"] = ROOT
+    other = held.get("SchedulerPolicy")
+    if other and held.get("schedulerPolicy") in _ABSENT:
+        wanted["schedulerPolicy"] = other
+    spec = {**held, **wanted}
+    if not held:
+        return [{"op": "add", "path": "/spec", "value": spec}], spec
+    return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
+
+
+def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[Step]:
+    """The spelling that was changed alone takes the other one along, where both are there."""
+    spellings = ("SchedulerPolicy", "schedulerPolicy")
+    changed = [key for key in spellings if after.get(key) != before.get(key)]
+    if len(changed) != 1 or not after.get("SchedulerPolicy") or not after.get(changed[0]):
+        return []
+    other = spellings[1 - spellings.index(changed[0])]
+    return [{"op": "add", "path": f"/spec/{other}", "value": after[changed[0]]}]
+
+
+def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
+    """The fields of a stop that are there and read as they did."""
+    fields = stop_fields.FIELDS
+    return frozenset(key for key in fields if after.get(key) and after.get(key) == before.get(key))
+
+
+def _set_anew(
+    request: Request, before: Told, meta: Metadata, spec: dict[str, Any], *, terms: Terms
+) -> frozenset[str]:
+    return fields_set(request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms)
+
+
+def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
+    if not cleared:
+        return ()
+    fields = " and ".join(f"spec.{key}" for key in cleared)
+    return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
+
+
+def _author(request: Request, told: Told, *, terms: Terms) -> str:
+    user = request.user_info.username
+    behalf = told.metadata.annotation(names.ON_BEHALF_OF)
+    return behalf if user == terms.own_user and behalf else user
+
+
+def _history_steps(told: Told, lines: list[Change], kept: Mapping[str, str | None]) -> list[Step]:
+    text = _encoder.encode(lines[-KEPT:]).decode() if lines else None
+    wanted = {names.CHANGES: text, names.ON_BEHALF_OF: None, **kept}
+    return entries("/metadata/annotations", told.metadata.annotations, wanted)
+
+
+def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
+    """Raises `Unreadable`, naming the field, its fault and so the fix."""
+    try:
+        obj = _queue({"metadata": msgspec.to_builtins(meta), "spec": spec})
+    except msgspec.ValidationError as exc:
+        raise Unreadable(str(exc).replace(" - at `$.", ", at `")) from exc
+    for key, kind in (("state", Desired), ("stopPolicy", StopPolicy)):
+        word = spec.get(key)
+        if word is not None and word not in {one.value for one in kind}:
+            told = shown(str(word), limit=80)
+            raise Unreadable(f'spec.{key}: "{told}" is not known; use one of {", ".join(kind)}')
+    return queue_value(obj)

@@ -1,0 +1,236 @@
+"""What may be done to queues: the validating webhook on CREATE, UPDATE and DELETE.
+
+In this order: each field by itself (`queues.admission.field_validation`), what no edit may ask for, by now
+too, and where a queue
+may stand (`queues.admission.queue_edits`), its quota beside that of others (`queues.admission.quota`), the
+table of actions.
+
+Every edit is judged among the queues as they will be: those that the store holds and those that were
+admitted a moment ago (`cluster.inflight.queue_edits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from cluster.cache.store import Store, queue_value
+from cluster.objects import Metadata, QueueObject
+from queues.admission.field_validation import field_refusal
+from queues.admission.queue_edits import (
+    ROOT_HAS_NO_PARENT,
+    crowded_refusal,
+    deadline_refusal,
+    deletion_refusal,
+    edit_refusal,
+    placing_refusal,
+    wish_refusal,
+)
+from queues.admission.quota import (
+    Family,
+    Quota,
+    quota_of,
+    quota_refusal,
+)
+from queues.apimachinery.conversion import Converter
+from queues.queue import ROOT, Queue
+from queues.states import State, StopPolicy, own_state
+from queues.tree import Tree
+from queues.verdict import verdict
+from webhooks.review import ALLOWED, Answer, Request, refused, subject
+from webhooks.settings import Terms
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A queue as it came: the whole spec, and the state that its author may have written."""
+
+    metadata: Metadata
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+class World(msgspec.Struct, frozen=True):
+    """All queues as they will be once what was admitted is stored."""
+
+    tree: Tree
+    objects: Mapping[str, QueueObject]
+    coming: Mapping[str, QueueObject | None]
+
+    def quota(self, name: str) -> Quota:
+        obj = self.coming[name] if name in self.coming else self.objects.get(name)
+        return _quota(obj) if obj is not None else Quota()
+
+    def quotas(self, names: tuple[str, ...], *, but: str = "") -> dict[str, Quota]:
+        return {name: self.quota(name) for name in names if name != but}
+
+
+TOLD = msgspec.json.Decoder(Told)
+_queues = msgspec.json.Decoder(QueueObject)
+_queue = Converter[QueueObject](QueueObject)
+_time = Converter[datetime | None](datetime | None)
+
+
+def judged(request: Request, *, store: Store, terms: Terms) -> Answer:
+    """The answer to the validating webhook."""
+    with store.edits.deciding:
+        answer, before, after = _judged(request, store=store, terms=terms)
+        if answer.allowed and not request.dry_run:
+            latest = after or before
+            if latest is not None:
+                store.edits.note(latest.metadata.name, before=before, after=after)
+    return answer
+
+
+def stored(before: Told) -> QueueObject:
+    """What is stored, whatever it is: an object that should not be can be mended."""
+    meta = msgspec.to_builtins(before.metadata)
+    try:
+        return _queue({"metadata": meta, "spec": before.spec or {}})
+    except msgspec.ValidationError:
+        return QueueObject(metadata=before.metadata)
+
+
+def _judged(
+    request: Request, *, store: Store, terms: Terms
+) -> tuple[Answer, QueueObject | None, QueueObject | None]:
+    """The answer, and the queue before and after."""
+    before = None
+    was: dict[str, Any] = {}
+    said = False
+    if request.operation != "CREATE":
+        old = subject(request.old_object, TOLD, where="oldObject")
+        before, was = stored(old), old.spec or {}
+        said = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
+    if request.operation == "DELETE":
+        return _deletion(before, store=store, settled=said), before, None
+    spec = subject(request.object, TOLD).spec or {}
+    wrong = field_refusal(was, spec) or deadline_refusal(
+        _deadline(was), _deadline(spec), now=store.clock.now(), begins=_drains(spec) and not _drains(was)
+    )
+    if wrong:
+        return refused(wrong, code=422), before, None
+    after = subject(request.object, _queues)
+    refusal = _root(before, after) or _edit(before, after, store=store, terms=terms)
+    return (refused(refusal, code=422) if refusal else ALLOWED), before, after
+
+
+def _drains(spec: Mapping[str, Any]) -> bool:
+    return spec.get("stopPolicy") == StopPolicy.HOLD_AND_DRAIN
+
+
+def _deadline(spec: Mapping[str, Any]) -> datetime | None:
+    """`spec.drain.deadline`; one without a zone is UTC, and none where it cannot be read."""
+    drain = spec.get("drain")
+    text = drain.get("deadline") if isinstance(drain, dict) else None
+    try:
+        at = _time(text)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+
+def _edit(before: QueueObject | None, after: QueueObject, *, store: Store, terms: Terms) -> str | None:
+    world = _world(store)
+    was, wanted = queue_value(before) if before else None, queue_value(after)
+    return (
+        _wish(was, wanted)
+        or _place(was, wanted, store=store, terms=terms, tree=world.tree)
+        or _share(before, after, world=world)
+        or (_state(was, wanted, store=store, tree=world.tree) if was else None)
+    )
+
+
+def _wish(was: Queue | None, wanted: Queue) -> str | None:
+    wish = wish_refusal(wanted)
+    return None if was is not None and wish == wish_refusal(was) else wish
+
+
+def _root(before: QueueObject | None, after: QueueObject) -> str | None:
+    """`queue_value` knows no parent of `root`; one that is stored already may stay until it is mended."""
+    if after.metadata.name != ROOT or (before is not None and before.spec.parent == after.spec.parent):
+        return None
+    return ROOT_HAS_NO_PARENT if after.spec.parent else None
+
+
+def _place(was: Queue | None, wanted: Queue, *, store: Store, terms: Terms, tree: Tree) -> str | None:
+    """Where it is put, if it is put anywhere."""
+    if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
+        return None
+    parent = wanted.parent or ROOT
+    return placing_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or crowded_refusal(
+        parent, pods=store.live_pods_in(parent)
+    )
+
+
+def _share(before: QueueObject | None, after: QueueObject, *, world: World) -> str | None:
+    """Its quota among its family's, if that or its place is changed."""
+    was, wanted = queue_value(before) if before else None, queue_value(after)
+    quotas = _quota(before) if before else Quota(), _quota(after)
+    if was is not None and was.parent == wanted.parent and quotas[0] == quotas[1]:
+        return None
+    parent = wanted.parent
+    above = world.quota(parent) if parent else None
+    shared = above is not None and (above.guarantee or above.deserved)
+    around = Family(
+        name=wanted.name,
+        parent=parent or "",
+        above=above,
+        beside=world.quotas(world.tree.children(parent), but=wanted.name) if parent and shared else {},
+        below=world.quotas(world.tree.children(wanted.name), but=wanted.name),
+    )
+    joined = was is not None and was.parent == parent
+    return quota_refusal(
+        msgspec.structs.replace(around, own=quotas[0], joined=joined),
+        msgspec.structs.replace(around, own=quotas[1]),
+    )
+
+
+def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None:
+    """The table of actions, in the state that the queue has by itself."""
+    if was.desired is wanted.desired:
+        return None
+    around = tree.with_queue(was)
+    own = own_state(
+        was.desired,
+        broken=around.chain(was.name).broken is not None,
+        live=store.live_members(was.name, tree=around) > 0,
+    )
+    return edit_refusal(was, wanted, own=own)
+
+
+def _observed(told: Told, *, store: Store) -> bool:
+    """Whether what is said of a queue is of its wishes, and its ancestors', as they are now."""
+    if (told.status or {}).get("observedGeneration") != told.metadata.generation:
+        return False
+    chain = (
+        store.board.tree.chain(told.metadata.name).queues if told.metadata.name in store.board.tree else ()
+    )
+    above = [store.queues.get(queue.name) for queue in chain[1:]]
+    return all(obj is None or obj.status.observed_generation == obj.metadata.generation for obj in above)
+
+
+def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
+    queue = queue_value(obj) if obj else Queue(name="")
+    tree = _world(store).tree.with_queue(queue)
+    live = store.live_members(queue.name, tree=tree) > 0
+    found = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
+    refusal = deletion_refusal(found, children=tree.children(queue.name), settled=settled)
+    return refused(refusal) if refusal else ALLOWED
+
+
+def _world(store: Store) -> World:
+    """What is settled is looked up first: the board that is read after it has it."""
+    coming = store.edits.coming(store.queues)
+    tree = store.board.tree
+    if coming:
+        others = {name: queue for name, queue in tree.queues.items() if name not in coming}
+        tree = Tree(others | {name: queue_value(obj) for name, obj in coming.items() if obj is not None})
+    return World(tree, store.queues, coming)
+
+
+def _quota(obj: QueueObject) -> Quota:
+    spec = obj.spec
+    return quota_of(guarantee=spec.guarantee, deserved=spec.deserved, capability=spec.capability)

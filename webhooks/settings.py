@@ -1,0 +1,37 @@
+"""The settings that answers depend on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from queues.admission.queue_edits import DEPTH_LIMIT
+
+#: kube-controller-manager, by itself or by a service account a controller, and the kinds of other projects.
+CONTROLLER_USERS = frozenset(
+    {
+        "system:kube-controller-manager",
+        "system:serviceaccount:kube-system:*",
+        "system:serviceaccount:volcano-system:*",
+        "system:serviceaccount:jobset-system:*",
+    }
+)
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between clusters.
+
+    `own_user`: our own name at the API server. `marked_schedulers`: the schedulers that are configured to
+    call us, and `scheduler_users`: as whom they bind. `controller_users`: who makes the pods of workloads; a
+    name that ends in `*` stands for all that begin so.
+    """
+
+    own_user: str = "system:serviceaccount:sluice-system:sluice"
+    marked_schedulers: frozenset[str] = frozenset({"default-scheduler"})
+    scheduler_users: frozenset[str] = frozenset({"system:kube-scheduler"})
+    controller_users: frozenset[str] = CONTROLLER_USERS
+    depth_limit: int = DEPTH_LIMIT
+
+    def is_controller(self, user: str) -> bool:
+        return user in self.controller_users or any(
+            one.endswith("*") and user.startswith(one[:-1]) for one in self.controller_users
+        )

@@ -1,0 +1,133 @@
+"""What is written on a workload and in its pod templates, as steps of a JSON patch. Pure.
+
+Invariants
+- In a template of a member there is `sluice.dev/queue`; where it does not name the queue itself, there are
+  `scheduling.volcano.sh/queue-name` and `sluice.dev/queue-from` too.
+- Nothing is written that is there already: what needs no change gives no step.
+- Whatever else a template holds stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cluster.cache.workloads import (
+    Keys,
+    names_in,
+    templates,
+)
+from cluster.objects import Metadata, Template, WorkloadObject
+from queues import labels as names
+from queues.membership import (
+    VOLCANO_ANNOTATION,
+    Disagreement,
+    Membership,
+    Names,
+    Source,
+    label_value,
+    names_itself,
+    own_words,
+)
+from webhooks.json_patch import (
+    Step,
+    entries,
+    pointer,
+)
+
+Wanted = dict[str, str | None]
+NOTHING = Names({}, {})
+
+
+def on_itself(meta: Metadata, queue: str, *, came: str = "") -> Iterator[Step]:
+    wanted: Wanted = {names.QUEUE: queue, **({names.ADMISSION: came} if came else {})}
+    yield from entries("/metadata/annotations", meta.annotations, wanted)
+    yield from entries("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
+
+
+def off_itself(meta: Metadata) -> Iterator[Step]:
+    yield from entries("/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None})
+    yield from entries("/metadata/labels", meta.labels, {names.QUEUE: None})
+
+
+def said(before: WorkloadObject, after: WorkloadObject) -> tuple[Names, ...]:
+    """The names in each template after an update, so that `own_words` knows what a user wrote there.
+
+    What stands where the webhook wrote is the user's word from when it is written over, unless it is, with
+    `sluice.dev/queue`, all of what the webhook wrote another time: a roll-back brings that.
+    """
+    former = {keys: names_in(template) for keys, template in templates(before)}
+    return tuple(_said(former.get(keys, NOTHING), names_in(template)) for keys, template in templates(after))
+
+
+def _said(before: Names, after: Names) -> Names:
+    was, now = (one.annotations.get(VOLCANO_ANNOTATION, "") for one in (before, after))
+    if was == now:
+        by_us = names.QUEUE_FROM in before.annotations
+    else:
+        by_us = names.QUEUE_FROM in after.annotations and now == after.annotations.get(names.QUEUE)
+    others = {key: value for key, value in after.annotations.items() if key != names.QUEUE_FROM}
+    return Names(after.labels, {**others, names.QUEUE_FROM: ""} if by_us else others)
+
+
+def in_templates(
+    obj: WorkloadObject, queue: str, *, named_by: str, said: tuple[Names, ...] = ()
+) -> Iterator[Step]:
+    """`said`: the names in each of them, where that is not simply what stands there."""
+    for number, (keys, template) in enumerate(templates(obj)):
+        words = own_words(said[number] if said else names_in(template))
+        wanted: Wanted = {names.QUEUE: queue}
+        if names_itself(words):
+            wanted[names.QUEUE_FROM] = None
+            if VOLCANO_ANNOTATION not in words.annotations:
+                wanted[VOLCANO_ANNOTATION] = None
+        else:
+            wanted |= {names.QUEUE_FROM: named_by, VOLCANO_ANNOTATION: queue}
+        yield from _annotated(keys, template, wanted)
+
+
+def off_templates(obj: WorkloadObject) -> Iterator[Step]:
+    for keys, template in templates(obj):
+        yield from _annotated(keys, template, dict.fromkeys(_ours(template)))
+
+
+def put_back(before: WorkloadObject, after: WorkloadObject) -> Iterator[Step]:
+    """What was ours in the templates, as it was."""
+    former = dict(templates(before))
+    for keys, template in templates(after):
+        ours = former.get(keys, Template()).metadata or Metadata()
+        of_both = {**_ours(template), **_ours(former.get(keys))}
+        yield from _annotated(keys, template, {key: ours.annotation(key) or None for key in of_both})
+
+
+def touched(before: WorkloadObject, after: WorkloadObject) -> bool:
+    """Whether what is ours in the templates differs."""
+    return [_ours(one) for _, one in templates(before)] != [_ours(one) for _, one in templates(after)]
+
+
+def named_by(found: Membership | Disagreement | None, *, before: WorkloadObject | None = None) -> str:
+    """Who named the queue, in the one word that fits an annotation."""
+    if isinstance(found, Membership):
+        return {Source.NAMESPACE: "namespace", Source.SCHEDULER: "scheduler"}.get(found.source, "workload")
+    said = [_ours(one).get(names.QUEUE_FROM, "") for _, one in (templates(before) if before else ())]
+    return next(filter(None, said), "workload")
+
+
+def _ours(template: Template | None) -> dict[str, str]:
+    """What is ours in a template; empty where it is not there."""
+    meta = (template and template.metadata) or Metadata()
+    found = {key: meta.annotation(key) for key in (names.QUEUE, names.QUEUE_FROM)}
+    return (
+        {**found, VOLCANO_ANNOTATION: meta.annotation(VOLCANO_ANNOTATION)}
+        if found[names.QUEUE_FROM]
+        else found
+    )
+
+
+def _annotated(keys: Keys, template: Template, wanted: Wanted) -> list[Step]:
+    place = pointer(*keys)
+    if template.metadata is not None:
+        return entries(f"{place}/metadata/annotations", template.metadata.annotations, wanted)
+    present = {key: value for key, value in wanted.items() if value is not None}
+    if not present:
+        return []
+    return [{"op": "add", "path": f"{place}/metadata", "value": {"annotations": present}}]
