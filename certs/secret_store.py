@@ -30,7 +30,7 @@ class _Secret(msgspec.Struct, frozen=True):
 _secret = msgspec.json.Decoder(_Secret)
 
 
-def kept(client: Client, *, namespace: str, name: str, folder: Path, now: datetime) -> Authority:
+def load_or_create(client: Client, *, namespace: str, name: str, folder: Path, now: datetime) -> Authority:
     """The authority of the Secret, made if it is not there, and written into `folder`.
 
     Raises `AuthorityUnreadable` and `cluster.exceptions.ClusterError`.

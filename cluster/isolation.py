@@ -28,8 +28,8 @@ from typing import TypeVar
 import msgspec
 
 from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
-from cluster.object_reference import Subject
-from queues.apimachinery.display import shown
+from cluster.object_reference import ObjectReference
+from queues.apimachinery.display import printable
 
 #: Seconds.
 LEAST, MOST, SHORT, FORGET = 1.0, 60.0, 4.0, 120.0
@@ -59,7 +59,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     version: Hashable = 0
     queue: str | None = None
-    subject: Subject | None = None
+    subject: ObjectReference | None = None
 
 
 class Isolation:
@@ -89,7 +89,7 @@ class Isolation:
         *,
         version: Hashable = 0,
         queue: str | None = None,
-        subject: Subject | None = None,
+        subject: ObjectReference | None = None,
         through: tuple[type[Exception], ...] = (),
     ) -> bool:
         """Do the work unless the key backs off; whether it was done.
@@ -118,7 +118,7 @@ class Isolation:
         key: Callable[[T], Hashable],
         version: Callable[[T], Hashable] = lambda _item: 0,
         queue: str | None = None,
-        subject: Callable[[T], Subject | None] = lambda _item: None,
+        subject: Callable[[T], ObjectReference | None] = lambda _item: None,
     ) -> None:
         """The same for each of several objects, one failing or not."""
         for item in items:
@@ -147,7 +147,7 @@ class Isolation:
         *,
         version: Hashable = 0,
         queue: str | None = None,
-        subject: Subject | None = None,
+        subject: ObjectReference | None = None,
     ) -> float:
         """Have the key back off; for how many seconds."""
         now = self._clock()
@@ -160,7 +160,7 @@ class Isolation:
                 key=key,
                 times=times,
                 until=now + seconds,
-                message=shown(str(exc) or type(exc).__name__, limit=TEXT_LIMIT),
+                message=printable(str(exc) or type(exc).__name__, limit=TEXT_LIMIT),
                 version=version,
                 queue=queue,
                 subject=subject,
@@ -242,7 +242,7 @@ class Isolation:
 def key_text(key: Hashable) -> str:
     """A key in one line: the parts of a tuple with slashes between them."""
     text = "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
-    return shown(text, limit=KEY_LIMIT)
+    return printable(text, limit=KEY_LIMIT)
 
 
 def _back_off(times: int, exc: BaseException) -> float:

@@ -1,7 +1,7 @@
 """The metrics of everything below the server: what is counted, under which name.
 
 Every metric is made here, once, so that `docs/reference.md` has one list to be held against. A
-`Counting` has its own registry; two servers in one process (tests) do not mix.
+`Metrics` has its own registry; two servers in one process (tests) do not mix.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
-class Counting:
+class Metrics:
     """The metrics of one server."""
 
     def __init__(self) -> None:

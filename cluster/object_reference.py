@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectReference(msgspec.Struct, frozen=True, kw_only=True):
     """The object an event is about. Cluster-scoped ones have no namespace."""
 
     api_version: str

@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import Client
-from cluster.metrics import Counting
-from cluster.object_reference import Subject
-from cluster.write_queue import Writers
+from cluster.metrics import Metrics
+from cluster.object_reference import ObjectReference
+from cluster.write_queue import WriteQueue
 from queues.apimachinery.timestamps import rfc3339
 
 SAME_SECONDS = 300.0
@@ -48,15 +48,15 @@ class Bucket(msgspec.Struct):
         return True
 
 
-class Recorder:
+class EventRecorder:
     """Who records; used by the controller's thread alone."""
 
     def __init__(
         self,
         *,
         client: Client,
-        writers: Writers,
-        counting: Counting,
+        writers: WriteQueue,
+        counting: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -68,7 +68,7 @@ class Recorder:
 
     def record(
         self,
-        subject: Subject,
+        subject: ObjectReference,
         *,
         reason: str,
         message: str,
@@ -111,7 +111,7 @@ class Recorder:
         return self._buckets.setdefault(budget, Bucket(BURST, now)).take(now)
 
 
-def _body(subject: Subject, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
+def _body(subject: ObjectReference, *, reason: str, message: str, warning: bool) -> dict[str, Any]:
     moment = rfc3339(datetime.now(UTC))
     involved = {
         "apiVersion": subject.api_version,

@@ -30,8 +30,8 @@ import msgspec
 
 from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
 from cluster.isolation import Isolation, key_text
-from cluster.metrics import Counting
-from cluster.object_reference import Subject
+from cluster.metrics import Metrics
+from cluster.object_reference import ObjectReference
 
 TRIES = 6
 #: Answers that say nothing against what was written: the object is gone, or another one by now.
@@ -60,17 +60,17 @@ class _Entry(msgspec.Struct, frozen=True, order=True):
     done: Done | None
     lane: Hashable
     queue: str | None = None
-    subject: Subject | None = None
+    subject: ObjectReference | None = None
     tries: int = 0
 
 
-class Writers:
+class WriteQueue:
     """The threads. Owner: the server."""
 
     def __init__(
         self,
         *,
-        counting: Counting,
+        counting: Metrics,
         threads: int = 4,
         name: str = "writer",
         isolation: Isolation | None = None,
@@ -120,7 +120,7 @@ class Writers:
         done: Done | None = None,
         lane: Hashable = None,
         queue: str | None = None,
-        subject: Subject | None = None,
+        subject: ObjectReference | None = None,
     ) -> bool:
         """Ask for a write; False if one of this key is waiting or under way already, or the key backs off.
 

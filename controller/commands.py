@@ -39,16 +39,16 @@ from cluster.api.client import decode
 from cluster.cache.commands import fault
 from cluster.cache.store import queue_value
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
-from cluster.object_reference import Subject
+from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject
 from controller.context import (
     QUEUES,
-    Parts,
+    ControllerContext,
     queue_subject,
 )
 from queues import labels as names
-from queues.apimachinery.display import shown
-from queues.snapshot import Ruling
+from queues.apimachinery.display import printable
+from queues.snapshot import QueueDecision
 from queues.states import ACTIONS, Action, Desired, State, own_state
 
 BUS_VERSION = "bus.volcano.sh/v1alpha1"
@@ -65,10 +65,10 @@ _queue = msgspec.json.Decoder(QueueObject)
 _command = msgspec.json.Decoder(Command)
 
 
-class Commanding:
+class CommandHandler:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         #: UIDs of the Commands that were said and are not deleted yet.
         self._told: set[str] = set()
@@ -228,9 +228,9 @@ def _path(meta: Metadata) -> str:
     return f"/apis/{BUS_VERSION}/namespaces/{meta.namespace}/commands/{meta.name}"
 
 
-def _subject(command: Command) -> Subject:
+def _subject(command: Command) -> ObjectReference:
     meta = command.metadata
-    return Subject(
+    return ObjectReference(
         api_version=BUS_VERSION, kind="Command", name=meta.name, namespace=meta.namespace, uid=meta.uid
     )
 
@@ -249,15 +249,15 @@ def _why_dropped(command: Command, obj: QueueObject | None) -> str:
     if not command.metadata.annotation(names.AUTHOR):
         return "it bears no author, so it was created while the webhook was not asked; create it again"
     if command.action not in set(Action):
-        return f'action "{shown(command.action, limit=80)}" is not known; use one of {", ".join(Action)}'
+        return f'action "{printable(command.action, limit=80)}" is not known; use one of {", ".join(Action)}'
     return ""
 
 
 def _reason(command: Command) -> str:
     """In one line: what admission would refuse of it is left out."""
-    return shown(command.message or command.reason, limit=REASON_LIMIT)
+    return printable(command.message or command.reason, limit=REASON_LIMIT)
 
 
-def _still_stopped(ruling: Ruling) -> str:
+def _still_stopped(ruling: QueueDecision) -> str:
     stop = ruling.stop
     return f"; {ruling.text}" if stop and stop.by != stop.queue else ""

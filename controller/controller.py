@@ -37,25 +37,25 @@ from cluster.cache.store import (
     WHOLE,
     What,
 )
-from controller.commands import Commanding
-from controller.context import Parts, queue_subject
-from controller.default_queues import founded
-from controller.drain.controller import Draining
+from controller.commands import CommandHandler
+from controller.context import ControllerContext, queue_subject
+from controller.default_queues import create_default_queues
+from controller.drain.controller import DrainController
 from controller.events.failure_events import report
 from controller.events.unreadable_events import UnreadableEvents
-from controller.metrics import measure
-from controller.namespace_labels import mirror
-from controller.podgroup_status import Grouping
-from controller.pods.pod_conditions import Telling
-from controller.pods.preemption_retry import Nudging
-from controller.pods.reschedule import Recalling
-from controller.pods.ungating import Releasing
-from controller.queue_reconciler import ACKNOWLEDGE_SECONDS, Reconciling
-from controller.status.parent_cycles import Cycling
-from controller.stops.acknowledgement import Acknowledging
-from controller.stops.bind_guard import Guards
-from controller.stops.reservations import Reserving
-from controller.workqueue import Noted, Notes
+from controller.metrics import set_gauges
+from controller.namespace_labels import label_namespace
+from controller.podgroup_status import PodGroupStatuses
+from controller.pods.pod_conditions import PodConditions
+from controller.pods.preemption_retry import PreemptionRetry
+from controller.pods.reschedule import Reschedule
+from controller.pods.ungating import Ungating
+from controller.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
+from controller.status.parent_cycles import ParentCycles
+from controller.stops.acknowledgement import StopAcknowledgement
+from controller.stops.bind_guard import BindGuards
+from controller.stops.reservations import Reservations
+from controller.workqueue import Noted, WorkQueue
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
@@ -69,33 +69,33 @@ OBSERVE_SECONDS = 1.0
 class QueueController:
     """Owner: the server, which starts and stops it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._store = parts.store
         self._isolation = parts.store.isolation
-        self._notes = Notes(parts.store.clock.monotonic)
+        self._notes = WorkQueue(parts.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
         self._term = 0
         self._observe_at = 0.0
-        self._guards = Guards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
-        self._nudging = Nudging(parts, namespace=parts.namespace)
-        self._recalling = Recalling(parts, nudge=self._nudging.nudge)
-        self._acknowledging = Acknowledging(parts, guards=self._guards, recalling=self._recalling)
-        self._draining = Draining(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
-        self._reconciling = Reconciling(
+        self._guards = BindGuards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
+        self._nudging = PreemptionRetry(parts, namespace=parts.namespace)
+        self._recalling = Reschedule(parts, nudge=self._nudging.nudge)
+        self._acknowledging = StopAcknowledgement(parts, guards=self._guards, recalling=self._recalling)
+        self._draining = DrainController(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
+        self._reconciling = QueueReconciler(
             parts,
             acknowledging=self._acknowledging,
             draining=self._draining,
             written=lambda queue: self._notes.noticed(queue, STATUS),
             asked=lambda queue: self._notes.heard(queue, STATUS),
         )
-        self._commanding = Commanding(parts)
-        self._releasing = Releasing(parts)
-        self._telling = Telling(parts)
-        self._grouping = Grouping(parts)
-        self._cycling = Cycling(parts)
-        self._reserving = Reserving(parts)
+        self._commanding = CommandHandler(parts)
+        self._releasing = Ungating(parts)
+        self._telling = PodConditions(parts)
+        self._grouping = PodGroupStatuses(parts)
+        self._cycling = ParentCycles(parts)
+        self._reserving = Reservations(parts)
         self._unreadable = UnreadableEvents(parts)
         self._thread: threading.Thread | None = None
         parts.store.listen(self._notes.told)
@@ -185,9 +185,9 @@ class QueueController:
 
     def _look_about(self, noted: Noted) -> None:
         """What is of no queue alone."""
-        self._step("default queues", lambda: founded(self._parts))
+        self._step("default queues", lambda: create_default_queues(self._parts))
         if "" in noted:
-            self._step("namespaces", lambda: mirror(self._parts))
+            self._step("namespaces", lambda: label_namespace(self._parts))
         self._step("cycles", self._cycling.tell)
         self._acknowledging.begin()
         self._step("answers", self._reconciling.collect)
@@ -249,7 +249,7 @@ class QueueController:
             self._resync_at = now + RESYNC_SECONDS
             self._everything(noted)
             self._step("forget", self._forget)
-            self._step("metrics", lambda: measure(self._parts))
+            self._step("metrics", lambda: set_gauges(self._parts))
 
     def _forget(self) -> None:
         """What is remembered of what is gone."""

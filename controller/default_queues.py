@@ -6,12 +6,12 @@ from cluster.exceptions import Conflict
 from controller.context import (
     QUEUE_VERSION,
     QUEUES,
-    Parts,
+    ControllerContext,
 )
 from queues.queue import DEFAULT, ROOT
 
 
-def founded(parts: Parts) -> bool:
+def create_default_queues(parts: ControllerContext) -> bool:
     """Make what is missing of the two; True if both are there, as far as the store has heard."""
     missing = [name for name in (ROOT, DEFAULT) if name not in parts.store.queues]
     for name in missing:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cluster.cache.store import Store
-from controller.context import Parts
+from controller.context import ControllerContext
 from queues.verdict import Why
 
 
-def measure(parts: Parts) -> None:
+def set_gauges(parts: ControllerContext) -> None:
     counting, store = parts.counting, parts.store
     counting.members.set(len(store.members))
     waiting = (member for queue in store.board.tree for member in store.members.waiting(queue))

@@ -5,14 +5,14 @@ Later ones get it from the webhook on namespaces in the same request.
 
 from __future__ import annotations
 
-from cluster.object_reference import Subject
+from cluster.object_reference import ObjectReference
 from cluster.objects import Namespace
-from controller.context import Parts
+from controller.context import ControllerContext
 from queues import labels as names
 from queues.membership import VOLCANO_ANNOTATION
 
 
-def mirror(parts: Parts) -> None:
+def label_namespace(parts: ControllerContext) -> None:
     """Have the label on just those namespaces whose annotation names a queue."""
 
     def mirror_one(namespace: Namespace) -> None:
@@ -31,17 +31,19 @@ def mirror(parts: Parts) -> None:
     )
 
 
-def _names_a_queue(namespace: Namespace, parts: Parts) -> bool:
+def _names_a_queue(namespace: Namespace, parts: ControllerContext) -> bool:
     exempt = namespace.metadata.name in parts.store.rules.exempt_namespaces
     return bool(namespace.metadata.annotation(VOLCANO_ANNOTATION)) and not exempt
 
 
-def _subject(namespace: Namespace) -> Subject:
+def _subject(namespace: Namespace) -> ObjectReference:
     meta = namespace.metadata
-    return Subject(api_version="v1", kind="Namespace", name=meta.name, namespace=meta.name, uid=meta.uid)
+    return ObjectReference(
+        api_version="v1", kind="Namespace", name=meta.name, namespace=meta.name, uid=meta.uid
+    )
 
 
-def _write(namespace: Namespace, wanted: bool, parts: Parts) -> None:
+def _write(namespace: Namespace, wanted: bool, parts: ControllerContext) -> None:
     name = namespace.metadata.name
     body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
     parts.writers.submit(

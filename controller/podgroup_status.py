@@ -30,17 +30,17 @@ from cluster.cache.podgroups import (
     queue_of,
 )
 from cluster.cache.store import STATUS
-from cluster.object_reference import Subject
+from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, PodGroup
-from controller.context import Parts
+from controller.context import ControllerContext
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues.apimachinery.timestamps import rfc3339
-from queues.snapshot import Ruling
+from queues.snapshot import QueueDecision
 from queues.status.podgroup_phases import (
     POPULATED,
     SCHEDULED,
     Phase,
-    Pods,
+    PodTally,
     phase,
 )
 
@@ -51,10 +51,10 @@ COUNTS = ("running", "succeeded", "failed")
 _podgroup = msgspec.json.Decoder(PodGroup)
 
 
-class Grouping:
+class PodGroupStatuses:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         #: By UID: the version last written, and when counts were.
         self._written: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Grouping:
             for uid in memory.keys() - present:
                 memory.pop(uid, None)
 
-    def _say(self, group: PodGroup, ruling: Ruling) -> None:
+    def _say(self, group: PodGroup, ruling: QueueDecision) -> None:
         if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
             return
         self._parts.recorder.record(
@@ -166,9 +166,9 @@ def _by_queue(groups: Iterable[PodGroup]) -> dict[str, list[PodGroup]]:
     return by_queue
 
 
-def _subject(group: PodGroup) -> Subject:
+def _subject(group: PodGroup) -> ObjectReference:
     meta = group.metadata
-    return Subject(
+    return ObjectReference(
         api_version=PODGROUP_VERSION,
         kind="PodGroup",
         name=meta.name,
@@ -177,7 +177,9 @@ def _subject(group: PodGroup) -> Subject:
     )
 
 
-def _wanted(group: PodGroup, pods: Pods, ruling: Ruling, *, had_pods: bool, now: datetime) -> dict[str, Any]:
+def _wanted(
+    group: PodGroup, pods: PodTally, ruling: QueueDecision, *, had_pods: bool, now: datetime
+) -> dict[str, Any]:
     """The part of the status that is ours, in wire form."""
     found = phase(pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group))
     wanted = {SCHEDULED: _scheduled(found, ruling)}
@@ -205,7 +207,7 @@ class _Finding(msgspec.Struct, frozen=True):
     message: str
 
 
-def _scheduled(found: Phase, ruling: Ruling) -> _Finding:
+def _scheduled(found: Phase, ruling: QueueDecision) -> _Finding:
     if found in {Phase.RUNNING, Phase.COMPLETED}:
         return _Finding(True, found.value, "enough of its pods are on nodes or done")
     if ruling.stop is not None:
@@ -213,7 +215,7 @@ def _scheduled(found: Phase, ruling: Ruling) -> _Finding:
     return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
 
 
-def _populated(pods: Pods) -> _Finding:
+def _populated(pods: PodTally) -> _Finding:
     if pods.total:
         return _Finding(True, "HasPods", "it has pods")
     return _Finding(False, "PodsGone", "all pods that it had are gone")

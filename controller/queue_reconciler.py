@@ -31,13 +31,13 @@ from cluster.api.client import decode
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import (
     QUEUES,
-    Parts,
+    ControllerContext,
     queue_subject,
 )
-from controller.drain.controller import Draining
-from controller.events.queue_events import Announcing
-from controller.status.closing import Close, Closing
-from controller.status.closing_blockers import kept_by
+from controller.drain.controller import DrainController
+from controller.events.queue_events import QueueEvents
+from controller.status.closing import Close, ClosingChecks
+from controller.status.closing_blockers import closing_blocker
 from controller.status.queue_status import (
     Counted,
     Drain,
@@ -49,10 +49,10 @@ from controller.status.queue_status import (
     urgent,
     wanted,
 )
-from controller.status.status_conflicts import Rivals
-from controller.stops.acknowledgement import Acknowledging
+from controller.status.status_conflicts import StatusConflicts
+from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.resume_at import undo_if_past
-from queues.apimachinery.display import cut
+from queues.apimachinery.display import truncated
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drained
 from queues.drain.progress import status as drained_status
@@ -97,15 +97,15 @@ class Answer(msgspec.Struct, frozen=True):
     after: QueueObject | None = None
 
 
-class Reconciling:
+class QueueReconciler:
     """Owner: the controller's thread."""
 
     def __init__(
         self,
-        parts: Parts,
+        parts: ControllerContext,
         *,
-        acknowledging: Acknowledging,
-        draining: Draining,
+        acknowledging: StopAcknowledgement,
+        draining: DrainController,
         written: Callable[[str], None],
         asked: Callable[[str], None],
     ) -> None:
@@ -116,9 +116,9 @@ class Reconciling:
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._acknowledging = acknowledging
         self._draining = draining
-        self._announcing = Announcing(parts)
-        self._rivals = Rivals(parts)
-        self._closing = Closing(parts, changed=asked)
+        self._announcing = QueueEvents(parts)
+        self._rivals = StatusConflicts(parts)
+        self._closing = ClosingChecks(parts, changed=asked)
         self._uids: dict[str, str] = {}
         #: The state that we wrote last, by UID.
         self._states: dict[str, str] = {}
@@ -131,7 +131,7 @@ class Reconciling:
         self.pending: dict[str, Pending] = {}
         #: Queues of which somebody wanted something else while a status of theirs was being written.
         self._held_up: set[str] = set()
-        #: The specs that a stop is acknowledged for, by queue (`Board.scope`).
+        #: The specs that a stop is acknowledged for, by queue (`QueueSnapshot.scope`).
         self._acknowledged: dict[str, str] = {}
         #: What a stop waits for, by queue.
         self._waiting_for: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Reconciling:
                 below=checked,
             ),
             now=self._parts.store.clock.now(),
-            kept_by=kept_by(self._parts.store, verdict),
+            kept_by=closing_blocker(self._parts.store, verdict),
             drain=self._drain(queue),
         )
         before = present(obj.status)
@@ -279,7 +279,7 @@ class Reconciling:
         """Say what a stop waits for, once it has waited for a while."""
         if self._parts.store.clock.monotonic() < since + WAITING_SECONDS:
             return
-        text = cut(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
+        text = truncated(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
         if self._waiting_for.get(queue) != text:
             self._waiting_for[queue] = text
             log.warning("the stop of queue %s waits: %s", queue, text)

@@ -28,7 +28,7 @@ PACE_SECONDS = 0.02
 Noted = dict[str, set[What]]
 
 
-class Notes:
+class WorkQueue:
     """Owner: the controller."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -47,7 +47,7 @@ ANOTHER = "sluice knows another pod by this name; try again once its watch has c
 NOT_SYNCED = "sluice has not read the cluster yet; it answers as soon as it has"
 
 
-def filtered(args: FilterArgs, *, store: Store) -> FilterResult:
+def filter_nodes(args: FilterArgs, *, store: Store) -> FilterResult:
     """The answer to one filter call. Raises `Unreadable` for more nodes than can be answered."""
     if not store.synced:
         return FilterResult(Error=NOT_SYNCED)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from cluster.cache.store import Store
 from cluster.decoding import read
 from cluster.exceptions import Unreadable
-from extender.filtering import filtered
+from extender.filtering import filter_nodes
 from extender.preempting import preempted
 from extender.wire import encode, filter_decoder, preempt_decoder
 
@@ -27,7 +27,7 @@ def handlers(store: Store) -> Mapping[str, Handler]:
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
             )
-        return encode(filtered(args, store=store))
+        return encode(filter_nodes(args, store=store))
 
     def preempt(body: bytes) -> bytes:
         args = read(body, preempt_decoder)

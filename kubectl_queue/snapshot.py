@@ -19,7 +19,7 @@ from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from queues.namespace_selectors import compiled
 from queues.queue import ROOT, Queue
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 from queues.states import Desired, State, StopPolicy, own_state
 from queues.status.conditions import ACCEPTING, ACTIVE
 from queues.status.stop_status import (
@@ -121,7 +121,7 @@ class Snapshot:
         self.now = now
         wishes = {key: queue(item) for key, item in self.items.items()}
         self.tree = Tree(wishes if complete else {**_unseen(wishes), **wishes})
-        self.board = Board(self.tree, now=now)
+        self.board = QueueSnapshot(self.tree, now=now)
 
     def with_item(self, item: Object, *, now: datetime) -> Snapshot:
         """The same with `item` in the place of the one of its name."""

@@ -11,7 +11,7 @@ Promises
 
 from __future__ import annotations
 
-from queues.apimachinery.display import quoted, shown
+from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
 from queues.verdict import TRY_AGAIN, Cause, Why
@@ -48,7 +48,7 @@ def _shortened(cause: Cause, way_out: str) -> str:
     if cause.why is Why.NO_PODGROUP:
         kind, name, what = "PodGroup", cause.by, " does not exist"
     room = WARNING_LIMIT - len(f'{kind} ""{what}: {way_out}')
-    return f'{kind} "{shown(name, limit=max(8, room))}"{what}: {way_out}'
+    return f'{kind} "{printable(name, limit=max(8, room))}"{what}: {way_out}'
 
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
@@ -102,7 +102,7 @@ def _is_stopped(cause: Cause) -> str:
 
 
 def _because(reason: str) -> str:
-    line = shown(reason)
+    line = printable(reason)
     return f" ({line})" if line else ""
 
 

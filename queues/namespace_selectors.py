@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import (
     BadSelector,
     Operator,
@@ -97,7 +97,7 @@ def compiled(value: Any) -> NamespaceSelector | None:
         return _unreadable(f"label {reserved} is written by sluice itself")
     requirements = tuple(_requirements(selector))
     return NamespaceSelector(
-        text=shown(",".join(one.text for one in requirements), limit=SHOWN), requirements=requirements
+        text=printable(",".join(one.text for one in requirements), limit=SHOWN), requirements=requirements
     )
 
 
@@ -107,7 +107,7 @@ def is_reserved(key: str) -> bool:
 
 
 def _unreadable(why: str) -> NamespaceSelector:
-    return NamespaceSelector(text="unreadable", unreadable=shown(why, limit=SHOWN))
+    return NamespaceSelector(text="unreadable", unreadable=printable(why, limit=SHOWN))
 
 
 def _requirements(selector: Selector) -> list[LabelRequirement]:
@@ -129,7 +129,7 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
                 operator=one.operator,
                 values=frozenset(values),
                 first=values[0] if values else "",
-                text=shown(str(one), limit=SHOWN),
+                text=printable(str(one), limit=SHOWN),
             )
         )
     return requirements

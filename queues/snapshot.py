@@ -1,7 +1,7 @@
 """All that a request path needs to know of every queue, worked out beforehand.
 
 Invariants
-- A `Board` never changes; the store publishes a new one by a single assignment, so a request
+- A `QueueSnapshot` never changes; the store publishes a new one by a single assignment, so a request
   sees one moment of the cluster from its first line to its last.
 - It is a function of the tree and the time. (`seen` only says how new the tree is: the resource version
   of the latest change of a queue that is in it.) Members do not matter: what does is worked out
@@ -29,7 +29,7 @@ from queues.tree import Chain, Tree
 from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
 
 
-class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one.
 
     `restricted`: the selectors of its chain. `selected`: False in what holds for the members of a namespace
@@ -51,7 +51,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     undecided: bool = False
 
 
-class Board:
+class QueueSnapshot:
     """The rulings of one tree at one time."""
 
     __slots__ = ("_rulings", "_scopes", "now", "restricted", "seen", "tree", "valid_until")
@@ -61,15 +61,15 @@ class Board:
         self.seen = seen
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
-        self._rulings: Mapping[str, Ruling] = self._ruled(tree)
+        self._rulings: Mapping[str, QueueDecision] = self._ruled(tree)
         self.restricted = self._restricted()
         #: Worked out when it is asked for; whoever does so twice finds the same.
         self._scopes: dict[str, str] = {}
 
     @classmethod
     def follow(
-        cls, before: Board, tree: Tree, *, changed: Collection[str], now: datetime, seen: int = 0
-    ) -> Board:
+        cls, before: QueueSnapshot, tree: Tree, *, changed: Collection[str], now: datetime, seen: int = 0
+    ) -> QueueSnapshot:
         """The board of a tree that differs from that of `before` by the queues `changed` alone."""
         if before.valid_until is not None and before.valid_until <= now:
             return cls(tree, now=now, seen=seen)
@@ -93,14 +93,14 @@ class Board:
         }  # a copy at once: others work scopes out meanwhile
         return board
 
-    def _ruled(self, queues: Collection[str] | Tree) -> dict[str, Ruling]:
+    def _ruled(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
         return {name: _ruling(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues}
 
     def _restricted(self) -> tuple[str, ...]:
         """The queues with a selector on their chain."""
         return tuple(name for name, ruling in self._rulings.items() if ruling.restricted)
 
-    def ruling(self, name: str) -> Ruling:
+    def ruling(self, name: str) -> QueueDecision:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
         found = self._rulings.get(name)
         return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
@@ -132,7 +132,9 @@ class Board:
         return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
 
 
-def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] | None) -> Ruling:
+def for_namespace(
+    ruling: QueueDecision, *, namespace: str, labels: Mapping[str, str] | None
+) -> QueueDecision:
     """What holds for the members of one namespace; `labels` is None where they are not known.
 
     Not to be selected goes before any stop of the queue: resuming the queue would let nobody go.
@@ -155,9 +157,9 @@ def for_namespace(ruling: Ruling, *, namespace: str, labels: Mapping[str, str] |
     )
 
 
-def _ruling(found: Verdict, *, chain: Chain | None) -> Ruling:
+def _ruling(found: Verdict, *, chain: Chain | None) -> QueueDecision:
     """`chain`: None for a queue that is not there."""
-    return Ruling(
+    return QueueDecision(
         queue=found.queue,
         schedules=found.schedules,
         accepts=found.accepts,

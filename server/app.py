@@ -23,17 +23,17 @@ from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 
 from cluster.cache.store import Clock, Store
 from cluster.exceptions import NotReady, Unreadable
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
 from queues.membership import Rules
-from server.close_when_unready import Parting
-from server.fast_path import Handler, Shortcut
+from server.close_when_unready import CloseWhenUnready
+from server.fast_path import FastPath, Handler
 from server.health import Check
 from server.health import blueprint as health_routes
 from server.http.limits import REVIEW_BYTES
-from server.status_error import refusal
+from server.status_error import status_error
 from webhooks.routes import handlers as webhook_handlers
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 #: Of any path; the worker holds each to its own (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
@@ -44,18 +44,18 @@ log = logging.getLogger(__name__)
 def create_app(
     store: Store | None = None,
     *,
-    terms: Terms | None = None,
-    counting: Counting | None = None,
+    terms: AdmissionSettings | None = None,
+    counting: Metrics | None = None,
     alive: Check = list,
     ready: Check | None = None,
 ) -> Flask:
     """The app, answering from `store`; without one it knows of no cluster and is not ready."""
     store = store or Store(rules=Rules(), clock=Clock())
-    counting = counting or Counting()
+    counting = counting or Metrics()
     app = Flask("sluice", static_folder=None)
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
-    handlers = {**extender_handlers(store), **webhook_handlers(store, terms or Terms())}
+    handlers = {**extender_handlers(store), **webhook_handlers(store, terms or AdmissionSettings())}
     for path, handler in handlers.items():
         app.add_url_rule(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
@@ -63,8 +63,8 @@ def create_app(
     app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), counting=counting))
     _errors(app)
     _measures(app, counting)
-    short = Shortcut(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
-    app.wsgi_app = Parting(short, store=store)  # type: ignore[method-assign] # Flask's documented way
+    short = FastPath(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
+    app.wsgi_app = CloseWhenUnready(short, store=store)  # type: ignore[method-assign] # Flask's documented way
     return app
 
 
@@ -111,7 +111,7 @@ def _errors(app: Flask) -> None:
         return _refusal(500, "an error inside sluice; its log says more")
 
 
-def _measures(app: Flask, counting: Counting) -> None:
+def _measures(app: Flask, counting: Metrics) -> None:
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
@@ -126,4 +126,4 @@ def _measures(app: Flask, counting: Counting) -> None:
 
 
 def _refusal(code: int, message: str) -> Response:
-    return Response(refusal(code, message), status=code, mimetype="application/json")
+    return Response(status_error(code, message), status=code, mimetype="application/json")

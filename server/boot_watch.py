@@ -25,7 +25,7 @@ from gunicorn.errors import HaltServer  # type: ignore[import-untyped]
 FAILED = 1
 
 
-class Boot:
+class BootWatch:
     """Whether the worker has been ready: one byte that master and worker share. Make it before the fork."""
 
     def __init__(self) -> None:

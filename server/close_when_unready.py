@@ -16,7 +16,7 @@ Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
-class Parting:
+class CloseWhenUnready:
     """A WSGI app in front of another, which is asked all the same."""
 
     def __init__(self, beyond: WsgiApp, *, store: Store) -> None:

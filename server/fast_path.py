@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 
 Handler = Callable[[bytes], bytes]
 Environ = dict[str, Any]
@@ -25,11 +25,11 @@ WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 DIGITS = 9
 
 
-class Shortcut:
+class FastPath:
     """A WSGI app in front of Flask's."""
 
     def __init__(
-        self, beyond: WsgiApp, *, handlers: Mapping[str, Handler], counting: Counting, limit: int
+        self, beyond: WsgiApp, *, handlers: Mapping[str, Handler], counting: Metrics, limit: int
     ) -> None:
         self._beyond = beyond
         self._limit = limit

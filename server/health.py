@@ -16,13 +16,13 @@ import msgspec
 from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 
 #: What is wrong, in words; empty if nothing is.
 Check = Callable[[], list[str]]
 
 
-def blueprint(*, alive: Check, ready: Check, counting: Counting) -> Blueprint:
+def blueprint(*, alive: Check, ready: Check, counting: Metrics) -> Blueprint:
     routes = Blueprint("health", __name__)
 
     @routes.get("/healthz")

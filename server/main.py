@@ -17,11 +17,11 @@ from typing import Any
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
 from server.app import create_app
-from server.boot_watch import Boot
+from server.boot_watch import BootWatch
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_settings import ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
-from server.runtime import Running, certified
+from server.runtime import Runtime, certified
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
 STDERR = 2
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
-    running, boot = Running(settings), Boot()
+    running, boot = Runtime(settings), BootWatch()
     certified(settings, client=running.client)
     app = create_app(
         running.store,
@@ -76,7 +76,7 @@ def serve(settings: Settings) -> None:
     ).run()
 
 
-def _starter(running: Running, boot: Boot) -> Any:
+def _starter(running: Runtime, boot: BootWatch) -> Any:
     """After the fork: threads do not survive one."""
 
     def post_worker_init(_worker: Any) -> None:
@@ -88,7 +88,7 @@ def _starter(running: Running, boot: Boot) -> Any:
     return post_worker_init
 
 
-def _stopper(running: Running) -> Any:
+def _stopper(running: Runtime) -> Any:
     def worker_exit(_server: Any, _worker: Any) -> None:
         running.stop()
 

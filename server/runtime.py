@@ -2,17 +2,17 @@
 
 | thread             | owner        | stops                                    |
 |--------------------|--------------|------------------------------------------|
-| `reflector-<kind>` | `Watching`   | its read is cut                          |
-| `queue-controller` | `Running`    | after the queue under way                |
-| `writer-<n>`       | `Writers`    | after the write under way                |
-| `guard-writer-<n>` | `Writers`    | after the write or probe under way       |
-| `drain-writer-<n>` | `Writers`    | after the eviction under way             |
-| `certificates`     | `Running`    | at once                                  |
-| `starting`         | `Running`    | once the whole cluster has been read     |
-| `relisting`        | `Watching`   | at once                                  |
+| `reflector-<kind>` | `Informers`   | its read is cut                          |
+| `queue-controller` | `Runtime`    | after the queue under way                |
+| `writer-<n>`       | `WriteQueue`    | after the write under way                |
+| `guard-writer-<n>` | `WriteQueue`    | after the write or probe under way       |
+| `drain-writer-<n>` | `WriteQueue`    | after the eviction under way             |
+| `certificates`     | `Runtime`    | at once                                  |
+| `starting`         | `Runtime`    | once the whole cluster has been read     |
+| `relisting`        | `Informers`   | at once                                  |
 | `progress`         | `Store`      | after the request under way              |
-| `presence`         | `Running`    | when our own Lease is deleted            |
-| `elector`          | `Running`    | when the leader's Lease is given up      |
+| `presence`         | `Runtime`    | when our own Lease is deleted            |
+| `elector`          | `Runtime`    | when the leader's Lease is given up      |
 
 Start: the certificate and its registration first, then the reflectors in a thread of their own
 (nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
@@ -33,35 +33,35 @@ from pathlib import Path
 
 from certs.ca_bundle import register
 from certs.exceptions import CertificateError
-from certs.secret_store import kept
+from certs.secret_store import load_or_create
 from certs.serving_certificate import ensure
 from cluster.api.client import Client, configuration
-from cluster.api.servers import SERVED_NAME, ApiServers
-from cluster.cache.marker_pods import PodMarker
+from cluster.api.servers import SERVED_NAME, ApiServerEndpoints
+from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.store import (
     WHOLE,
     Clock,
     Store,
 )
-from cluster.coordination.leader_election import Elector
+from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Leases
 from cluster.coordination.replicas import (
     PASSES_NAMED,
     QUEUES_NAMED,
-    Others,
-    Presence,
-    View,
+    OtherReplicas,
+    ReplicaLease,
+    ReplicaReport,
 )
 from cluster.exceptions import ClusterError
-from cluster.informers.informers import Watching
-from cluster.metrics import Counting
-from cluster.recorder import Recorder
-from cluster.write_queue import Writers
-from controller.context import Parts
+from cluster.informers.informers import Informers
+from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from cluster.write_queue import WriteQueue
+from controller.context import ControllerContext
 from controller.controller import QueueController
 from queues.membership import Rules
 from server.configuration import Settings
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 #: Somebody may have applied the webhooks anew, without our authority.
 CERTIFICATE_SECONDS = 30.0
@@ -81,7 +81,7 @@ PROBE_READ_SECONDS = 3.0
 log = logging.getLogger(__name__)
 
 
-class Running:
+class Runtime:
     """One server's threads. Owner: the worker process. Nothing runs before `start`."""
 
     def __init__(self, settings: Settings) -> None:
@@ -95,18 +95,18 @@ class Running:
         lease_client = Client(
             configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
         )
-        self.counting = Counting()
+        self.counting = Metrics()
         self.store = Store(
             rules=_rules(settings),
             clock=Clock(lambda: lease_client.ahead),
             request_seconds=settings.request_timeout,
             failed=self.counting.failed,
         )
-        self._watching = Watching(
+        self._watching = Informers(
             client=self.client,
             store=self.store,
             counting=self.counting,
-            marker=PodMarker(lease_client, namespace=settings.namespace),
+            marker=MarkerPods(lease_client, namespace=settings.namespace),
         )
         self._writers = self._new_writers("writer", settings.writers)
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
@@ -114,7 +114,7 @@ class Running:
         identity = _identity()
         leases = Leases(lease_client, namespace=settings.namespace)
         clock = self.store.clock.monotonic
-        self._presence = Presence(
+        self._presence = ReplicaLease(
             leases,
             identity=identity,
             clock=clock,
@@ -123,7 +123,7 @@ class Running:
             lingering=lambda: bool(self.store.admissions.queues()),
             renewed=self.store.moment,
         )
-        self._elector = Elector(
+        self._elector = LeaderElector(
             leases,
             identity=identity,
             clock=clock,
@@ -134,12 +134,12 @@ class Running:
         self.store.cut_off = self._cut_off
         self.store.marker_seen = self._presence.tell_pods
         self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
-        recorder = Recorder(client=self.client, writers=self._writers, counting=self.counting)
+        recorder = EventRecorder(client=self.client, writers=self._writers, counting=self.counting)
         self._controller = QueueController(
-            Parts(
+            ControllerContext(
                 store=self.store,
                 client=self.client,
-                api_servers=ApiServers(
+                api_servers=ApiServerEndpoints(
                     self.client, connect=self._connect, clock=clock, urls=settings.api_servers
                 ),
                 writers=self._writers,
@@ -150,7 +150,7 @@ class Running:
                 drain_grace_limit=settings.drain_grace_limit,
                 recorder=recorder,
                 counting=self.counting,
-                others=Others(leases, identity=identity, clock=clock),
+                others=OtherReplicas(leases, identity=identity, clock=clock),
                 namespace=settings.namespace,
                 leading=lambda: self._elector.leading and self._presence.alive,
                 term=lambda: self._elector.term,
@@ -162,12 +162,12 @@ class Running:
         #: Those of them that have done what they were for.
         self._ended: set[str] = set()
 
-    def _new_writers(self, name: str, threads: int) -> Writers:
-        return Writers(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
+    def _new_writers(self, name: str, threads: int) -> WriteQueue:
+        return WriteQueue(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
 
     @property
-    def terms(self) -> Terms:
-        return Terms(
+    def terms(self) -> AdmissionSettings:
+        return AdmissionSettings(
             own_user=self.settings.own_user,
             marked_schedulers=frozenset(self.settings.schedulers),
             scheduler_users=frozenset(self.settings.scheduler_users),
@@ -229,14 +229,14 @@ class Running:
         found.host, found.tls_server_name = url, SERVED_NAME
         return Client(found, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
 
-    def _view(self) -> View:
+    def _view(self) -> ReplicaReport:
         """What we have seen; the version is read first, for the passes may only be newer."""
         store = self.store
         seen = max(store.seen, store.progress.applied("queues"))
         pods = store.progress.applied("pods")
         store.settle_passes()
         stopped = store.stopped_with_passes()
-        return View(
+        return ReplicaReport(
             seen,
             open=_few(stopped),
             admitting=_few(store.closed_with_admissions()),
@@ -301,7 +301,7 @@ def certified(settings: Settings, *, client: Client) -> bytes:
     folder, now = Path(settings.certs_dir), datetime.now(UTC)
     if settings.ca_secret:
         folder.mkdir(parents=True, exist_ok=True)
-        kept(client, namespace=settings.namespace, name=settings.ca_secret, folder=folder, now=now)
+        load_or_create(client, namespace=settings.namespace, name=settings.ca_secret, folder=folder, now=now)
     return ensure(folder, hosts=settings.served_hosts, now=now).certificate
 
 

@@ -7,7 +7,7 @@ import http
 import msgspec
 
 
-def refusal(code: int, message: str) -> bytes:
+def status_error(code: int, message: str) -> bytes:
     """The body of an answer with this code; `reason` is its phrase in one word."""
     phrase = http.HTTPStatus(code).phrase
     told = {

@@ -7,8 +7,8 @@ Invariants
   had taken is taken, to wait; nobody waits for it to come, so it is not recorded.
 - Of a namespace so new that its labels are not known everything is taken that the queue takes, to wait until
   they are: a file may hold a namespace and what goes into it.
-- Only those who run controllers (`Terms.controller_users`) make what is owned: an owner reference that a
-  user writes makes nothing accepted work.
+- Only those who run controllers (`AdmissionSettings.controller_users`) make what is owned: an owner reference
+  that a user writes makes nothing accepted work.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from cluster.cache.podgroups import is_live, queue_of
 from cluster.cache.store import Store
 from cluster.objects import OwnerReference
 from queues import labels as names
-from queues.admission.accepted_work import Owner, still_taken
-from queues.apimachinery.display import shown
+from queues.admission.accepted_work import Owner, is_accepted_work
+from queues.apimachinery.display import printable
 from queues.apimachinery.timestamps import moment_of
 from queues.messages import NAMES, refusal_text
-from queues.snapshot import Ruling
+from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
 from webhooks.review import Answer, Request, refused
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +42,18 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bad_name(queue: str, *, where: str) -> Answer:
-    return refused(f'{where}: "{shown(queue, limit=80)}" is not a queue name; {NAMES}', code=422)
+    return refused(f'{where}: "{printable(queue, limit=80)}" is not a queue name; {NAMES}', code=422)
 
 
 def unknown_namespace(request: Request) -> Answer:
     """What names no queue itself may be of its namespace's, which we have not heard of yet."""
-    told = shown(request.namespace, limit=80)
+    told = printable(request.namespace, limit=80)
     return refused(f'namespace "{told}" is new and not known to sluice yet; try again', code=503)
 
 
-def taken(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Ruling | Answer:
+def taken(
+    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
+) -> QueueDecision | Answer:
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
         store.admissions.admitting(request.uid, submission.queue)
@@ -77,7 +79,7 @@ def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
     return request.uid
 
 
-def refusal(ruling: Ruling, *, kind: str, store: Store) -> str:
+def refusal(ruling: QueueDecision, *, kind: str, store: Store) -> str:
     """Why the queue takes nothing new, with the way out."""
     assert ruling.refusal is not None  # noqa: S101 - it does not accept
     live = store.live_members(ruling.queue) > 0
@@ -85,19 +87,23 @@ def refusal(ruling: Ruling, *, kind: str, store: Store) -> str:
     return refusal_text(ruling.refusal, state=state, kind=kind)
 
 
-def _accepted_work(submission: Submission, request: Request, *, store: Store, terms: Terms) -> bool:
+def _accepted_work(
+    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
+) -> bool:
     held = store.queues.get(submission.queue)
     condition = held.status.condition(ACCEPTING) if held else None
     written = condition.last_transition_time if condition and condition.status == "False" else None
     since = moment_of(written) if written else None
     closed = held is not None and since is not None and held.status.state == State.CLOSED
     return any(
-        still_taken(owner, queue=submission.queue, refusing_since=since, closed=closed)
+        is_accepted_work(owner, queue=submission.queue, refusing_since=since, closed=closed)
         for owner in _owners(submission, request, store=store, terms=terms)
     )
 
 
-def _owners(submission: Submission, request: Request, *, store: Store, terms: Terms) -> Iterator[Owner]:
+def _owners(
+    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
+) -> Iterator[Owner]:
     """The work it is part of: its PodGroup, and the topmost workload above it."""
     where = request.namespace
     group = store.podgroups.get(where, submission.group) if submission.group else None

@@ -15,7 +15,7 @@ from cluster.objects import Command, OwnerReference
 from queues import labels as names
 from queues.admission.command_targets import is_ours, target_refusal
 from queues.admission.queue_edits import action_refusal
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.states import Action
 from webhooks.json_patch import entries
 from webhooks.review import ALLOWED, Answer, Request, refused, subject
@@ -23,7 +23,7 @@ from webhooks.review import ALLOWED, Answer, Request, refused, subject
 _commands = msgspec.json.Decoder(Command)
 
 
-def stamped(request: Request, *, store: Store) -> Answer:
+def mutate(request: Request, *, store: Store) -> Answer:
     """The answer to the mutating webhook on CREATE."""
     command = subject(request.object, _commands)
     target = command.target or OwnerReference()
@@ -42,7 +42,7 @@ def stamped(request: Request, *, store: Store) -> Answer:
 def _warnings(queue: str, *, store: Store) -> tuple[str, ...]:
     if queue in store.board.tree:
         return ()
-    return (f'queue "{shown(queue, limit=60)}" does not exist; the Command will be dropped',)
+    return (f'queue "{printable(queue, limit=60)}" does not exist; the Command will be dropped',)
 
 
 def _refusal(command: Command, target: OwnerReference) -> str | None:
@@ -51,7 +51,7 @@ def _refusal(command: Command, target: OwnerReference) -> str | None:
         return refusal
     if command.action not in set(Action):
         return (
-            f'action: "{shown(command.action, limit=80)}" is not known for queues; '
+            f'action: "{printable(command.action, limit=80)}" is not known for queues; '
             f"use one of {', '.join(Action)}"
         )
     return action_refusal(target.name, Action(command.action))

@@ -19,7 +19,7 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import labels as names
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import for_namespace
@@ -29,14 +29,14 @@ from webhooks.review import Answer, Request, refused, subject
 _namespaces = msgspec.json.Decoder(Namespace)
 
 
-def mirrored(request: Request, *, store: Store) -> Answer:
+def mutate(request: Request, *, store: Store) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     meta = subject(request.object, _namespaces).metadata
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if queue and not valid_name(queue):
         return refused(
-            f'metadata.annotations[{VOLCANO_ANNOTATION}]: "{shown(queue, limit=80)}" is not a queue name; '
-            "use lower case letters, digits, '-' and '.'",
+            f'metadata.annotations[{VOLCANO_ANNOTATION}]: "{printable(queue, limit=80)}" is not a '
+            "queue name; use lower case letters, digits, '-' and '.'",
             code=422,
         )
     labels = {NAME_LABEL: meta.name, **(meta.labels or {})}

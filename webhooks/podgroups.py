@@ -15,7 +15,7 @@ from cluster.cache.store import Store
 from cluster.inflight.admissions import request_of
 from cluster.objects import PodGroup
 from queues import labels as names
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
 from webhooks.acceptance import (
@@ -26,7 +26,7 @@ from webhooks.acceptance import (
 )
 from webhooks.json_patch import Step, entries
 from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 
 class _Shape(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +39,7 @@ _podgroups = msgspec.json.Decoder(PodGroup)
 _shapes = msgspec.json.Decoder(_Shape)
 
 
-def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
+def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     group = subject(request.object, _podgroups)
     if request.operation == "CREATE":
@@ -47,7 +47,7 @@ def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
     return _updated(group, request, store=store, terms=terms)
 
 
-def _created(group: PodGroup, request: Request, *, store: Store, terms: Terms) -> Answer:
+def _created(group: PodGroup, request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     if request.namespace in store.rules.exempt_namespaces:
         return ALLOWED
     queue = queue_of(group)
@@ -56,7 +56,7 @@ def _created(group: PodGroup, request: Request, *, store: Store, terms: Terms) -
     return _submitted(group, queue, request, store=store, terms=terms)
 
 
-def _updated(group: PodGroup, request: Request, *, store: Store, terms: Terms) -> Answer:
+def _updated(group: PodGroup, request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     before, queue = subject(request.old_object, _podgroups, where="oldObject"), queue_of(group)
     if request.namespace in store.rules.exempt_namespaces or group.metadata.deletion_timestamp is not None:
         return ALLOWED
@@ -67,7 +67,9 @@ def _updated(group: PodGroup, request: Request, *, store: Store, terms: Terms) -
     return _submitted(group, queue, request, store=store, terms=terms)
 
 
-def _submitted(group: PodGroup, queue: str, request: Request, *, store: Store, terms: Terms) -> Answer:
+def _submitted(
+    group: PodGroup, queue: str, request: Request, *, store: Store, terms: AdmissionSettings
+) -> Answer:
     if not valid_name(queue):
         return bad_name(queue, where="spec.queue")
     what = Submission(queue=queue, kind="podgroups", references=group.metadata.owner_references)
@@ -82,8 +84,8 @@ def _submitted(group: PodGroup, queue: str, request: Request, *, store: Store, t
 
 def _not_moved(request: Request) -> Answer:
     return refused(
-        f'spec.queue: PodGroup "{shown(request.name, limit=80)}" has pods, and their queue cannot be changed '
-        "under them; delete the pods first, or create another PodGroup",
+        f'spec.queue: PodGroup "{printable(request.name, limit=80)}" has pods, and their queue cannot be '
+        "changed under them; delete the pods first, or create another PodGroup",
         code=422,
     )
 

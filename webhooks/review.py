@@ -14,7 +14,7 @@ import msgspec
 
 from cluster.decoding import read
 from cluster.exceptions import Faulty, Unreadable
-from queues.apimachinery.display import cut, shown
+from queues.apimachinery.display import printable, truncated
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ def decode(body: bytes) -> Request:
     if review.kind != "AdmissionReview" or review.api_version != "admission.k8s.io/v1":
         raise Unreadable(
             "kind: expected AdmissionReview of admission.k8s.io/v1, "
-            f"got {shown(review.kind, limit=80)} of {shown(review.api_version, limit=80)}"
+            f"got {printable(review.kind, limit=80)} of {printable(review.api_version, limit=80)}"
         )
     if not review.request.uid:
         raise Unreadable("request.uid: empty")
@@ -131,7 +131,7 @@ def encode(uid: str, answer: Answer) -> bytes:
             "status": "Failure",
             "code": answer.code,
             "reason": _REASONS.get(answer.code, ""),
-            "message": cut(answer.message, limit=MESSAGE_LIMIT),
+            "message": truncated(answer.message, limit=MESSAGE_LIMIT),
         }
     if answer.patch:
         response["patchType"] = "JSONPatch"

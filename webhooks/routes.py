@@ -31,8 +31,9 @@ from webhooks import (
 from webhooks.pods import binds
 from webhooks.pods import pod_admission as pods
 from webhooks.queues import queue_admission as queues
+from webhooks.queues import queue_validation
 from webhooks.review import Answer, Request, decode, encode, refused
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 from webhooks.workloads import workload_admission as workloads
 
 #: From the bytes of a request to the bytes of its answer.
@@ -43,11 +44,11 @@ Judge = Callable[[Request], Answer]
 GUARD = "/validate/binds"
 
 
-def handlers(store: Store, terms: Terms) -> Mapping[str, Handler]:
+def handlers(store: Store, terms: AdmissionSettings) -> Mapping[str, Handler]:
     """Each path and what answers it."""
     judges: Mapping[str, Judge] = {
-        "/mutate/queues": lambda asked: queues.defaulted(asked, store=store, terms=terms),
-        "/validate/queues": lambda asked: queues.judged(asked, store=store, terms=terms),
+        "/mutate/queues": lambda asked: queues.mutate(asked, store=store, terms=terms),
+        "/validate/queues": lambda asked: queue_validation.validate(asked, store=store, terms=terms),
         "/mutate/pods": lambda asked: pods.admitted(asked, store=store, terms=terms),
         "/validate/pods": lambda asked: (
             pods.checked(asked, store=store)
@@ -57,9 +58,9 @@ def handlers(store: Store, terms: Terms) -> Mapping[str, Handler]:
         "/mutate/workloads": lambda asked: workloads.admitted(asked, store=store, terms=terms),
         "/validate/scales": lambda asked: workloads.scaled(asked, store=store),
         "/mutate/podgroups": lambda asked: podgroups.admitted(asked, store=store, terms=terms),
-        GUARD: lambda asked: binds.guarded(asked, store=store, terms=terms),
-        "/mutate/namespaces": lambda asked: namespaces.mirrored(asked, store=store),
-        "/mutate/commands": lambda asked: commands.stamped(asked, store=store),
+        GUARD: lambda asked: binds.validate(asked, store=store, terms=terms),
+        "/mutate/namespaces": lambda asked: namespaces.mutate(asked, store=store),
+        "/mutate/commands": lambda asked: commands.mutate(asked, store=store),
     }
     return {path: _handler(path, judge, store) for path, judge in judges.items()}
 

@@ -17,7 +17,7 @@ CONTROLLER_USERS = frozenset(
 )
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between clusters.
 
     `own_user`: our own name at the API server. `marked_schedulers`: the schedulers that are configured to

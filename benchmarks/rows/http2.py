@@ -27,7 +27,7 @@ from server.http.http2.headers import fields_of, request_of
 from server.http.http2.session import Session
 from server.http.limits import Limits
 from server.http.request_parser import Request
-from server.http.responses import Said
+from server.http.responses import Response
 
 CALLS = 5_000
 #: How many are asked before the first of them is answered.
@@ -110,7 +110,7 @@ def _calls(count: int) -> Iterator[bytes]:
 def _ours(greeting: bytes, told: Iterable[bytes]) -> int:
     session = Session(limits=LIMITS, clock=time.monotonic)
     session.receive(greeting)
-    said = Said(status="200 OK", headers=[TYPE], body=ANSWERED)
+    said = Response(status="200 OK", headers=[TYPE], body=ANSWERED)
     answered = 0
     for calls in told:
         session.receive(calls)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from cluster.api.client import Client
-from cluster.api.pages import listed
+from cluster.api.pages import list_objects
 from cluster.objects import Pod
 from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.disruption_budgets import (
@@ -49,7 +49,7 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
     """
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     read, size = [], 0
-    for place, raw in enumerate(listed(client, path)):
+    for place, raw in enumerate(list_objects(client, path)):
         size += len(raw)
         if place >= most:
             return Budgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
@@ -65,7 +65,7 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
 def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     found = []
-    for raw in listed(client, path, selector=selector):
+    for raw in list_objects(client, path, selector=selector):
         try:
             found.append(_pod.decode(raw))
         except msgspec.DecodeError as exc:
@@ -92,7 +92,7 @@ def outside(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> 
     if len(selector) > LONGEST_SELECTOR:
         return None
     path, number = f"/api/v1/namespaces/{budget.namespace}/pods", 0
-    for place, raw in enumerate(listed(client, path, selector=selector)):
+    for place, raw in enumerate(list_objects(client, path, selector=selector)):
         if place >= MOST_COUNTED:
             return None
         try:

@@ -76,7 +76,7 @@ class Pages:
             return page
 
 
-def listed(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
+def list_objects(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
     """The objects of a list, page by page, as bytes; none where the kind is not installed.
 
     For questions that the cache is too old to answer.

@@ -46,7 +46,7 @@ class Slices(msgspec.Struct, frozen=True):
 _slices = msgspec.json.Decoder(Slices)
 
 
-class ApiServers:
+class ApiServerEndpoints:
     """A client of each. Any thread may ask."""
 
     def __init__(

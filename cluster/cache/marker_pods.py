@@ -18,7 +18,7 @@ NAME = "sluice-watch-marker"
 SCHEDULER = "sluice-none"
 
 
-class PodMarker:
+class MarkerPods:
     """Call it to have an event of a pod. Raises `cluster.exceptions.ClusterError`."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:

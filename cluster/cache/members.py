@@ -26,7 +26,7 @@ from cluster.objects import OwnerReference, Pod
 from queues import labels as names
 from queues.apimachinery.quantities import Amount
 from queues.membership import GROUP_ANNOTATION, Membership
-from queues.status.podgroup_phases import Pods
+from queues.status.podgroup_phases import PodTally
 
 #: Groups that are left by their last member before those whose PodGroup is gone are forgotten.
 LEFT_AT_MOST = 1000
@@ -375,12 +375,12 @@ def _take_out(held: dict[K, Member], key: K, member: Member) -> None:
         del held[key]
 
 
-def pods_of(members: Iterable[Member]) -> Pods:
+def pods_of(members: Iterable[Member]) -> PodTally:
     """How many of them wait, run and are done, as a PodGroup counts its pods."""
     counts = Counts()
     for member in members:
         counts.add(member, 1)
-    return Pods(
+    return PodTally(
         waiting=counts.pending, running=counts.running, succeeded=counts.succeeded, failed=counts.failed
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from queues.snapshot import Ruling, for_namespace
+from queues.snapshot import QueueDecision, for_namespace
 
 REMEMBERED = 50_000
 
@@ -23,9 +23,9 @@ class NamespaceAccess:
     """The answers by queue and namespace."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, str], tuple[Ruling, Labels | None, Ruling]] = {}
+        self._answers: dict[tuple[str, str], tuple[QueueDecision, Labels | None, QueueDecision]] = {}
 
-    def ruling_for(self, ruling: Ruling, *, namespace: str, labels: Labels | None) -> Ruling:
+    def ruling_for(self, ruling: QueueDecision, *, namespace: str, labels: Labels | None) -> QueueDecision:
         """What `ruling` is for the members of the namespace; `labels` is None where they are not known."""
         key = (ruling.queue, namespace)
         known = self._answers.get(key)

@@ -31,21 +31,21 @@ from cluster.cache.members import Member, Members
 from cluster.cache.namespace_access import NamespaceAccess
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
-from cluster.cache.unreadable_objects import Fault, Unreadable
-from cluster.cache.watch_progress import Progress
+from cluster.cache.unreadable_objects import Fault, UnreadableObjects
+from cluster.cache.watch_progress import WatchProgress
 from cluster.cache.workloads import (
     AllWorkloads,
     facts,
     written_in,
 )
-from cluster.inflight.admissions import Admissions
+from cluster.inflight.admissions import PendingAdmissions
 from cluster.inflight.binds import (
     REQUEST_SECONDS,
-    Pass,
-    Passes,
+    BindPass,
+    BindPasses,
 )
-from cluster.inflight.namespaces import ComingNamespaces
-from cluster.inflight.queue_edits import Edits
+from cluster.inflight.namespaces import PendingNamespaces
+from cluster.inflight.queue_edits import PendingQueueEdits
 from cluster.isolation import Isolation
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from queues import labels as names
@@ -62,8 +62,8 @@ from queues.messages import is_recalled
 from queues.namespace_selectors import compiled, is_reserved
 from queues.queue import ROOT, Queue
 from queues.snapshot import (
-    Board,
-    Ruling,
+    QueueDecision,
+    QueueSnapshot,
     for_namespace,
 )
 from queues.states import Desired, StopPolicy
@@ -121,12 +121,12 @@ class Store:
         self.rules = rules
         self.clock = clock
         self.isolation = Isolation(clock=clock.monotonic, counted=failed)
-        self.passes = Passes(
+        self.passes = BindPasses(
             clock=clock.monotonic, request_seconds=request_seconds, known=lambda: len(self.members)
         )
-        self.progress = Progress(clock=clock.monotonic)
-        self.edits = Edits(clock=clock.monotonic)
-        self.admissions = Admissions(clock=clock.monotonic, request_seconds=request_seconds)
+        self.progress = WatchProgress(clock=clock.monotonic)
+        self.edits = PendingQueueEdits(clock=clock.monotonic)
+        self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
         arrived = self.admissions.arrived
         self.members = Members(
             judge=self.judge,
@@ -146,13 +146,13 @@ class Store:
             queue_of=self._queue_of_stored, tell=lambda queue: self.tell(queue, STATUS), arrived=arrived
         )
         self.namespaces: dict[str, Namespace] = {}
-        self.coming = ComingNamespaces(clock=clock.monotonic)
+        self.coming = PendingNamespaces(clock=clock.monotonic)
         self._access = NamespaceAccess()
         #: How often a namespace came to be selected by each queue, or ceased to be.
         self.selections: dict[str, int] = {}
         self.commands = Commands(tell=self.tell)
-        self.board = Board(Tree({}), now=clock.now())
-        self.unreadable = Unreadable()
+        self.board = QueueSnapshot(Tree({}), now=clock.now())
+        self.unreadable = UnreadableObjects()
         self._values: dict[str, Queue] = {}
         #: Up to which resource version the changes of queues are in the board; set after it is published.
         self.seen = 0
@@ -234,7 +234,7 @@ class Store:
         if at is not None:
             self.passes.settle(before=at, waits=self._waits)
 
-    def _waits(self, each: Pass) -> bool:
+    def _waits(self, each: BindPass) -> bool:
         member = self.members.get(each.namespace, each.name)
         return member is not None and member.bindable and each.uid in {"", member.uid}
 
@@ -281,7 +281,7 @@ class Store:
             return NO_LABELS if labels is None else labels
         return self.coming.labels_of(name)
 
-    def ruling_for(self, queue: str, *, namespace: str) -> Ruling:
+    def ruling_for(self, queue: str, *, namespace: str) -> QueueDecision:
         """What a queue decides for the members of a namespace: one that it does not select it neither takes
         nor schedules. Where no selector is on its chain that is the queue's own ruling."""
         ruling = self.board.ruling(queue)
@@ -290,7 +290,7 @@ class Store:
         labels = self.labels_of_namespace(namespace)
         return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
 
-    def refusal(self, ruling: Ruling) -> str:
+    def refusal(self, ruling: QueueDecision) -> str:
         """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
         specs.
 
@@ -406,9 +406,11 @@ class Store:
         with self._board_lock:
             tree, now = Tree(dict(self._values)), self.clock.now()
             if changed is None:
-                self.board = Board(tree, now=now, seen=self._coming)
+                self.board = QueueSnapshot(tree, now=now, seen=self._coming)
             else:
-                self.board = Board.follow(self.board, tree, changed=changed, now=now, seen=self._coming)
+                self.board = QueueSnapshot.follow(
+                    self.board, tree, changed=changed, now=now, seen=self._coming
+                )
 
     def _publish(self, changed: Collection[str] | None) -> None:
         """As `refresh`; a board that could not be made is made as a whole with the next change."""

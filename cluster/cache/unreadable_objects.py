@@ -24,7 +24,7 @@ class Fault(msgspec.Struct, frozen=True):
     text: str
 
 
-class Unreadable:
+class UnreadableObjects:
     """Owner: the store."""
 
     def __init__(self) -> None:

@@ -83,7 +83,7 @@ class _Pending(msgspec.Struct):
     mark_at: float | None = None
 
 
-class Progress:
+class WatchProgress:
     """Owner: the store. Kinds are attached before it is started."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from cluster.coordination.leases import (
     Lease,
     Leases,
-    Watched,
+    ObservedLease,
 )
 from cluster.exceptions import ClusterError, Conflict, NotFound
 
@@ -33,7 +33,7 @@ ELIGIBLE_SECONDS = 0.05
 log = logging.getLogger(__name__)
 
 
-class Elector:
+class LeaderElector:
     """Runs for the Lease in a thread of its own. Owner: the server."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Elector:
         self._identity = identity
         self._clock = clock
         self._elected = elected
-        self._watched = Watched(clock)
+        self._watched = ObservedLease(clock)
         self._until = 0.0
         #: How many times the lead was taken; counted before it is had.
         self.term = 0

@@ -88,7 +88,7 @@ class Leases:
         self._client.delete(f"{self._path}/{name}", body)
 
 
-class Watched:
+class ObservedLease:
     """Which Leases have gone unchanged for longer than they last. One thread uses it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -31,7 +31,7 @@ from msgspec import structs
 from cluster.coordination.leases import (
     Lease,
     Leases,
-    Watched,
+    ObservedLease,
 )
 from cluster.exceptions import ClusterError, Conflict, NotFound
 from queues.status.acknowledgement import PodPass, ReplicaView
@@ -55,7 +55,7 @@ QUEUES_NAMED = 200
 log = logging.getLogger(__name__)
 
 
-class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What one replica says it has seen. None where it does not say.
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
@@ -76,7 +76,7 @@ class View(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Whether something that was let through may still come."""
         return bool(self.open or self.admitting)
 
-    def says_the_same(self, other: View | None) -> bool:
+    def says_the_same(self, other: ReplicaReport | None) -> bool:
         """Whether nothing has changed that somebody may wait for. Pods change all the time."""
         return other is not None and structs.replace(other, pods=self.pods) == self
 
@@ -102,20 +102,20 @@ class Reading(msgspec.Struct, frozen=True):
     them.
     """
 
-    views: dict[str, View]
+    views: dict[str, ReplicaReport]
     version: int
     left: bool
     vanished: bool
-    lost: list[View] | None = None
+    lost: list[ReplicaReport] | None = None
 
 
 #: Asks for the queues to be listed anew; what it returns tells whether that has been done.
 Fresh = Callable[[], Callable[[], bool]]
 
-_views = msgspec.json.Decoder(View)
+_views = msgspec.json.Decoder(ReplicaReport)
 
 
-class Presence:
+class ReplicaLease:
     """Keeps our own Lease, in a thread of its own. Owner: the server."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Presence:
         *,
         identity: str,
         clock: Callable[[], float],
-        view: Callable[[], View],
+        view: Callable[[], ReplicaReport],
         fresh: Fresh,
         lingering: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
@@ -143,7 +143,7 @@ class Presence:
         self._until = 0.0
         #: When the last renewal that succeeded was begun.
         self._renewed_at = float("-inf")
-        self._told: View | None = None
+        self._told: ReplicaReport | None = None
         self._changed = threading.Event()
         #: Whether what we know of the pods is waited for.
         self._asked_for_pods = False
@@ -193,7 +193,7 @@ class Presence:
                 self._changed.wait(self._pause(view))
         self._go()
 
-    def _renewed(self, view: View) -> bool:
+    def _renewed(self, view: ReplicaReport) -> bool:
         """Whatever goes wrong, the next try comes: without a Lease we would answer nobody any more."""
         try:
             return self._renew(view)
@@ -201,12 +201,12 @@ class Presence:
             log.exception("our own Lease")
             return False
 
-    def _pause(self, view: View) -> float:
+    def _pause(self, view: ReplicaReport) -> float:
         if self._is_fresh is not None or view.under_way:
             return OPEN_SECONDS
         return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
 
-    def _renew(self, view: View) -> bool:
+    def _renew(self, view: ReplicaReport) -> bool:
         asked = self._clock()
         annotation = msgspec.json.encode(view).decode()
         extra = {"labels": {LABEL: "true"}, "annotations": {SEEN: annotation}}
@@ -258,14 +258,14 @@ class Presence:
             log.warning("our own Lease could not be deleted: %s", exc)
 
 
-class Others:
+class OtherReplicas:
     """The other live replicas, as their Leases say. The controller's thread alone uses it."""
 
     def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
         self._leases = leases
         self._own = f"{PREFIX}{identity}"
-        self._watched = Watched(clock)
-        self._known: dict[str, View] | None = None
+        self._watched = ObservedLease(clock)
+        self._known: dict[str, ReplicaReport] | None = None
 
     def read(self) -> Reading:
         """What each has seen, read consistently now, and whether one that was there is gone.
@@ -296,8 +296,8 @@ class Others:
                     log.info("the Lease %s of a dead replica: %s", lease.metadata.name, exc)
 
 
-def _view(lease: Lease) -> View:
+def _view(lease: Lease) -> ReplicaReport:
     try:
         return _views.decode(lease.metadata.annotation(SEEN))
     except msgspec.DecodeError:
-        return View()
+        return ReplicaReport()

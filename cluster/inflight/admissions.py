@@ -41,7 +41,7 @@ def request_of(meta: Metadata) -> str:
     return "" if "/" in text else text
 
 
-class Admissions:
+class PendingAdmissions:
     """The open admissions, by the UID of their request."""
 
     def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:

@@ -48,7 +48,7 @@ STRANGERS = 5_000
 Key = tuple[str, str]
 
 
-class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BindPass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's.
 
     `assumed`: a replica that is gone may have let it through, nobody knows.
@@ -68,7 +68,7 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.name
 
 
-class Passes:
+class BindPasses:
     """The open passes, by pod."""
 
     def __init__(
@@ -82,8 +82,8 @@ class Passes:
         self._clock = clock
         self._known = known
         self.request_seconds = request_seconds
-        self._filtered: dict[Key, Pass] = {}
-        self._binds: dict[Key, dict[str, Pass]] = {}
+        self._filtered: dict[Key, BindPass] = {}
+        self._binds: dict[Key, dict[str, BindPass]] = {}
         #: When the scheduler of a pod was asked to try it again.
         self._asked: dict[Key, float] = {}
         #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
@@ -93,7 +93,7 @@ class Passes:
 
     def filtered(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """Filter is about to let the pod through, which the store knows."""
-        self._filtered[namespace, name] = Pass(
+        self._filtered[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
 
@@ -102,7 +102,7 @@ class Passes:
 
         It is told which pod and which queue this is, and nobody can say yet whether that is so.
         """
-        new = Pass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
+        new = BindPass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
         held = self._filtered.setdefault((namespace, name), new)
         if held is new:
             return True
@@ -128,7 +128,7 @@ class Passes:
 
     def binding(self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool) -> None:
         """The guard is about to let a bind through; `request` is its UID."""
-        one = Pass(
+        one = BindPass(
             namespace=namespace,
             name=name,
             queue=queue,
@@ -141,7 +141,7 @@ class Passes:
 
     def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """A replica that is gone may have let this pod through, and its bind pass the guard."""
-        self._filtered[namespace, name] = Pass(
+        self._filtered[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
         )
 
@@ -160,7 +160,7 @@ class Passes:
         if passed is not None and passed.at <= asked_at:
             self._drop(key, passed)
 
-    def lingering(self, *, seconds: float) -> list[Pass]:
+    def lingering(self, *, seconds: float) -> list[BindPass]:
         """What was let through for a scheduler so long ago, and nothing has come of it."""
         before = self._clock() - seconds
         return [one for one in self.open() if one.by_scheduler and one.at <= before]
@@ -169,7 +169,7 @@ class Passes:
         """Its scheduler is about to be asked to try this pod again."""
         self._asked[namespace, name] = self._clock()
 
-    def settle(self, *, before: float, waits: Callable[[Pass], bool]) -> None:
+    def settle(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 
         `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
@@ -221,14 +221,14 @@ class Passes:
 
     # The controller and the presence
 
-    def open(self) -> Iterator[Pass]:
+    def open(self) -> Iterator[BindPass]:
         yield from list(self._filtered.values())
         oldest = self._clock() - self.request_seconds
         with self._lock:
             binds = [one for held in self._binds.values() for one in held.values()]
         yield from (one for one in binds if one.at > oldest)
 
-    def open_in(self, queues: Container[str]) -> list[Pass]:
+    def open_in(self, queues: Container[str]) -> list[BindPass]:
         """The open passes of these queues."""
         return [one for one in self.open() if one.queue in queues]
 
@@ -246,7 +246,7 @@ class Passes:
                 if all(one.at <= now - self.request_seconds for one in held.values()):
                     del self._binds[key]
 
-    def _drop(self, key: Key, one: Pass) -> None:
+    def _drop(self, key: Key, one: BindPass) -> None:
         dropped = self._filtered.pop(key, None)
         if dropped is not None and dropped is not one:  # let through again just now
             self._filtered.setdefault(key, dropped)

@@ -18,7 +18,7 @@ REMEMBERED = 1000
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class ComingNamespaces:
+class PendingNamespaces:
     """The queue that each of them names, and its labels."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:

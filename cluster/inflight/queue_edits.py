@@ -28,7 +28,7 @@ SECONDS = 12.0
 REMEMBERED = 10_000
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A queue as it will be, None if it is to be deleted; `at` is monotonic seconds.
 
     `uid` and `base`: which object, in which version, was edited; empty and 0 where it is new.
@@ -48,12 +48,12 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return held.metadata.uid != self.uid or (self.after is not None and held.metadata.version > self.base)
 
 
-class Edits:
+class PendingQueueEdits:
     """The latest edit of each queue, by name. See the invariants above."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._latest: dict[str, Edit] = {}
+        self._latest: dict[str, PendingQueueEdit] = {}
         #: Held while an edit is judged and noted.
         self.deciding = threading.Lock()
 
@@ -62,7 +62,7 @@ class Edits:
         while len(self._latest) >= REMEMBERED:
             del self._latest[next(iter(self._latest))]
         self._latest.pop(name, None)
-        self._latest[name] = Edit(
+        self._latest[name] = PendingQueueEdit(
             after=after,
             uid=before.metadata.uid if before else "",
             base=before.metadata.version if before else 0,

@@ -124,7 +124,7 @@ class Definitions:
             self._mended()
 
 
-class DefinitionSink:
+class DefinitionEventHandler:
     """What the reflector of one definition finds."""
 
     def __init__(self, name: str, definitions: Definitions) -> None:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 Action = Callable[[], Callable[[], bool]]
 
 
-class Debounced:
+class Debouncer:
     """Owner: whoever acts, who starts and stops it."""
 
     def __init__(self, act: Action, *, name: str, clock: Callable[[], float]) -> None:

@@ -29,7 +29,7 @@ class Stored(Protocol):
 T = TypeVar("T", bound=Stored)
 
 
-class Sink(Protocol[T]):
+class EventHandler(Protocol[T]):
     """Where a reflector's findings go; called from its thread alone."""
 
     def replace(self, objects: list[T]) -> None:
@@ -42,10 +42,10 @@ class Sink(Protocol[T]):
         """This one, in its last state, is gone."""
 
 
-class IsolatedSink(Generic[T]):
+class IsolatedEventHandler(Generic[T]):
     """A sink that raises nothing for an object. `kind`: for the name in the log."""
 
-    def __init__(self, sink: Sink[T], *, kind: str, isolation: Isolation) -> None:
+    def __init__(self, sink: EventHandler[T], *, kind: str, isolation: Isolation) -> None:
         self._sink = sink
         self._step = f"handle {kind}"
         self._isolation = isolation

@@ -19,7 +19,7 @@ from cluster.cache.store import STATUS, Store
 from cluster.objects import Metadata, Namespace, QueueObject
 
 
-class QueueSink:
+class QueueEventHandler:
     """Queues; tells of the queue and of all below it, on whom it may have an effect."""
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +52,7 @@ class QueueSink:
             self._store.tell(queue)
 
 
-class NamespaceSink:
+class NamespaceEventHandler:
     """Namespaces; an annotation that comes or goes changes whose pods are members."""
 
     def __init__(self, store: Store) -> None:

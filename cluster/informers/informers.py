@@ -19,17 +19,17 @@ from cluster.cache.watch_progress import Marker
 from cluster.informers.crd_fields import (
     NEEDED,
     Definition,
+    DefinitionEventHandler,
     Definitions,
-    DefinitionSink,
     read_queue,
     read_queue_leniently,
 )
 from cluster.informers.crd_fields import PATH as DEFINITIONS
-from cluster.informers.debounce import Debounced
-from cluster.informers.event_handlers import NamespaceSink, QueueSink
+from cluster.informers.debounce import Debouncer
+from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.lenient_decoding import LenientReader
 from cluster.informers.reflector import Reflector
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from queues.workload_kinds import KINDS
 
@@ -66,11 +66,11 @@ _QUEUE = Reading(read_queue, read_queue_leniently)
 _DEFINITION = Reading(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
 
 
-class Watching:
+class Informers:
     """The reflectors. Owner: the server, which starts and stops them."""
 
     def __init__(
-        self, *, client: Client, store: Store, counting: Counting, marker: Marker | None = None
+        self, *, client: Client, store: Store, counting: Metrics, marker: Marker | None = None
     ) -> None:
         """`marker`: makes an event of a pod (`cluster.cache.marker_pods`)."""
         self._progress = store.progress
@@ -81,10 +81,10 @@ class Watching:
         self._unreadable = store.unreadable
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
-                "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceSink(store)
+                "namespaces", "/api/v1/namespaces", _NAMESPACE, NamespaceEventHandler(store)
             ),
             "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", _PODGROUP, store.podgroups),
-            "queues": self._reflector("queues", f"{SCHEDULING}/queues", _QUEUE, QueueSink(store)),
+            "queues": self._reflector("queues", f"{SCHEDULING}/queues", _QUEUE, QueueEventHandler(store)),
             "commands": self._reflector("commands", f"{BUS}/commands", _COMMAND, store.commands),
             **{
                 key: self._reflector(
@@ -97,7 +97,7 @@ class Watching:
         self._definitions = Definitions(self._mended)
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
-        self._relisting = Debounced(self._relist_members, name="relisting", clock=store.clock.monotonic)
+        self._relisting = Debouncer(self._relist_members, name="relisting", clock=store.clock.monotonic)
         store.relist_members = self._relisting.ask
         store.judging = lambda: self._relisting.pending
         for kind in DEMANDED:
@@ -142,7 +142,7 @@ class Watching:
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:
         """Watched by its name alone, which is all that we have a right to."""
-        sink = DefinitionSink(name, self._definitions)
+        sink = DefinitionEventHandler(name, self._definitions)
         return self._reflector(kind, DEFINITIONS, _DEFINITION, sink, selector=f"metadata.name={name}")
 
     def _mended(self) -> None:

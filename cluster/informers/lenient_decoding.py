@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -43,7 +43,7 @@ class LenientReader(Generic[T]):
 def fault_text(faults: list[str]) -> str:
     """The places in one line."""
     more = f" and {len(faults) - PLACES} more" if len(faults) > PLACES else ""
-    return shown(", ".join(faults[:PLACES]), limit=TEXT_LIMIT) + more
+    return printable(", ".join(faults[:PLACES]), limit=TEXT_LIMIT) + more
 
 
 _Known = dict[type[Any], "_Shape"]

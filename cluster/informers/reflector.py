@@ -53,11 +53,11 @@ import msgspec
 from cluster.api.client import Client
 from cluster.api.pages import Pages
 from cluster.cache.trimming import LARGE, trimmed
-from cluster.cache.unreadable_objects import Unreadable
+from cluster.cache.unreadable_objects import UnreadableObjects
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.informers.dispatch import (
-    IsolatedSink,
-    Sink,
+    EventHandler,
+    IsolatedEventHandler,
     Stored,
 )
 from cluster.informers.lenient_decoding import fault_text
@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
         kind: str,
         path: str,
         decode: Callable[[msgspec.Raw | bytes], T],
-        sink: Sink[T],
+        sink: EventHandler[T],
         client: Client,
         counters: Counters,
         selector: str = "",
@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
         answered: Callable[[], object] = lambda: None,
         isolation: Isolation | None = None,
         lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
-        unreadable: Unreadable | None = None,
+        unreadable: UnreadableObjects | None = None,
     ) -> None:
         """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
 
@@ -145,9 +145,9 @@ class Reflector(Generic[T]):
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._asking = client
-        self._sink = IsolatedSink(sink, kind=kind, isolation=isolation or Isolation())
+        self._sink = IsolatedEventHandler(sink, kind=kind, isolation=isolation or Isolation())
         self._lenient = lenient
-        self._unreadable = unreadable or Unreadable()
+        self._unreadable = unreadable or UnreadableObjects()
         self._client = client.line()
         self._pages = Pages()
         self._counters = counters

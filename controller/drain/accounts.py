@@ -9,15 +9,15 @@ from collections.abc import Container, Mapping
 
 import msgspec
 
-from cluster.object_reference import Subject
-from controller.context import Parts, workload_subject
+from cluster.object_reference import ObjectReference
+from controller.context import ControllerContext, workload_subject
 from controller.drain.eviction import Answer
-from controller.drain.executor import ANSWER_SECONDS, Drain
+from controller.drain.executor import ANSWER_SECONDS, DrainExecutor
 from queues.apimachinery.conversion import Converter
 from queues.drain.model import (
     How,
     Plan,
-    Runner,
+    RunningPod,
 )
 from queues.drain.progress import (
     Report,
@@ -39,10 +39,10 @@ REASON = "QueueStopped"
 _tally = Converter[Tally | None](Tally | None)
 
 
-class Accounts:
+class DrainAccounts:
     """Each queue's part of the drains there are."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._store = parts.store
         self._reports: dict[str, Report] = {}
@@ -120,7 +120,7 @@ class Accounts:
 
     # What is told
 
-    def tell(self, drain: Drain, found: Plan, delays: Mapping[str, Delayed]) -> set[str]:
+    def tell(self, drain: DrainExecutor, found: Plan, delays: Mapping[str, Delayed]) -> set[str]:
         """Take down what each queue has to tell; those for which it is something else than before."""
         told = reports(found, drain.queues, delays=delays, selects=self._store.selects)
         changed = {queue for queue, report in told.items() if self._reports.get(queue) != report}
@@ -138,7 +138,7 @@ class Accounts:
             before = None
         return before or Tally(since=self._store.clock.now())
 
-    def delayed(self, drain: Drain, found: Plan) -> dict[str, Delayed]:
+    def delayed(self, drain: DrainExecutor, found: Plan) -> dict[str, Delayed]:
         """The pods on their way that have lost their places in flight, by UID."""
         now = self._store.clock.now()
         longest = longest_grace(drain.wishes, limit=self._parts.drain_grace_limit)
@@ -180,5 +180,5 @@ def _count(tally: Tally, answer: Answer) -> None:
             tally.deleted += len(answer.unit.pods)
 
 
-def _subject(pod: Runner) -> Subject:
-    return Subject(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)
+def _subject(pod: RunningPod) -> ObjectReference:
+    return ObjectReference(api_version="v1", kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid)

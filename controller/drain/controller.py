@@ -1,7 +1,7 @@
 """Queues that are emptied: HoldAndDrain.
 
-A drain is all queues that one queue's policy drains (`Ruling.policy_by`): its own, and those below that no
-nearer one drains. The wishes of that queue count for all of them.
+A drain is all queues that one queue's policy drains (`QueueDecision.policy_by`): its own and those below
+it that no nearer one drains. The wishes of that queue count for all of them.
 
 Once every replica refuses new pods, so that what is evicted does not come back elsewhere:
 
@@ -19,7 +19,7 @@ Invariants
 - Nothing that matters is remembered: who leads next finds the same by looking. What is counted is read back
   from `status.drain`; the first look asks the API server who is on its way already, so that nobody is evicted
   twice.
-- A drain that has ended asks for nothing more, at once (`Evicting.asked`).
+- A drain that has ended asks for nothing more, at once (`Evictions.asked`).
 - What the API server is too busy for is asked for again after a pause that grows, nothing else of that
   namespace meanwhile.
 - Whatever users make, one look and one reading take bounded work, and a drain leaves the others their shares.
@@ -33,32 +33,32 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from cluster.exceptions import ClusterError
-from controller.context import Parts
-from controller.drain.accounts import Accounts
+from controller.context import ControllerContext
+from controller.drain.accounts import DrainAccounts
 from controller.drain.eviction import (
     Answer,
-    Evicting,
+    Evictions,
     Outcome,
 )
-from controller.drain.executor import Drain
+from controller.drain.executor import DrainExecutor
 from controller.drain.fair_shares import share_limits, spare
-from controller.drain.job_suspension import Pausing
-from controller.drain.running_pods import Seeing
+from controller.drain.job_suspension import JobSuspension
+from controller.drain.running_pods import RunningPods
 from controller.drain.snapshot import (
     Asked,
-    BudgetReader,
-    Reading,
+    DrainReader,
+    DrainSnapshot,
     together,
 )
 from queues.drain.disruption_budgets import Key
 from queues.drain.model import (
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
+    drain_spec_of,
     rule_for,
-    wishes_of,
 )
 from queues.drain.plan import plan
 from queues.drain.terminating_pods import (
@@ -66,7 +66,7 @@ from queues.drain.terminating_pods import (
     cut_grace,
     given_grace,
 )
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 
 LOOK_SECONDS = 0.1
 READ_SECONDS = 0.5
@@ -79,26 +79,26 @@ TIMES, LONG_REST, FEWER_TIMES = 15.0, 0.5, 5.0
 log = logging.getLogger(__name__)
 
 
-class Draining:
+class DrainController:
     """Owner: the controller's thread. `changed`: a queue is to be looked at again; from any thread."""
 
-    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+    def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
         self._parts = parts
         self._store = parts.store
         self._changed = changed
-        self._evicting = Evicting(parts, changed=changed)
-        self.pausing = Pausing(parts, evicting=self._evicting)
-        self._board: Board | None = None
-        self._drains: dict[str, Drain] = {}
-        self._of: dict[str, Drain] = {}
-        self._readings: SimpleQueue[tuple[tuple[str, ...], Reading | None]] = SimpleQueue()
+        self._evicting = Evictions(parts, changed=changed)
+        self.pausing = JobSuspension(parts, evicting=self._evicting)
+        self._board: QueueSnapshot | None = None
+        self._drains: dict[str, DrainExecutor] = {}
+        self._of: dict[str, DrainExecutor] = {}
+        self._readings: SimpleQueue[tuple[tuple[str, ...], DrainSnapshot | None]] = SimpleQueue()
         #: What each drain wants to have read: all of it at once, and one reading after the other.
         self._wanted: dict[str, Asked] = {}
         self._reading = False
-        self._reader = BudgetReader(parts.client)
+        self._reader = DrainReader(parts.client)
         #: Pods in flight in all drains but the one that is looked at.
         self._flying_of_others = 0
-        self.accounts = Accounts(parts)
+        self.accounts = DrainAccounts(parts)
 
     def heard(self, queue: str) -> None:
         """Something of the queue has changed."""
@@ -152,14 +152,14 @@ class Draining:
         self._board = board
         found = board.draining()
         rate, now = self._parts.drain_rate, self._now()
-        self._drains = {by: self._drains.get(by) or Drain(by, now=now, rate=rate) for by in found}
+        self._drains = {by: self._drains.get(by) or DrainExecutor(by, now=now, rate=rate) for by in found}
         self._of = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
         for by, drain in self._drains.items():
             drain.queues = tuple(found[by])
             drain.due = drain.rests_until = 0.0
         self.accounts.keep_only(self._of)
 
-    def _looked(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+    def _looked(self, drain: DrainExecutor, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         """Look at one; what is wrong with it keeps no other waiting, nor does a long look."""
         began = self._now()
         try:
@@ -173,7 +173,7 @@ class Draining:
         finally:
             drain.rests_until = began + rest_after(self._now() - began, waited=bool(drain.wishes.in_flight))
 
-    def _look(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+    def _look(self, drain: DrainExecutor, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now = self._now()
         drain.looked_at = now
         version = self._store.board.seen
@@ -183,8 +183,10 @@ class Draining:
                 return set()
             drain.agreed = version
         obj = self._store.queues.get(drain.by)
-        drain.set_wishes(wishes_of(obj.spec.drain) if obj is not None else Wishes(unreadable="it is gone"))
-        seeing = Seeing(
+        drain.set_wishes(
+            drain_spec_of(obj.spec.drain) if obj is not None else DrainSpec(unreadable="it is gone")
+        )
+        seeing = RunningPods(
             store=self._store,
             queues=frozenset(drain.queues),
             gone=drain.gone,
@@ -218,7 +220,7 @@ class Draining:
         drain.forget({pod.uid for pod in held} | {pod.work.uid for pod in held if pod.work is not None})
         return self.accounts.tell(drain, found, delays)
 
-    def _busy(self, reading: Reading) -> frozenset[Key]:
+    def _busy(self, reading: DrainSnapshot) -> frozenset[Key]:
         """Budgets that paused work of any drain takes from."""
         return frozenset().union(*(one.busy(reading) for one in self._drains.values() if one.has_busy))
 
@@ -230,7 +232,7 @@ class Draining:
             return self._now() + IDLE_SECONDS
         return self._now() + max(LOOK_SECONDS, min(wait, READ_SECONDS))
 
-    def _take(self, drain: Drain, found: Plan) -> float:
+    def _take(self, drain: DrainExecutor, found: Plan) -> float:
         """Ask for as many steps as may be; the seconds after which more may be."""
         now = self._now()
         paused = drain.paused(now)
@@ -251,12 +253,12 @@ class Draining:
                     self._send(drain, unit, pod)
         return wait
 
-    def _send(self, drain: Drain, unit: Unit, pod: Runner) -> None:
+    def _send(self, drain: DrainExecutor, unit: Unit, pod: RunningPod) -> None:
         limit, budget = self._parts.drain_grace_limit, drain.budget_of(pod)
         grace = given_grace(pod, drain.wishes, delete=unit.how is How.DELETE, limit=limit)
         self._evicting.send(drain.by, unit, pod, grace=grace, budget=budget)
 
-    def _cut(self, drain: Drain, found: Plan, *, now: float) -> None:
+    def _cut(self, drain: DrainExecutor, found: Plan, *, now: float) -> None:
         """Cut the grace periods of pods that are terminating, where the drain says so."""
         time, limit = self._store.clock.now(), self._parts.drain_grace_limit
         graces = {
@@ -312,7 +314,7 @@ class Draining:
 
         self._reading = self._parts.drain_writers.submit(("budgets", ""), send, rank=(0,))
 
-    def _asked(self, drain: Drain, held: list[Runner]) -> Asked:
+    def _asked(self, drain: DrainExecutor, held: list[RunningPod]) -> Asked:
         going = {pod.uid: (pod.namespace, pod.labels) for pod in held if rule_for(pod, drain.wishes) is None}
         waiting, nodes, now = set(), set(), self._store.clock.now()
         for member in (member for queue in drain.queues for member in self._store.members.of(queue)):

@@ -17,7 +17,7 @@ outcome        the API server's answer
 =============  =============================================================================
 Gone           201, 200
 Budget         429 with cause DisruptionBudget: its budget does not allow it now; or, of work that is to be
-               suspended, `Hindered`
+               suspended, `Blocked`
 SeveralBudgets 500: two budgets select it, which the eviction API refuses for ever
 Away           404 or 409: it is gone already, or another one has its name
 Refused        another 4xx; a webhook's denial, or its failure, with any status code
@@ -40,11 +40,11 @@ from typing import Any
 import msgspec
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
-from controller.context import Parts
+from controller.context import ControllerContext
 from queues.drain.disruption_budgets import Key
 from queues.drain.model import (
     How,
-    Runner,
+    RunningPod,
     Unit,
 )
 
@@ -75,7 +75,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit
     how: How
     outcome: Outcome
-    pod: Runner | None = None
+    pod: RunningPod | None = None
     message: str = ""
     retry_after: float = 0.0
     #: The grace period that was asked for, in seconds; None is the pod's own.
@@ -86,20 +86,20 @@ class Ended(Exception):
     """The drain has ended."""
 
 
-class Hindered(Exception):
+class Blocked(Exception):
     """It may not be suspended now."""
 
 
-class Evicting:
+class Evictions:
     """Owner: the controller's thread. `changed`: an answer has come; called from any thread."""
 
-    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+    def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
         self._parts = parts
         self._changed = changed
         self.answers: SimpleQueue[Answer] = SimpleQueue()
 
     def send(
-        self, drain: str, unit: Unit, pod: Runner, *, grace: int | None, budget: Key | None = None
+        self, drain: str, unit: Unit, pod: RunningPod, *, grace: int | None, budget: Key | None = None
     ) -> None:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
         ask = self._evicting(pod, grace) if unit.how is How.EVICT else self._deleting(pod, grace)
@@ -135,7 +135,7 @@ class Evicting:
             ask()
         except Ended:
             return {"outcome": Outcome.DROPPED}
-        except Hindered as exc:
+        except Blocked as exc:
             return {"outcome": Outcome.BUDGET, "message": str(exc)}
         except ClusterError as exc:
             return _failure(exc)
@@ -149,7 +149,7 @@ class Evicting:
         if not self._parts.leading() or not self._parts.store.board.ruling(queue).drains:
             raise Ended
 
-    def _evicting(self, pod: Runner, grace: int | None) -> Callable[[], object]:
+    def _evicting(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -158,7 +158,7 @@ class Evicting:
         }
         return lambda: self._parts.client.create(f"{_path(pod)}/eviction", body)
 
-    def _deleting(self, pod: Runner, grace: int | None) -> Callable[[], object]:
+    def _deleting(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
         return lambda: self._parts.client.delete(_path(pod), _options(pod, grace))
 
 
@@ -167,11 +167,11 @@ def lane_of(namespace: str, *, uid: str, budget: Key | None) -> Hashable:
     return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES
 
 
-def _path(pod: Runner) -> str:
+def _path(pod: RunningPod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def _options(pod: Runner, grace: int | None) -> dict[str, Any]:
+def _options(pod: RunningPod, grace: int | None) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
     return options if grace is None else {**options, "gracePeriodSeconds": grace}
 

@@ -20,19 +20,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 
 from controller.drain.eviction import Answer, Outcome
-from controller.drain.rate_limit import Bucket
+from controller.drain.rate_limit import TokenBucket
 from controller.drain.running_pods import VOLCANO
-from controller.drain.snapshot import Reading
-from queues.apimachinery.display import shown
+from controller.drain.snapshot import DrainSnapshot
+from queues.apimachinery.display import printable
 from queues.drain.disruption_budgets import Key
 from queues.drain.model import (
     Block,
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
 )
 
 #: A request that failed is not repeated for so long.
@@ -52,17 +52,17 @@ SETTLE_SECONDS = 0.3
 GRANTED_SECONDS = 60.0
 
 
-class Drain:
+class DrainExecutor:
     """All queues that the policy of queue `by` drains."""
 
     def __init__(self, by: str, *, now: float, rate: float) -> None:
         """`rate`: the server's limit, of which it has a share."""
         self.by = by
         self.queues: tuple[str, ...] = ()
-        self.wishes = Wishes()
+        self.wishes = DrainSpec()
         #: Up to which version of the queues every replica is known to refuse their pods.
         self.agreed = -1
-        self.reading: Reading | None = None
+        self.reading: DrainSnapshot | None = None
         #: When it was asked for last; whether the budgets of all units were read by then.
         self.read_at = float("-inf")
         self.knows_all = True
@@ -76,7 +76,7 @@ class Drain:
         #: UIDs of work that nobody suspends, and since when a Command waits for somebody.
         self.unanswered: set[str] = set()
         self.commanded: dict[str, float] = {}
-        self._bucket = Bucket(rate, now=now)
+        self._bucket = TokenBucket(rate, now=now)
         #: UIDs of pods and work with a request under way.
         self._under_way: set[str] = set()
         #: UIDs of pods that were evicted and of work that was suspended, while the store does not know it.
@@ -115,7 +115,7 @@ class Drain:
         """When it is to be looked at."""
         return max(self.due, self.rests_until)
 
-    def set_wishes(self, wishes: Wishes) -> None:
+    def set_wishes(self, wishes: DrainSpec) -> None:
         if wishes.rate and not self.wishes.rate:
             self._bucket.empty(1.0)
         self.wishes = wishes
@@ -157,12 +157,12 @@ class Drain:
         reading = self.reading
         return reading is not None and all(answered < reading.read_at(namespace) for namespace, _ in budgets)
 
-    def budget_of(self, pod: Runner) -> Key | None:
+    def budget_of(self, pod: RunningPod) -> Key | None:
         """The first budget that selects it, as far as was read; whom two select is never asked to go."""
         found = self.reading.index.of(pod.namespace, pod.labels) if self.reading is not None else ()
         return found[0].key if found else None
 
-    def busy(self, reading: Reading) -> frozenset[Key]:
+    def busy(self, reading: DrainSnapshot) -> frozenset[Key]:
         """Budgets that paused work of this drain takes from, or did until shortly before that reading."""
         return frozenset(
             key for key, at in self._busy_at.items() if reading.read_at(key[0]) <= at + SETTLE_SECONDS
@@ -191,12 +191,12 @@ class Drain:
         self._busy = plan.busy
         self.begun |= {(pod.namespace, pod.group) for pod in plan.leaving if pod.group and pod.work is None}
 
-    def read(self, reading: Reading) -> None:
+    def read(self, reading: DrainSnapshot) -> None:
         if self.reading is None:
             self._gone |= dict.fromkeys(reading.leaving, reading.at)
         self.reading = reading
 
-    def seen(self, held: Collection[Runner], *, on_its_way: Callable[[str], bool], now: float) -> None:
+    def seen(self, held: Collection[RunningPod], *, on_its_way: Callable[[str], bool], now: float) -> None:
         """Of those evicted and suspended, the store knows by now who are on their way, or gone."""
         present = {runner.uid for runner in held} | {pod.work.uid for pod in held if pod.work is not None}
         self._gone = {
@@ -333,8 +333,8 @@ class Drain:
             if said is None:
                 steps.append(unit)
                 continue
-            message = f"refused again and again: {shown(said, limit=SAID_LIMIT)}"
-            blocks.append(Block(unit=unit, hindrance=Hindrance.REFUSED, by=str(unit), message=message))
+            message = f"refused again and again: {printable(said, limit=SAID_LIMIT)}"
+            blocks.append(Block(unit=unit, hindrance=BlockerReason.REFUSED, by=str(unit), message=message))
         if not blocks:
             return plan
         return msgspec.structs.replace(plan, steps=tuple(steps), blocked=(*plan.blocked, *blocks))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.drain.executor import Drain
+from controller.drain.executor import DrainExecutor
 from queues.drain.fair_shares import fair_shares
 
 #: So many times the limit may be in flight while shares shrink.
@@ -22,7 +22,7 @@ TIMES_IN_FLIGHT = 2
 PARTS = 1000
 
 
-def share_limits(drains: Collection[Drain], *, rate: float, in_flight: int) -> None:
+def share_limits(drains: Collection[DrainExecutor], *, rate: float, in_flight: int) -> None:
     """Tell each drain its share of both limits."""
     ordered = sorted(drains, key=lambda drain: (drain.sent_at, drain.by))
     flights = fair_shares(in_flight, {drain.by: drain.demand for drain in ordered})
@@ -38,5 +38,5 @@ def spare(flying: int, *, in_flight: int) -> int:
     return max(0, TIMES_IN_FLIGHT * in_flight - flying)
 
 
-def _rate(drain: Drain, rate: float) -> int:
+def _rate(drain: DrainExecutor, rate: float) -> int:
     return int(min(drain.wishes.rate or rate, rate) * PARTS) if drain.active else 0

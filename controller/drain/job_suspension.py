@@ -37,11 +37,11 @@ from cluster.cache.workloads import (
 )
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
-from controller.context import Parts, workload_subject
+from controller.context import ControllerContext, workload_subject
 from controller.drain.eviction import (
     Answer,
-    Evicting,
-    Hindered,
+    Blocked,
+    Evictions,
     Outcome,
 )
 from controller.drain.running_pods import VOLCANO
@@ -54,7 +54,7 @@ from queues.drain.disruption_budgets import (
 )
 from queues.drain.model import (
     How,
-    Runner,
+    RunningPod,
     Unit,
     Work,
 )
@@ -78,10 +78,10 @@ _LABELS = {
 }
 
 
-class Pausing:
+class JobSuspension:
     """Owner: the controller's thread; the requests run in the writers' threads."""
 
-    def __init__(self, parts: Parts, *, evicting: Evicting) -> None:
+    def __init__(self, parts: ControllerContext, *, evicting: Evictions) -> None:
         self._parts = parts
         self._evicting = evicting
         self._given: SimpleQueue[Workload] = SimpleQueue()
@@ -207,18 +207,18 @@ class Pausing:
             self._command(work, kind, action="AbortJob")
 
     def _look(self, work: Work, unit: Unit) -> None:
-        """Raises `Hindered` unless every budget allows all of its pods, as the API server says now.
+        """Raises `Blocked` unless every budget allows all of its pods, as the API server says now.
 
         Past the deadline no budget is asked; work and pods of queues that are not drained are left alone all
         the same.
         """
         client, known = self._parts.client, self._parts.store.workloads.by_uid(work.uid)
         if known is None or not self._parts.store.board.ruling(known.queue).drains:
-            raise Hindered("it is of a queue that is not drained")
+            raise Blocked("it is of a queue that is not drained")
         mine = self._pods(work, unit)
         foreign = next((pod for pod in mine if not self._is_drained(pod)), None)
         if foreign is not None:
-            raise Hindered(f"its pod {foreign.metadata.name} is of a queue that is not drained")
+            raise Blocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.how is not How.SUSPEND:
             return
         listed = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS)
@@ -301,27 +301,27 @@ def _unmarked(work: Workload) -> list[dict[str, Any]]:
 
 
 def _counting(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
-    """The budgets that select running pods, each with those. Raises `Hindered` where they are too many."""
+    """The budgets that select running pods, each with those. Raises `Blocked` where they are too many."""
     if running and listed.excess:
-        raise Hindered(listed.excess)
+        raise Blocked(listed.excess)
     index, chosen = Index(listed.budgets), dict[Key, tuple[Budget, list[Pod]]]()
     for pod in running:
         labels = pod.metadata.labels or {}
         if excess := index.excess(pod.metadata.namespace, labels):
-            raise Hindered(excess)
+            raise Blocked(excess)
         for budget in index.of(pod.metadata.namespace, labels):
             chosen.setdefault(budget.key, (budget, []))[1].append(pod)
     if len(chosen) > BUDGETS_OF_WORK:
-        raise Hindered(f"its pods are under more than {BUDGETS_OF_WORK} PodDisruptionBudgets")
+        raise Blocked(f"its pods are under more than {BUDGETS_OF_WORK} PodDisruptionBudgets")
     return list(chosen.values())
 
 
 def _check(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:
     need = sum(1 for pod in counted if budgets.is_ready(pod) or not budget.spares_unready)
     if not budgets.up_to_date(budget, selected):
-        raise Hindered(f"the status of {budget} is not up to date yet")
+        raise Blocked(f"the status of {budget} is not up to date yet")
     if need > budget.allowed:
-        raise Hindered(f"{budget} allows {budget.allowed} now, and {need} would have to go")
+        raise Blocked(f"{budget} allows {budget.allowed} now, and {need} would have to go")
 
 
 def _runs(pod: Pod) -> bool:
@@ -333,5 +333,5 @@ def _path(kind: Kind, namespace: str, name: str) -> str:
     return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.resource}/{name}"
 
 
-def _pod_path(pod: Runner) -> str:
+def _pod_path(pod: RunningPod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Bucket:
+class TokenBucket:
     """`rate` a second; 0 is "any number". Owner: one thread. `now` is monotonic seconds."""
 
     def __init__(self, rate: float, *, now: float) -> None:

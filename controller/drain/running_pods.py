@@ -15,7 +15,7 @@ from cluster.cache.members import Member
 from cluster.cache.store import Store
 from cluster.cache.workloads import HEIGHT, Workload
 from queues.drain.model import (
-    Runner,
+    RunningPod,
     Termination,
     Work,
 )
@@ -28,7 +28,7 @@ UNKNOWN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seeing:
+class RunningPods:
     """One look at the members of the queues of one drain.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
@@ -42,17 +42,17 @@ class Seeing:
     stuck: Container[str]
     now: datetime
 
-    def runners(self) -> Iterator[Runner]:
+    def runners(self) -> Iterator[RunningPod]:
         """Those of the queues that are on a node and have not finished."""
         for queue in self.queues:
             for member in self.store.members.of(queue):
                 if member.node and member.live:
                     yield self._runner(member)
 
-    def _runner(self, member: Member) -> Runner:
+    def _runner(self, member: Member) -> RunningPod:
         work = self._pausable(member)
         young = member.created + UNKNOWN > self.now and not self.store.workloads.by_uid(member.owner_uid)
-        return Runner(
+        return RunningPod(
             uid=member.uid,
             namespace=member.namespace,
             name=member.name,

@@ -7,7 +7,7 @@ Invariants
 - One reading takes a bounded number of requests, whatever users make: budgets are read of `NAMESPACES` that
   pods that are to go are in, those first that were not read for the longest time, and at most `MOST_BUDGETS`
   of each; the pods of `BUDGETS` budgets are counted, the namespaces in turn; `NODES` nodes are looked for.
-- What was read before counts until it is read again (`Reading.read_at`).
+- What was read before counts until it is read again (`DrainSnapshot.read_at`).
 - What cannot be read of one namespace or one budget concerns that alone. Where nothing can be read at all, it
   raises `cluster.exceptions.ClusterError`.
 """
@@ -66,7 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(namespace for namespace, _ in self.going.values())
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class DrainSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """`at`: monotonic seconds before the first request. `leaving`: UIDs on their way, if it was the first.
 
     `times`: when the budgets of each namespace were read; None where all of them were, just now.
@@ -108,7 +108,7 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True):
     excess: str = ""
 
 
-class BudgetReader:
+class DrainReader:
     """Reads for all drains. One reading runs at a time, in any thread."""
 
     def __init__(self, client: Client) -> None:
@@ -122,14 +122,14 @@ class BudgetReader:
         #: By node: when it was looked for last, and whether it was not there.
         self._nodes: dict[str, tuple[float, bool]] = {}
 
-    def read(self, asked: Asked) -> Reading:
+    def read(self, asked: Asked) -> DrainSnapshot:
         wanted = asked.namespaces
         self._forget(wanted, at=asked.at)
         self._read_namespaces(wanted, at=asked.at)
         self._index = self._indexed()
         self._count_outside(asked)
         self._index = self._indexed()
-        return Reading(
+        return DrainSnapshot(
             at=asked.at,
             index=self._index,
             leaving=_leaving(self._client, asked.unread),

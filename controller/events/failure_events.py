@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from cluster.isolation import Failure
-from cluster.object_reference import Subject
-from cluster.recorder import Recorder
+from cluster.object_reference import ObjectReference
+from cluster.recorder import EventRecorder
 from cluster.write_queue import STEP
 
 #: The account of these events: there may be as many failures as objects.
 BUDGET = "failures"
 
 
-def report(recorder: Recorder, failure: Failure, subject: Subject) -> None:
+def report(recorder: EventRecorder, failure: Failure, subject: ObjectReference) -> None:
     """One event, the same again at most every five minutes, however often it fails."""
     record = partial(recorder.record, subject, warning=True, budget=BUDGET)
     what = failure.step.removeprefix(f"{STEP} ")

@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cluster.objects import Condition, QueueObject
-from controller.context import Parts, queue_subject
-from queues.drain.progress import DRAINED, Standing
+from controller.context import ControllerContext, queue_subject
+from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import added, told
 from queues.status.conditions import ACTIVE
 
 #: The account of events on queues for what they did not do themselves.
 INHERITED = "inherited by queues"
 DRAIN_EVENTS: Mapping[str, str] = {
-    Standing.DRAINING: "DrainBegun",
-    Standing.DRAINED: "DrainEnded",
-    Standing.BLOCKED: "DrainBlocked",
-    Standing.OVERDUE: "DrainOverdue",
+    DrainProgress.DRAINING: "DrainBegun",
+    DrainProgress.DRAINED: "DrainEnded",
+    DrainProgress.BLOCKED: "DrainBlocked",
+    DrainProgress.OVERDUE: "DrainOverdue",
 }
 
 
-class Announcing:
+class QueueEvents:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
 
     def changed(self, before: QueueObject, after: QueueObject) -> None:
@@ -64,7 +64,7 @@ class Announcing:
             queue_subject(after),
             reason=DRAIN_EVENTS.get(found.reason, "DrainChanged"),
             message=found.message,
-            warning=found.reason in {Standing.BLOCKED, Standing.OVERDUE},
+            warning=found.reason in {DrainProgress.BLOCKED, DrainProgress.OVERDUE},
             again_after=0.0,
             budget="" if own_doing else INHERITED,
         )

@@ -8,8 +8,8 @@ Invariants
 from __future__ import annotations
 
 from cluster.cache.unreadable_objects import Fault
-from controller.context import Parts, queue_subject
-from queues.apimachinery.display import shown
+from controller.context import ControllerContext, queue_subject
+from queues.apimachinery.display import printable
 
 NAMED = 3
 #: Characters of an object's name.
@@ -23,7 +23,7 @@ _KINDS = {"podgroups": "podgroup", "queues": "queue", "pods": "pod"}
 class UnreadableEvents:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         #: UIDs of the objects that were reported, by queue.
         self._reported: dict[str, frozenset[str]] = {}
@@ -61,4 +61,4 @@ def text(faults: list[Fault]) -> str:
 
 def _name(fault: Fault) -> str:
     kind = _KINDS.get(fault.kind, fault.kind.partition(".")[0].removesuffix("s"))
-    return shown(f"{kind} {fault.namespace}/{fault.name}", limit=NAME_LIMIT)
+    return printable(f"{kind} {fault.namespace}/{fault.name}", limit=NAME_LIMIT)

@@ -21,14 +21,14 @@ from itertools import takewhile
 from cluster.api.client import STRATEGIC
 from cluster.cache.members import Member
 from controller.context import (
-    Parts,
+    ControllerContext,
     each_member,
     pod_path,
     pod_subject,
     workload_subject,
 )
 from queues.messages import stop_text
-from queues.snapshot import Ruling
+from queues.snapshot import QueueDecision
 from queues.verdict import Cause, Why
 
 EVENT_REASONS = {
@@ -48,10 +48,10 @@ REMEMBERED = 10_000
 LATER = timedelta(seconds=30)
 
 
-class Telling:
+class PodConditions:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._told: dict[str, tuple[int, str]] = {}
         #: Of which stop (a ruling's revision) a workload was told, by UID.
@@ -102,7 +102,7 @@ class Telling:
         found = map(self._parts.store.members.by_uid, due)
         return [member for member in found if member is not None]
 
-    def _tell_owner(self, member: Member, ruling: Ruling, stop: Cause) -> None:
+    def _tell_owner(self, member: Member, ruling: QueueDecision, stop: Cause) -> None:
         work = self._parts.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or self._told_of.get(work.uid) == ruling.revision:
             return

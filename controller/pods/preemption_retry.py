@@ -17,17 +17,17 @@ from queue import SimpleQueue
 
 from cluster.cache.marker_pods import idle_pod
 from cluster.cache.members import Member
-from controller.context import Parts
+from controller.context import ControllerContext
 from controller.pods.ungating import refused_by_us
 
 PREFIX = "sluice-nudge-"
 NO_NODE = "sluice-no-such-node"
 
 
-class Nudging:
+class PreemptionRetry:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts, *, namespace: str) -> None:
+    def __init__(self, parts: ControllerContext, *, namespace: str) -> None:
         self._parts = parts
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         #: For which revision of a queue, and change of what it selects, the scheduler was nudged.

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from cluster.api.client import STRATEGIC
 from cluster.cache.members import Member
 from cluster.inflight.binds import Key
-from controller.context import Parts, pod_path
+from controller.context import ControllerContext, pod_path
 from controller.pods.preemption_retry import without_room
 from queues import labels as names
 from queues.messages import recalled
@@ -33,10 +33,10 @@ AGAIN_SECONDS = 5.0
 DOUBT_SECONDS = 3.0
 
 
-class Recalling:
+class Reschedule:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: Parts, *, nudge: Callable[[], object]) -> None:
+    def __init__(self, parts: ControllerContext, *, nudge: Callable[[], object]) -> None:
         """`nudge`: makes kube-scheduler try pods that found no room, which a change of theirs does not."""
         self._parts = parts
         self._nudge = nudge

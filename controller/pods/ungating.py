@@ -28,24 +28,24 @@ from typing import Any
 from cluster.api.client import STRATEGIC
 from cluster.cache.members import Member
 from controller.context import (
-    Parts,
+    ControllerContext,
     each_member,
     pod_path,
     pod_subject,
 )
 from queues import labels as names
 from queues.membership import label_value
-from queues.snapshot import Ruling
+from queues.snapshot import QueueDecision
 
 #: How often a pod is retried whose condition still says that its namespace is not selected, and how many
 #: seconds pass between the first two times; they double.
 TIMES, PAUSE_SECONDS = 8, 1.0
 
 
-class Releasing:
+class Ungating:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         #: Queues with a write that failed; filled by the writers' threads too.
         self._failed: SimpleQueue[str] = SimpleQueue()
@@ -110,7 +110,7 @@ class Releasing:
         for queue in self._begun.keys() - present:
             self._begun.pop(queue, None)
 
-    def _release(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
+    def _release(self, member: Member, ruling: QueueDecision, *, waking: Callable[[], bool]) -> bool:
         if not member.waiting or member.leaving:
             return False
         if ruling.restricted:
@@ -126,7 +126,7 @@ class Releasing:
             self._send(member, "wake", self._waking(member, ruling.revision))
         return False
 
-    def _retry(self, member: Member, ruling: Ruling, *, waking: Callable[[], bool]) -> bool:
+    def _retry(self, member: Member, ruling: QueueDecision, *, waking: Callable[[], bool]) -> bool:
         """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
         if not refused_by_us(member):
             self._retried.pop(member.uid, None)

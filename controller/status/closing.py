@@ -27,13 +27,13 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.pages import listed
+from cluster.api.pages import list_objects
 from cluster.cache.members import FINISHED_PHASES
 from cluster.cache.podgroups import is_live as is_live_group
 from cluster.cache.workloads import is_live
 from cluster.informers.lenient_decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
-from controller.context import Parts
+from controller.context import ControllerContext
 from queues import labels as names
 from queues.membership import label_value
 from queues.workload_kinds import KINDS, Kind
@@ -58,10 +58,10 @@ class Close(msgspec.Struct, frozen=True):
     below: frozenset[str]
 
 
-class Closing:
+class ClosingChecks:
     """Owner: the controller's thread. `changed`: a queue is to be looked at again; called from any thread."""
 
-    def __init__(self, parts: Parts, *, changed: Callable[[str], None]) -> None:
+    def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
         self._parts = parts
         self._changed = changed
         #: By UID: what the last answer was about, and whether the queue was empty.
@@ -161,12 +161,15 @@ _ASKED = (
 
 
 def _occupied(
-    parts: Parts, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
+    parts: ControllerContext,
+    labels: list[str],
+    *,
+    is_counted: Callable[[Metadata], bool] = lambda _meta: True,
 ) -> Iterator[str]:
     """Those of the labels that a live member bears, as the API server says now, if that counts."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
-        for raw in listed(parts.client, asked.path, selector=selector):
+        for raw in list_objects(parts.client, asked.path, selector=selector):
             obj, faults = asked.read(raw)
             if faults:
                 meta, text = obj.metadata, fault_text(faults)

@@ -9,7 +9,7 @@ from queues.states import State
 from queues.verdict import Verdict
 
 
-def kept_by(store: Store, verdict: Verdict) -> str:
+def closing_blocker(store: Store, verdict: Verdict) -> str:
     """For condition Accepting; empty where the queue accepts, or is Closed."""
     if verdict.refusal is None or verdict.state is State.CLOSED:
         return ""

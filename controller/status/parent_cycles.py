@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from cluster.cache.store import queue_value
 from cluster.objects import QueueObject
-from controller.context import Parts, queue_subject
+from controller.context import ControllerContext, queue_subject
 from queues import labels as names
 from queues.status.changes import history
 from queues.status.parent_cycles import (
@@ -22,10 +22,10 @@ from queues.status.parent_cycles import (
 from queues.tree import Tree
 
 
-class Cycling:
+class ParentCycles:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._told: frozenset[Cycle] = frozenset()
         self._looked_at: Tree | None = None

@@ -25,7 +25,7 @@ from cluster.objects import Condition, QueueObject, QueueStatus, StopStatus
 from queues import labels as names
 from queues.apimachinery.quantities import Amount, canonical
 from queues.apimachinery.timestamps import rfc3339
-from queues.drain.progress import Standing
+from queues.drain.progress import DrainProgress
 from queues.status.changes import history
 from queues.status.conditions import (
     ACTIVE,
@@ -140,7 +140,7 @@ def _is_void(status: QueueStatus, *, scope: str) -> bool:
 
 def _unacknowledged(finding: Finding) -> Finding:
     """Who was let through before the stop may still come."""
-    return Finding(finding.type, False, Standing.DRAINING.value, "the stop is not acknowledged yet")
+    return Finding(finding.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet")
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:

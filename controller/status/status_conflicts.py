@@ -26,7 +26,7 @@ from cluster.exceptions import ClusterError
 from cluster.objects import EPOCH, QueueObject
 from controller.context import (
     QUEUES,
-    Parts,
+    ControllerContext,
     queue_subject,
 )
 from controller.status.queue_status import present
@@ -94,10 +94,10 @@ class Owners(msgspec.Struct, frozen=True):
 _owners = msgspec.json.Decoder(Owners)
 
 
-class Rivals:
+class StatusConflicts:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._written: dict[str, Written] = {}
         self._contests: dict[str, Contest] = {}

@@ -25,12 +25,12 @@ import logging
 
 import msgspec
 
-from cluster.coordination.replicas import Reading, View
+from cluster.coordination.replicas import Reading, ReplicaReport
 from cluster.exceptions import ClusterError
-from cluster.inflight.binds import Pass
-from controller.context import Parts
-from controller.pods.reschedule import Recalling
-from controller.stops.bind_guard import Guards
+from cluster.inflight.binds import BindPass
+from controller.context import ControllerContext
+from controller.pods.reschedule import Reschedule
+from controller.stops.bind_guard import BindGuards
 from controller.stops.volume_waits import VolumeWaits
 from queues.status.acknowledgement import (
     Evidence,
@@ -57,13 +57,13 @@ class Lost(msgspec.Struct, frozen=True):
     """Replicas that are gone: a version that was current then, and what they had said last, if known."""
 
     version: int
-    views: tuple[View, ...] | None
+    views: tuple[ReplicaReport, ...] | None
 
 
-class Acknowledging:
+class StopAcknowledgement:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: Parts, *, guards: Guards, recalling: Recalling) -> None:
+    def __init__(self, parts: ControllerContext, *, guards: BindGuards, recalling: Reschedule) -> None:
         self._store = parts.store
         self._progress = parts.store.progress
         self._recalling = recalling
@@ -71,7 +71,7 @@ class Acknowledging:
         self._others = parts.others
         self._volumes = VolumeWaits(parts)
         self._reading: Reading | None = None
-        self._passes: dict[str, list[Pass]] | None = None
+        self._passes: dict[str, list[BindPass]] | None = None
         #: Whether the Leases could not be read in this look: asked once is enough.
         self._failed = False
         self._read_at = float("-inf")
@@ -159,7 +159,7 @@ class Acknowledging:
                 places.append(Place(queue, namespace, namespace in unasked))
         return tuple(places)
 
-    def _open_passes(self) -> dict[str, list[Pass]]:
+    def _open_passes(self) -> dict[str, list[BindPass]]:
         """Those of this replica by their queue, worked out once a look.
 
         Whatever was let through by a board without the stop was recorded before that look began.
@@ -171,7 +171,7 @@ class Acknowledging:
                 self._passes.setdefault(each.queue, []).append(each)
         return self._passes
 
-    def _pass(self, each: Pass, *, ask: bool) -> PodPass:
+    def _pass(self, each: BindPass, *, ask: bool) -> PodPass:
         """`ask`: whether to find out, of a pass that has been open for a while, whether its pod waits."""
         old = each.at <= self._store.clock.monotonic() - VOLUME_SECONDS
         waits = None
@@ -234,7 +234,7 @@ class Acknowledging:
             self._store.assume_passes(lambda queue: self._had_stopped(queue, lost.views))
             self._lost = None
 
-    def _had_stopped(self, queue: str, lost: tuple[View, ...] | None) -> bool:
+    def _had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
         """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
         board = self._store.board
         if lost is None or queue not in board.tree or board.ruling(queue).schedules:
@@ -244,7 +244,7 @@ class Acknowledging:
         return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)
 
 
-def may_be_a_bind(each: Pass, *, waiting_at: float | None, now: float, request_seconds: float) -> bool:
+def may_be_a_bind(each: BindPass, *, waiting_at: float | None, now: float, request_seconds: float) -> bool:
     """Whether a replica that is gone may have let a bind of this pod pass the guard, which may land yet.
 
     It did so before the pass was assumed. `waiting_at`: a moment at which no bind of the pod had been sent.

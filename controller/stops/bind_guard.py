@@ -31,9 +31,9 @@ from collections.abc import Callable
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
-from controller.context import Parts
+from controller.context import ControllerContext
 from queues import labels as names
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 
 #: A label takes 11 to 46 ms to take effect; a probe that is not refused is repeated this often.
 PROBE_SECONDS = 0.01
@@ -49,10 +49,10 @@ SAID_AFTER = 4
 log = logging.getLogger(__name__)
 
 
-class Guards:
+class BindGuards:
     """Which namespaces are guarded. Owner: the controller."""
 
-    def __init__(self, parts: Parts, *, changed: Callable[[], None]) -> None:
+    def __init__(self, parts: ControllerContext, *, changed: Callable[[], None]) -> None:
         self._parts = parts
         self._changed = changed
         #: Since when, in monotonic seconds, a namespace is known to be guarded.
@@ -74,7 +74,7 @@ class Guards:
         self._tokens.clear()
         self._failed.clear()
 
-    def follow(self, board: Board) -> None:
+    def follow(self, board: QueueSnapshot) -> None:
         """Have the guard on just where it is wanted."""
         wanted = self.wanted(board)
         labelled = self._labelled()
@@ -91,7 +91,7 @@ class Guards:
                 rank = (times,) if name in wanted else (8,)
                 self._parts.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
 
-    def wanted(self, board: Board) -> set[str]:
+    def wanted(self, board: QueueSnapshot) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
         store = self._parts.store
         stopped = {*board.stopped(), *self._absent(board), ""}
@@ -99,7 +99,7 @@ class Guards:
         under_way = {one.namespace for one in store.passes.open_in(stopped)}
         return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
 
-    def _not_selected(self, board: Board) -> set[str]:
+    def _not_selected(self, board: QueueSnapshot) -> set[str]:
         """The same for members of namespaces that their queue does not select."""
         if not board.restricted:
             return set()
@@ -110,7 +110,7 @@ class Guards:
         passes = [(one.queue, one.namespace) for one in store.passes.open_in(frozenset(board.restricted))]
         return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 
-    def _absent(self, board: Board) -> set[str]:
+    def _absent(self, board: QueueSnapshot) -> set[str]:
         return {queue for queue in self._parts.store.members.queues() if queue not in board.tree}
 
     def _labelled(self) -> set[str]:

@@ -13,17 +13,17 @@ from collections.abc import Iterable
 
 from cluster.cache.members import Member
 from controller.context import (
-    Parts,
+    ControllerContext,
     each_member,
     pod_path,
     pod_subject,
 )
 
 
-class Reserving:
+class Reservations:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:

@@ -13,7 +13,7 @@ from cluster.exceptions import Conflict, NotFound
 from cluster.objects import QueueObject
 from controller.context import (
     QUEUES,
-    Parts,
+    ControllerContext,
     queue_subject,
 )
 from queues import labels as names
@@ -22,7 +22,7 @@ from queues.states import Desired, StopPolicy
 AUTHOR = "sluice: resumeAt"
 
 
-def undo_if_past(obj: QueueObject, *, parts: Parts) -> None:
+def undo_if_past(obj: QueueObject, *, parts: ControllerContext) -> None:
     """Write the resumption that a queue's `resumeAt` asked for, if its time has come."""
     queue = queue_value(obj)
     if queue.resumes is None or not queue.asks_to_stop or not queue.resumed_at(parts.store.clock.now()):

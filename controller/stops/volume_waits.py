@@ -30,7 +30,7 @@ import msgspec
 
 from cluster.api.client import decode
 from cluster.exceptions import NotFound
-from controller.context import Parts
+from controller.context import ControllerContext
 
 AGAIN_SECONDS = 1.0
 KEPT = 1_000
@@ -84,7 +84,7 @@ Key = tuple[str, str]
 class VolumeWaits:
     """Owner: the controller's thread; the reads run in the guard's writers, which add to `_waits`."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ControllerContext) -> None:
         self._parts = parts
         self._waits: dict[Key, float] = {}
         self._asked: dict[Key, float] = {}

@@ -19,7 +19,7 @@ from kubectl_queue.output.formats import DOCUMENTS, printed
 from kubectl_queue.output.tables import Layout, at
 from kubectl_queue.session import Session
 from kubectl_queue.why.history import changes
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 
 _COMMAND = "kubectl queue history"
 _HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "REASON")
@@ -51,11 +51,11 @@ def _table(session: Session, item: Object, *, headings: bool) -> list[str]:
     rows = [
         (
             f"{change.at} ({age(change.at, now=session.calls.now)} ago)" if wide else change.at,
-            shown(change.by),
+            printable(change.by),
             change.field,
-            shown(change.from_) or _NONE,
-            shown(change.to) or _NONE,
-            shown(change.reason) if wide else shown(change.reason, limit=_REASON),
+            printable(change.from_) or _NONE,
+            printable(change.to) or _NONE,
+            printable(change.reason) if wide else printable(change.reason, limit=_REASON),
         )
         for change in changes(item)
     ]

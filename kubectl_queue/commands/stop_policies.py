@@ -50,7 +50,7 @@ from kubectl_queue.edit.wait import many
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.session import Session
 from kubectl_queue.snapshot import Snapshot, take
-from queues.drain.model import Runner
+from queues.drain.model import RunningPod
 from queues.states import StopPolicy
 
 _KEEPS = "keep-already-running"
@@ -143,7 +143,7 @@ def _edited(deed: Stopping, snapshot: Snapshot, names: Sequence[str]) -> Snapsho
     return snapshot
 
 
-def _listed(found: Sequence[Runner]) -> list[str]:
+def _listed(found: Sequence[RunningPod]) -> list[str]:
     if not found:
         return []
     more = len(found) - _NAMED

@@ -20,7 +20,7 @@ from kubectl_queue.edit.wait import many
 from kubectl_queue.output.ages import written
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.snapshot import Snapshot, spec
-from queues.apimachinery.display import quoted, shown
+from queues.apimachinery.display import printable, quoted
 from queues.drain.disruption_budgets import (
     Budget,
     Index,
@@ -28,13 +28,13 @@ from queues.drain.disruption_budgets import (
 )
 from queues.drain.model import (
     Block,
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
+    drain_spec_of,
     rule_for,
-    wishes_of,
 )
 from queues.drain.plan import plan
 from queues.drain.terminating_pods import (
@@ -60,13 +60,13 @@ class Forecast(NamedTuple):
 
     by: str
     queues: tuple[str, ...]
-    wishes: Wishes
+    wishes: DrainSpec
     plan: Plan
     now: datetime
 
 
-def wishes(by: str, seen: Snapshot) -> Wishes:
-    return wishes_of(spec(seen.items[by]).get("drain"))
+def wishes(by: str, seen: Snapshot) -> DrainSpec:
+    return drain_spec_of(spec(seen.items[by]).get("drain"))
 
 
 def forecasts(survey: Survey, seen: Snapshot, *, names: Iterable[str]) -> list[Forecast]:
@@ -87,7 +87,7 @@ def _forecast(by: str, queues: tuple[str, ...], survey: Survey, seen: Snapshot) 
     return Forecast(by, queues, wished, plan(runners, budgets, wished, now=seen.now), seen.now)
 
 
-def _looked_at(survey: Survey, queues: frozenset[str], wished: Wishes) -> list[Budget]:
+def _looked_at(survey: Survey, queues: frozenset[str], wished: DrainSpec) -> list[Budget]:
     """The budgets with the number of their pods that this drain does not take."""
     index = Index(survey.budgets)
     outside: dict[Key, int] = {}
@@ -98,14 +98,14 @@ def _looked_at(survey: Survey, queues: frozenset[str], wished: Wishes) -> list[B
     return [replace(budget, outside=outside.get(budget.key, 0)) for budget in survey.budgets]
 
 
-def _stays(runner: Runner, *, placed: bool, queues: frozenset[str], wished: Wishes) -> bool:
+def _stays(runner: RunningPod, *, placed: bool, queues: frozenset[str], wished: DrainSpec) -> bool:
     """Whether it may be ready when all has gone: what waits for a queue that drains never is."""
     if runner.leaving:
         return False
     return runner.queue not in queues or (placed and rule_for(runner, wished) is not None)
 
 
-def bare(survey: Survey, *, before: Snapshot, after: Snapshot) -> list[Runner]:
+def bare(survey: Survey, *, before: Snapshot, after: Snapshot) -> list[RunningPod]:
     """The bare pods that would go after an edit and would not without it."""
     already, then = _going(before), _going(after)
     running = (each.runner for each in survey.pods if each.placed)
@@ -121,11 +121,11 @@ def begins(*, before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def _who_stays(wished: Wishes) -> tuple[bool, str | None]:
+def _who_stays(wished: DrainSpec) -> tuple[bool, str | None]:
     return wished.keep_bare, None if wished.keep is None else str(wished.keep)
 
 
-def _going(seen: Snapshot) -> Mapping[str, Wishes]:
+def _going(seen: Snapshot) -> Mapping[str, DrainSpec]:
     """The settings by which each queue drains; where they cannot be read nobody goes."""
     return {
         queue: wished
@@ -137,7 +137,7 @@ def _going(seen: Snapshot) -> Mapping[str, Wishes]:
     }
 
 
-def _goes(pod: Runner, going: Mapping[str, Wishes]) -> bool:
+def _goes(pod: RunningPod, going: Mapping[str, DrainSpec]) -> bool:
     wished = going.get(pod.queue)
     return wished is not None and not pod.leaving and rule_for(pod, wished) is None
 
@@ -170,11 +170,11 @@ def _slow(found: Forecast) -> Iterator[str]:
         yield f"and {len(slow) - _NAMED} more"
 
 
-def _takes_long(pod: Runner, found: Forecast) -> str:
+def _takes_long(pod: RunningPod, found: Forecast) -> str:
     return takes_long(pod, found.wishes, limit=GRACE_LIMIT)
 
 
-def _leaving(pod: Runner, found: Forecast) -> str:
+def _leaving(pod: RunningPod, found: Forecast) -> str:
     """With what delays it, if that is known: of nodes it is not."""
     longest = longest_grace(found.wishes, limit=GRACE_LIMIT)
     delay = delayed(pod, now=found.now, longest=longest, gone_nodes=())
@@ -202,11 +202,11 @@ def _blocked(blocks: Sequence[Block]) -> list[str]:
 
 def _by(by: str, those: Sequence[Block]) -> Iterator[str]:
     pods = sum(len(block.unit.pods) for block in those)
-    yield f"{shown(by)}, {many(pods, 'pod')}: {because(by, those[0].message)}"
+    yield f"{printable(by)}, {many(pods, 'pod')}: {because(by, those[0].message)}"
     yield from (f"{_INDENT}{block.unit}" for block in those)
 
 
-def _then(wished: Wishes) -> Iterator[str]:
+def _then(wished: DrainSpec) -> Iterator[str]:
     if wished.deadline is None:
         return
     at = written(wished.deadline)

@@ -34,7 +34,7 @@ from kubectl_queue.snapshot import (
     status,
 )
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.drain.progress import DRAINED, Blocker
 from queues.states import StopPolicy
 
@@ -124,7 +124,7 @@ def _left(drain: Drain) -> str:
 
 
 def _names(blockers: Sequence[Blocker]) -> str:
-    told = ", ".join(shown(each.name) for each in blockers[:_NAMED])
+    told = ", ".join(printable(each.name) for each in blockers[:_NAMED])
     others = len(blockers) - _NAMED
     return f"{told} and {others} more" if others > 0 else told
 
@@ -149,22 +149,22 @@ def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
     since = f", begun {written(drain.since)} ({_ago(drain.since, now=now)})" if drain.since else ""
     message = str(condition.get("message") or "")
     return [
-        f"{shown(reason)}{since}",
+        f"{printable(reason)}{since}",
         counted(drain),
         *map(_told, drain.blockers),
-        *([shown(message, limit=1000)] if message else []),
+        *([printable(message, limit=1000)] if message else []),
     ]
 
 
 def _told(blocker: Blocker) -> str:
     for_good = ", for good" if blocker.never else ""
     message = f": {because(blocker.name, blocker.message)}" if blocker.message else ""
-    return f"blocked by {shown(blocker.name)}, {many(blocker.pods, 'pod')}{for_good}{message}"
+    return f"blocked by {printable(blocker.name)}, {many(blocker.pods, 'pod')}{for_good}{message}"
 
 
 def because(name: str, message: str) -> str:
     """What a blocker says, without its name, which stands before it."""
-    return shown(message.removeprefix(f"{name} "), limit=1000)
+    return printable(message.removeprefix(f"{name} "), limit=1000)
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
@@ -223,7 +223,7 @@ class Emptied:
         if drain is None or not drain.hopeless or not observed(items[0]):
             return ""
         first = next((each for each in drain.blockers if each.message), None)
-        why = f": {shown(first.message, limit=1000)}" if first is not None else ""
+        why = f": {printable(first.message, limit=1000)}" if first is not None else ""
         return (
             f'queue "{name(items[0])}" does not become empty by waiting: what is left is blocked by '
             f"{_names(drain.blockers)}{why}"

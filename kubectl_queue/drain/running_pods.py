@@ -28,7 +28,7 @@ from queues.drain.disruption_budgets import (
     budget_of,
 )
 from queues.drain.model import (
-    Runner,
+    RunningPod,
     Termination,
     Work,
 )
@@ -53,7 +53,7 @@ _budget_object = Converter[BudgetObject](BudgetObject)
 class Seen(NamedTuple):
     """A pod that has not finished; `placed`: it is on a node."""
 
-    runner: Runner
+    runner: RunningPod
     placed: bool
 
 
@@ -104,7 +104,7 @@ def controller(item: Object) -> Mapping[str, Any]:
 def seen(pod: Object, *, queue: str, group: str, works: Works) -> Seen:
     owner = controller(pod)
     conditions = status(pod).get("conditions") or ()
-    runner = Runner(
+    runner = RunningPod(
         uid=_uid(pod),
         namespace=str(at(pod, "metadata.namespace") or ""),
         name=str(at(pod, "metadata.name")),

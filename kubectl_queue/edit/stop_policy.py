@@ -33,7 +33,7 @@ from kubectl_queue.snapshot import (
     name,
     spec,
 )
-from queues.drain.model import wishes_of
+from queues.drain.model import drain_spec_of
 from queues.messages import stop_text
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
@@ -127,7 +127,7 @@ def _see_that_it_may_begin(drain: Mapping[str, Any], *, now: datetime, named: st
         raise QueueError(
             f'queue "{named}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
         )
-    wishes = wishes_of(drain)
+    wishes = drain_spec_of(drain)
     if wishes.deadline is None or not wishes.overdue(now):
         return
     then = "and its pods would be deleted, whatever their budgets say" if deletes else "so nothing would go"
@@ -169,5 +169,5 @@ def _left_over(wish: Stopping, item: Object) -> Iterator[str]:
 
 
 def _shown(key: str, value: Any) -> str:
-    keep = wishes_of({"keep": value}).keep if key == "keep" else None
+    keep = drain_spec_of({"keep": value}).keep if key == "keep" else None
     return (str(keep) or "everything") if keep is not None else str(value)

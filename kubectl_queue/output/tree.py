@@ -22,7 +22,7 @@ from kubectl_queue.snapshot import (
     status,
     stop_acknowledgement,
 )
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.queue import ROOT, Queue
 from queues.states import State
 from queues.status.stop_status import Acknowledgement, waiting_for
@@ -148,7 +148,7 @@ def _cause(cause: Cause) -> str:
     held = cause.why is Why.STOPPED
     what = f"stopPolicy {cause.policy}" if held else cause.why.value.lower()
     by = "" if cause.by == cause.queue else f" {'of' if held else 'by'} {cause.by}"
-    reason = shown(cause.reason)
+    reason = printable(cause.reason)
     return what + by + (f" ({reason})" if reason else "")
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from kubectl_queue.output.ages import age, moment
 from kubectl_queue.output.tables import Layout
-from queues.apimachinery.display import quoted, shown
+from queues.apimachinery.display import printable, quoted
 from queues.states import Desired, StopPolicy
 from queues.status.changes import KEPT, Change
 from queues.why.explanation import (
@@ -56,9 +56,9 @@ def _said(refusal: Stop, told: Explanation) -> bool:
 
 def _belonging(belonging: Belonging) -> list[str]:
     if belonging.queue is None:
-        return [f"none yet: {shown(belonging.rule)} has the say, and is not there"]
-    origin = f" (from {shown(belonging.origin)})" if belonging.origin else ""
-    return [f"{shown(belonging.queue)}, by {shown(belonging.rule)}{origin}"]
+        return [f"none yet: {printable(belonging.rule)} has the say, and is not there"]
+    origin = f" (from {printable(belonging.origin)})" if belonging.origin else ""
+    return [f"{printable(belonging.queue)}, by {printable(belonging.rule)}{origin}"]
 
 
 def _chain(told: Explanation, *, now: datetime) -> list[str]:
@@ -89,10 +89,10 @@ def _who(stop: Stop, *, now: datetime) -> list[str]:
 
 
 def _change(change: Change, *, queue: str, now: datetime) -> list[str]:
-    before, after = shown(change.from_) or "nothing", shown(change.to) or "nothing"
-    what = f"{shown(change.field)} of queue {quoted(queue)} from {before} to {after}"
-    why = [f"because: {shown(change.reason)}"] if change.reason else []
-    return [f"{shown(change.by)}, {change.at} ({age(change.at, now=now)} ago): {what}", *why]
+    before, after = printable(change.from_) or "nothing", printable(change.to) or "nothing"
+    what = f"{printable(change.field)} of queue {quoted(queue)} from {before} to {after}"
+    why = [f"because: {printable(change.reason)}"] if change.reason else []
+    return [f"{printable(change.by)}, {change.at} ({age(change.at, now=now)} ago): {what}", *why]
 
 
 def _way_out(stop: Stop, *, now: datetime) -> list[str]:

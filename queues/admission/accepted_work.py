@@ -34,7 +34,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     admitted: bool = False
 
 
-def still_taken(
+def is_accepted_work(
     owner: Owner | None, *, queue: str, refusing_since: datetime | None, closed: bool = False
 ) -> bool:
     """Whether this is work that its queue had accepted before it turned.

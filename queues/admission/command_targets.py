@@ -12,7 +12,7 @@ What we refuse at admission and is stored all the same, since no webhook was ask
 
 from __future__ import annotations
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.membership import valid_name
 from queues.messages import NAMES
 
@@ -33,11 +33,11 @@ def target_refusal(*, api_version: str, kind: str, name: str) -> str | None:
     if not kind:
         return f"target: names no kind; for a queue {_HOW}"
     if kind != KIND:
-        return f'target.kind: "{shown(kind, limit=_SHOWN)}" is not a kind that Commands act on; {_HOW}'
+        return f'target.kind: "{printable(kind, limit=_SHOWN)}" is not a kind that Commands act on; {_HOW}'
     if _group(api_version) != GROUP:
-        return f'target.apiVersion: "{shown(api_version, limit=_SHOWN)}" has no queues; {_HOW}'
+        return f'target.apiVersion: "{printable(api_version, limit=_SHOWN)}" has no queues; {_HOW}'
     if not valid_name(name):
-        return f'target.name: "{shown(name, limit=_SHOWN)}" is not the name of a queue; {NAMES}'
+        return f'target.name: "{printable(name, limit=_SHOWN)}" is not the name of a queue; {NAMES}'
     return None
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import KEY, VALUE
 from queues.apimachinery.quantities import BadQuantity, parse
 from queues.membership import valid_name
@@ -68,7 +68,7 @@ def _present(place: str, value: Any) -> None:
 def told(value: object) -> str:
     """A value as it stands in a refusal: short, on one line, whatever it is."""
     if isinstance(value, str):
-        return f'"{shown(value, limit=_SHOWN)}"'
+        return f'"{printable(value, limit=_SHOWN)}"'
     if isinstance(value, int) and abs(value) > 10**_SHOWN:
         return "a number of that many digits"
     if value is None or isinstance(value, int | float):
@@ -79,7 +79,7 @@ def told(value: object) -> str:
 def at(place: str, name: str) -> str:
     """The place of a key: with a dot where that can be read, else in brackets."""
     short = name.isascii() and name.isalnum() and len(name) <= _SHOWN
-    return f"{place}.{name}" if short else f'{place}["{shown(name, limit=_SHOWN)}"]'
+    return f"{place}.{name}" if short else f'{place}["{printable(name, limit=_SHOWN)}"]'
 
 
 def _not(place: str, value: object, wanted: str) -> BadField:

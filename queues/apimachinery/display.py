@@ -10,7 +10,7 @@ REASON_LIMIT = 160
 NAME_LIMIT = 253
 
 
-def shown(text: str, *, limit: int = REASON_LIMIT) -> str:
+def printable(text: str, *, limit: int = REASON_LIMIT) -> str:
     """A user's text on one line, printable, at most `limit` characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
@@ -18,7 +18,7 @@ def shown(text: str, *, limit: int = REASON_LIMIT) -> str:
 
 def quoted(name: str) -> str:
     """A name as it stands in a sentence."""
-    return f'"{shown(name, limit=NAME_LIMIT)}"'
+    return f'"{printable(name, limit=NAME_LIMIT)}"'
 
 
 def some(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
@@ -27,6 +27,6 @@ def some(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
     return joined.join(names[:limit]) + more
 
 
-def cut(text: str, *, limit: int) -> str:
+def truncated(text: str, *, limit: int) -> str:
     """A text of ours, at most `limit` characters, whatever names are in it."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

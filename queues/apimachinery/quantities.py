@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 
 #: An exact amount: bytes, cores, or pieces.
 Amount = int | Fraction
@@ -55,7 +55,7 @@ class BadQuantity(ValueError):
 def parse(text: str | int | float) -> Amount:
     """The amount that was written, exactly. Raises `BadQuantity`."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise BadQuantity(f'"{shown(str(text)[:LENGTH])}" is not a quantity; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(str(text)[:LENGTH])}" is not a quantity; {_WAY_OUT}')
     if isinstance(text, int):
         return _bounded(
             text, told=str(text) if abs(text) < 10 * GREATEST else "a whole number of over 20 digits"
@@ -80,7 +80,7 @@ def _parsed(text: str) -> Amount:
     """`text` is at most one character longer than what is taken."""
     found = _SHAPE.fullmatch(text)
     if len(text) > LENGTH or not found or not (found["whole"] or found["part"]):
-        raise BadQuantity(f'"{shown(text, limit=LENGTH)}" is not a quantity; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(text, limit=LENGTH)}" is not a quantity; {_WAY_OUT}')
     digits, part = found["whole"], found["part"] or ""
     mantissa = Fraction(int(digits + part), 10 ** len(part))
     value = _rounded(mantissa * _scale(found["suffix"] or "", text))
@@ -93,7 +93,7 @@ def _scale(suffix: str, text: str) -> Fraction:
         return scale
     exponent = int(suffix[1:])
     if abs(exponent) > _EXPONENT_LIMIT:
-        raise BadQuantity(f'"{shown(text, limit=LENGTH)}" has too great an exponent; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(text, limit=LENGTH)}" has too great an exponent; {_WAY_OUT}')
     return Fraction(10) ** exponent
 
 
@@ -112,7 +112,7 @@ def _away_from_zero(value: Amount) -> int:
 
 def _bounded(value: Amount, *, told: str) -> Amount:
     if not -GREATEST <= value <= GREATEST:
-        raise BadQuantity(f'"{shown(told, limit=LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(told, limit=LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
     return value
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import Selector, selector_of
 
 Key = tuple[str, str]
@@ -143,7 +143,7 @@ def _broken(status: _Status) -> str:
             "False",
             "SyncFailed",
         ):
-            return shown(condition.message, limit=200) or condition.reason
+            return printable(condition.message, limit=200) or condition.reason
     return ""
 
 

@@ -54,7 +54,7 @@ class How(StrEnum):
     CUT_GRACE = "CutGrace"
 
 
-class Hindrance(StrEnum):
+class BlockerReason(StrEnum):
     """What keeps a unit from going."""
 
     BUDGET = "DisruptionBudget"
@@ -67,7 +67,7 @@ class Hindrance(StrEnum):
     REFUSED = "Refused"
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`spec.drain`. `rate` in evictions a second, `in_flight` in pods; 0 is "the server's limit alone"."""
 
     rate: float = 0.0
@@ -111,7 +111,7 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finalizers: tuple[str, ...] = ()
 
 
-class Runner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it.
 
     `own_grace`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
@@ -145,7 +145,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     how: How
-    pods: tuple[Runner, ...]
+    pods: tuple[RunningPod, ...]
     work: Work | None = None
     gang: str = ""
     begun: bool = False
@@ -163,7 +163,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A unit that does not go. `by`: its budgets, or the kept pod, in words; `never`: waiting is no help."""
 
     unit: Unit
-    hindrance: Hindrance
+    hindrance: BlockerReason
     by: str
     message: str
     never: bool = False
@@ -175,9 +175,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `busy`: budgets that paused work takes from without asking, now."""
 
     steps: tuple[Unit, ...] = ()
-    kept: tuple[tuple[Runner, Rule], ...] = ()
+    kept: tuple[tuple[RunningPod, Rule], ...] = ()
     blocked: tuple[Block, ...] = ()
-    leaving: tuple[Runner, ...] = ()
+    leaving: tuple[RunningPod, ...] = ()
     busy: frozenset[Key] = frozenset()
 
     @property
@@ -187,19 +187,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(unit.pods) for unit in units) + len(self.leaving)
 
 
-def wishes_of(drain: Any) -> Wishes:
+def drain_spec_of(drain: Any) -> DrainSpec:
     """`spec.drain` as it is stored; what cannot be read keeps everybody where they are."""
     if drain is None:
-        return Wishes()
+        return DrainSpec()
     try:
         read = _drain(drain)
         keep = selector_of(read.keep)
     except BadSelector as exc:
-        return Wishes(unreadable=f"spec.drain.keep cannot be read: {exc}")
+        return DrainSpec(unreadable=f"spec.drain.keep cannot be read: {exc}")
     except (msgspec.ValidationError, UnicodeEncodeError) as exc:  # the latter: half of a pair
-        return Wishes(unreadable=f"spec.drain cannot be read: {exc}")
+        return DrainSpec(unreadable=f"spec.drain cannot be read: {exc}")
     at = read.deadline
-    return Wishes(
+    return DrainSpec(
         rate=read.rate or 0.0,
         in_flight=read.in_flight or 0,
         keep_bare=read.bare_pods == "Keep",
@@ -210,7 +210,7 @@ def wishes_of(drain: Any) -> Wishes:
     )
 
 
-def rule_for(pod: Runner, wishes: Wishes) -> Rule | None:
+def rule_for(pod: RunningPod, wishes: DrainSpec) -> Rule | None:
     """The rule by which it stays; None where it is to go."""
     if pod.daemon:
         return Rule.DAEMON

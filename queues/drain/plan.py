@@ -50,12 +50,12 @@ from queues.drain.disruption_budgets import (
 )
 from queues.drain.model import (
     Block,
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
     rule_for,
 )
 
@@ -64,9 +64,9 @@ NAMED = 3
 
 
 def plan(
-    runners: Iterable[Runner],
+    runners: Iterable[RunningPod],
     budgets: Index,
-    wishes: Wishes,
+    wishes: DrainSpec,
     *,
     now: datetime,
     taken: Mapping[Key, int] | None = None,
@@ -117,7 +117,7 @@ class _Planning:
     def __init__(
         self,
         budgets: Index,
-        wishes: Wishes,
+        wishes: DrainSpec,
         *,
         now: datetime,
         taken: Mapping[Key, int],
@@ -133,7 +133,7 @@ class _Planning:
         self._paused: set[Key] = set(busy)
         self._pausing: set[Key] = set()
 
-    def plan(self, runners: tuple[Runner, ...]) -> Plan:
+    def plan(self, runners: tuple[RunningPod, ...]) -> Plan:
         ruled = [(pod, rule_for(pod, self._wishes)) for pod in runners]
         kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not self._is_on_its_way(pod))
         going = [pod for pod, rule in ruled if rule is None or self._is_on_its_way(pod)]
@@ -146,13 +146,13 @@ class _Planning:
         blocked = self._blocked(judged)
         return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy=frozenset(own))
 
-    def _is_on_its_way(self, pod: Runner) -> bool:
+    def _is_on_its_way(self, pod: RunningPod) -> bool:
         """Past the deadline nobody waits for who should end the pods of paused work, and does not."""
         if pod.leaving or pod.work is None or not pod.work.paused:
             return pod.leaving
         return not (pod.work.stalled and self._overdue and self._wishes.delete_after)
 
-    def _note(self, leaving: tuple[Runner, ...]) -> set[Key]:
+    def _note(self, leaving: tuple[RunningPod, ...]) -> set[Key]:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
         own: set[Key] = set()
         for pod in leaving:
@@ -162,11 +162,13 @@ class _Planning:
         self._paused |= own
         return own
 
-    def _units(self, going: list[Runner], parts: Mapping[str, Runner]) -> list[tuple[Unit, Runner | None]]:
+    def _units(
+        self, going: list[RunningPod], parts: Mapping[str, RunningPod]
+    ) -> list[tuple[Unit, RunningPod | None]]:
         """Who goes together, and the part of it that is to stay, if there is one."""
-        works: dict[str, list[Runner]] = {}
-        gangs: dict[Key, list[Runner]] = {}
-        found: list[tuple[Unit, Runner | None]] = []
+        works: dict[str, list[RunningPod]] = {}
+        gangs: dict[Key, list[RunningPod]] = {}
+        found: list[tuple[Unit, RunningPod | None]] = []
         begun = {(pod.namespace, pod.group) for pod in going if pod.leaving}
         for pod in going:
             gang = (pod.namespace, pod.group)
@@ -187,14 +189,14 @@ class _Planning:
             found.append((Unit(how=How.EVICT, pods=tuple(pods), gang=gang[1]), None))
         return found
 
-    def _judge(self, unit: Unit, part: Runner | None) -> Unit | Block | _Short:
+    def _judge(self, unit: Unit, part: RunningPod | None) -> Unit | Block | _Short:
         """The unit with its budgets, to be taken; or why it is not."""
         if self._wishes.unreadable:
-            return _block(unit, Hindrance.SETTINGS, "spec.drain", self._wishes.unreadable, never=True)
+            return _block(unit, BlockerReason.SETTINGS, "spec.drain", self._wishes.unreadable, never=True)
         if part is not None:
             return _block(
                 unit,
-                Hindrance.KEPT_PART,
+                BlockerReason.KEPT_PART,
                 str(part),
                 _KEPT_PART.format(part=part, rule=rule_for(part, self._wishes)),
                 never=True,
@@ -206,7 +208,7 @@ class _Planning:
     def _after_deadline(self, unit: Unit) -> Unit | Block:
         if not self._wishes.delete_after:
             message = _DEADLINE.format(at=self._deadline)
-            return _block(unit, Hindrance.DEADLINE, "spec.drain.deadline", message, never=True)
+            return _block(unit, BlockerReason.DEADLINE, "spec.drain.deadline", message, never=True)
         how = How.SUSPEND_ANYWAY if unit.how is How.SUSPEND else How.DELETE
         return msgspec.structs.replace(unit, how=how)
 
@@ -238,7 +240,7 @@ class _Planning:
             self._pausing.update(held)
         return msgspec.structs.replace(unit, budgets=tuple(needs))
 
-    def _costs(self, pod: Runner, budget: Budget, how: How) -> bool:
+    def _costs(self, pod: RunningPod, budget: Budget, how: How) -> bool:
         """Whether it takes one of what the budget allows."""
         if not pod.running or pod.ready:
             return pod.running
@@ -254,20 +256,20 @@ class _Planning:
             return None
         return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)
 
-    def _under_several(self, unit: Unit, pod: Runner, budgets: tuple[Budget, ...]) -> Block:
+    def _under_several(self, unit: Unit, pod: RunningPod, budgets: tuple[Budget, ...]) -> Block:
         by = some([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
         message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
-        return _block(unit, Hindrance.TWO_BUDGETS, by, message, never=not self._deleted)
+        return _block(unit, BlockerReason.TWO_BUDGETS, by, message, never=not self._deleted)
 
-    def _excess(self, unit: Unit, pod: Runner) -> str:
+    def _excess(self, unit: Unit, pod: RunningPod) -> str:
         """Why nobody knows the budgets of a unit that goes whole; a pod alone is left to the eviction API."""
         goes_whole = unit.how is How.SUSPEND or (bool(unit.gang) and not unit.begun)
         return self._budgets.excess(pod.namespace, pod.labels) if goes_whole else ""
 
-    def _under_too_many(self, unit: Unit, pod: Runner, excess: str) -> Block:
+    def _under_too_many(self, unit: Unit, pod: RunningPod, excess: str) -> Block:
         end = self._deleted or "delete some, or set spec.drain.deadline with afterDeadline Delete"
         by = f"PodDisruptionBudgets of namespace {pod.namespace}"
-        return _block(unit, Hindrance.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deleted)
+        return _block(unit, BlockerReason.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deleted)
 
     def _blocked(self, judged: Iterable[Unit | Block | _Short]) -> tuple[Block, ...]:
         """All that do not go. Only now is it known whom each budget still counts."""
@@ -286,16 +288,16 @@ class _Planning:
         if one.never and not lack.budget.broken:
             together = f"{lack.counted} go together or not at all: " if lack.counted > 1 else ""
             words = together + self._keeps(one)
-            return _block(short.unit, Hindrance.BUDGET, by, words, never=not self._deleted)
+            return _block(short.unit, BlockerReason.BUDGET, by, words, never=not self._deleted)
         if lack.budget.broken:
             message = f"{by} allows nobody, its status cannot be worked out: {lack.budget.broken}; {_WAY_OUT}"
-            return _block(short.unit, Hindrance.BUDGET, by, message, never=not self._deleted)
+            return _block(short.unit, BlockerReason.BUDGET, by, message, never=not self._deleted)
         if lack.busy:
             message = f"{by} lets one work go at a time, and another is on its way"
-            return _block(short.unit, Hindrance.BUDGET_BUSY, by, message)
+            return _block(short.unit, BlockerReason.BUDGET_BUSY, by, message)
         message = f"{by} allows {lack.allowed} now, and {lack.need} would have to go"
         keeps = f"; {self._keeps(one)}" if one.keeps else ""
-        return _block(short.unit, Hindrance.BUDGET, by, message + keeps)
+        return _block(short.unit, BlockerReason.BUDGET, by, message + keeps)
 
     def _keeps(self, one: _Outlook) -> str:
         budget, pods = one.lack.budget, "1 pod" if one.keeps == 1 else f"{one.keeps} pods"
@@ -324,12 +326,12 @@ _DEADLINE = "the deadline {at} has passed, and drain.afterDeadline is Keep: what
 _TWO = "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"
 
 
-def _block(unit: Unit, hindrance: Hindrance, by: str, message: str, *, never: bool = False) -> Block:
+def _block(unit: Unit, hindrance: BlockerReason, by: str, message: str, *, never: bool = False) -> Block:
     stalls = f"{unit} has begun to go and stalls: " if unit.gang and unit.begun else ""
     return Block(unit=unit, hindrance=hindrance, by=by, message=stalls + message, never=never)
 
 
-def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str, str]:
+def _order(found: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
     """A unit counts by its most important pod and its youngest."""
     unit = found[0]
     first, *others = unit.pods
@@ -339,5 +341,5 @@ def _order(found: tuple[Unit, Runner | None]) -> tuple[bool, int, float, str, st
     return not unit.begun, priority, -youngest.timestamp(), str(unit), first.name
 
 
-def _rank(pod: Runner) -> tuple[int, float, str]:
+def _rank(pod: RunningPod) -> tuple[int, float, str]:
     return pod.priority, -pod.created.timestamp(), pod.name

@@ -25,11 +25,11 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import cut, some
+from queues.apimachinery.display import some, truncated
 from queues.drain.model import (
-    Hindrance,
+    BlockerReason,
     Plan,
-    Runner,
+    RunningPod,
 )
 from queues.drain.terminating_pods import Delay, Delayed
 from queues.status.conditions import Finding
@@ -43,7 +43,7 @@ NAMED = 5
 CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT = 1024, 360, 120, 500
 
 
-class Standing(StrEnum):
+class DrainProgress(StrEnum):
     """The reasons of the condition."""
 
     DRAINED = "Drained"
@@ -98,7 +98,7 @@ def reports(
     whether a queue selects a namespace."""
     counts = {queue: _Counts() for queue in queues}
 
-    def is_counted(pod: Runner) -> bool:
+    def is_counted(pod: RunningPod) -> bool:
         selected = selects(pod.queue, pod.namespace)
         counts[pod.queue].not_selected += 0 if selected else 1
         return selected
@@ -121,7 +121,7 @@ def reports(
             counted = counts[pod.queue]
             counted.left += 1
             counted.blocked += 1
-            counted.overdue |= block.hindrance is Hindrance.DEADLINE
+            counted.overdue |= block.hindrance is BlockerReason.DEADLINE
             counted.block(block.by, block.message, never=block.never)
     return {queue: counted.report() for queue, counted in counts.items()}
 
@@ -131,18 +131,18 @@ def drained(queue: str, found: Iterable[Report]) -> Finding:
     told = list(found)
     left, kept = sum(one.left for one in told), sum(one.kept for one in told)
     standing = _standing(told, left=left)
-    if standing is Standing.DRAINED:
+    if standing is DrainProgress.DRAINED:
         others = sum(one.not_selected for one in told)
         apart = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
         apart += [f"{others} of namespaces that it does not select"] if others else []
         but = f" but {' and '.join(apart)}" if apart else ""
         return Finding(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
     words = {
-        Standing.DRAINING: f'the pods of queue "{queue}" are being evicted',
-        Standing.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
-        Standing.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
+        DrainProgress.DRAINING: f'the pods of queue "{queue}" are being evicted',
+        DrainProgress.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
+        DrainProgress.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
-    message = cut(words[standing] + _by(told), limit=CONDITION_LIMIT)
+    message = truncated(words[standing] + _by(told), limit=CONDITION_LIMIT)
     return Finding(DRAINED, False, standing.value, message)
 
 
@@ -181,10 +181,10 @@ class _Counts:
     def report(self) -> Report:
         blockers = [
             Blocker(
-                name=cut(name, limit=NAME_LIMIT),
+                name=truncated(name, limit=NAME_LIMIT),
                 pods=pods,
                 never=never,
-                message=cut(message, limit=MESSAGE_LIMIT),
+                message=truncated(message, limit=MESSAGE_LIMIT),
             )
             for name, (pods, never, message) in self._by.items()
         ]
@@ -207,17 +207,17 @@ def _delays(delays: list[Delayed]) -> Blocker:
     first = min(delays, key=lambda each: each.pod.name)
     others = len(delays) - 1
     name = f"{first.pod} and {others} more of its namespace" if others else str(first.pod)
-    message = cut(first.message, limit=MESSAGE_LIMIT)
-    return Blocker(name=cut(name, limit=NAME_LIMIT), pods=len(delays), never=False, message=message)
+    message = truncated(first.message, limit=MESSAGE_LIMIT)
+    return Blocker(name=truncated(name, limit=NAME_LIMIT), pods=len(delays), never=False, message=message)
 
 
-def _standing(told: list[Report], *, left: int) -> Standing:
+def _standing(told: list[Report], *, left: int) -> DrainProgress:
     if not left:
-        return Standing.DRAINED
+        return DrainProgress.DRAINED
     if any(one.overdue for one in told):
-        return Standing.OVERDUE
+        return DrainProgress.OVERDUE
     waiting = sum(one.blocked + one.stuck for one in told)
-    return Standing.BLOCKED if left == waiting else Standing.DRAINING
+    return DrainProgress.BLOCKED if left == waiting else DrainProgress.DRAINING
 
 
 def _by(told: list[Report]) -> str:
@@ -226,7 +226,7 @@ def _by(told: list[Report]) -> str:
     if not blockers:
         return ""
     names = [
-        f"{cut(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
+        f"{truncated(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
         for one in blockers
     ]
     return f"; blocked by {some(names, limit=NAMED)}: {blockers[0].message}"

@@ -40,11 +40,11 @@ from enum import StrEnum
 
 import msgspec
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.drain.model import (
-    Runner,
+    DrainSpec,
+    RunningPod,
     Termination,
-    Wishes,
     rule_for,
 )
 
@@ -72,7 +72,7 @@ class Delay(StrEnum):
 class Delayed(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that has lost its place in flight; `message`: what delays it, and the way out."""
 
-    pod: Runner
+    pod: RunningPod
     delay: Delay
     message: str
 
@@ -85,19 +85,19 @@ def requested_at(deletion_timestamp: datetime, *, grace: int) -> datetime:
         return _FIRST
 
 
-def longest_grace(wishes: Wishes, *, limit: int) -> int:
+def longest_grace(wishes: DrainSpec, *, limit: int) -> int:
     """Seconds that a pod of this drain counts as in flight at most. `limit`: the server's setting."""
     return limit if wishes.grace is None else max(wishes.grace, LEAST_GRACE)
 
 
-def given_grace(pod: Runner, wishes: Wishes, *, delete: bool, limit: int) -> int | None:
+def given_grace(pod: RunningPod, wishes: DrainSpec, *, delete: bool, limit: int) -> int | None:
     """`gracePeriodSeconds` of an eviction, or of a deletion past the deadline; None for the pod's own."""
     if wishes.grace is not None:
         return max(wishes.grace, LEAST_GRACE)
     return limit if delete and pod.own_grace > limit else None
 
 
-def cut_grace(pod: Runner, wishes: Wishes, *, now: datetime, limit: int) -> int | None:
+def cut_grace(pod: RunningPod, wishes: DrainSpec, *, now: datetime, limit: int) -> int | None:
     """What the grace period of a terminating pod is to be cut to, in seconds; None where it stays."""
     termination = pod.termination
     overdue = wishes.overdue(now)
@@ -117,7 +117,7 @@ def keeps_place(termination: Termination, *, now: datetime, longest: int) -> boo
     return (now - termination.requested_at).total_seconds() <= seconds
 
 
-def delayed(pod: Runner, *, now: datetime, longest: int, gone_nodes: Container[str]) -> Delayed | None:
+def delayed(pod: RunningPod, *, now: datetime, longest: int, gone_nodes: Container[str]) -> Delayed | None:
     """What delays a terminating pod that has lost its place; None while it has it."""
     termination = pod.termination
     if termination is None or keeps_place(termination, now=now, longest=longest):
@@ -127,21 +127,21 @@ def delayed(pod: Runner, *, now: datetime, longest: int, gone_nodes: Container[s
         until = f"{ends_at:%Y-%m-%dT%H:%M:%SZ}" if ends_at is not None else "the end of the calendar"
         return Delayed(pod=pod, delay=Delay.GRACE, message=_GRACE.format(at=until, grace=termination.grace))
     if termination.node in gone_nodes:
-        message = f"its node {shown(termination.node)} is gone"
+        message = f"its node {printable(termination.node)} is gone"
         return Delayed(pod=pod, delay=Delay.NODE_GONE, message=message)
     if termination.finalizers:
         return Delayed(pod=pod, delay=Delay.FINALIZERS, message=_finalizers(termination.finalizers))
-    message = f"it does not end on its node {shown(termination.node)}"
+    message = f"it does not end on its node {printable(termination.node)}"
     return Delayed(pod=pod, delay=Delay.NOT_ENDED, message=message)
 
 
-def not_terminated(pod: Runner) -> Delayed:
+def not_terminated(pod: RunningPod) -> Delayed:
     """A pod whose workload is suspended, and that nothing deletes."""
     message = f"{pod.work} is suspended and its pods still run; does its controller?"
     return Delayed(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
 
 
-def takes_long(pod: Runner, wishes: Wishes, *, limit: int) -> str:
+def takes_long(pod: RunningPod, wishes: DrainSpec, *, limit: int) -> str:
     """Before it is asked to go: that it may outstay its place; empty where it may not."""
     if wishes.grace is not None or pod.own_grace <= limit:
         return ""
@@ -157,7 +157,7 @@ def _ends_at(termination: Termination) -> datetime | None:
 
 
 def _finalizers(finalizers: tuple[str, ...]) -> str:
-    names = ", ".join(shown(each) for each in finalizers[:FINALIZERS_NAMED])
+    names = ", ".join(printable(each) for each in finalizers[:FINALIZERS_NAMED])
     more = len(finalizers) - FINALIZERS_NAMED
     return f"it waits for its finalizers to be taken off: {names}" + (f" and {more} more" if more > 0 else "")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from queues.apimachinery.display import NAME_LIMIT, cut
+from queues.apimachinery.display import NAME_LIMIT, truncated
 from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
 
@@ -31,7 +31,7 @@ def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) 
 
     The lines are kept in an annotation, of which all together may have 256 KiB: a name is cut.
     """
-    by = cut(by, limit=NAME_LIMIT)
+    by = truncated(by, limit=NAME_LIMIT)
     told = _time(at)
     pairs = (
         ("state", before.desired.value, after.desired.value),

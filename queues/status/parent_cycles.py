@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.status.changes import Change
 from queues.tree import Break, Tree
 
@@ -64,4 +64,4 @@ def _fits(cycle: Cycle) -> bool:
 
 
 def _name(name: str) -> str:
-    return f'"{shown(name, limit=_NAME)}"'
+    return f'"{printable(name, limit=_NAME)}"'

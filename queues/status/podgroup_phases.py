@@ -38,7 +38,7 @@ class Phase(StrEnum):
     COMPLETED = "Completed"
 
 
-class Pods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PodTally(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many pods of a group wait for a node, run on one, and ended how."""
 
     waiting: int = 0
@@ -55,7 +55,7 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.waiting + self.running + self.done
 
 
-def phase(*, pods: Pods, least: int, schedules: bool, before: Phase) -> Phase:
+def phase(*, pods: PodTally, least: int, schedules: bool, before: Phase) -> Phase:
     """The phase of a group of at least `least` pods (`minMember`) whose queue schedules, or not."""
     least = max(1, least)
     over = not pods.waiting and not pods.running

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 
 #: Characters of `status.stop.waitingFor` that are shown.
 WAITING_LIMIT = 300
@@ -73,7 +73,7 @@ def acknowledgement(*, stop: Any, active_is_false: bool, chain: ReadChain) -> Ac
 def waiting_for(stop: Any) -> str:
     """What the acknowledgement waits for, as the server says it; empty where it does not."""
     text = stop.get("waitingFor") if isinstance(stop, Mapping) else None
-    return shown(text, limit=WAITING_LIMIT) if isinstance(text, str) and text else ""
+    return printable(text, limit=WAITING_LIMIT) if isinstance(text, str) and text else ""
 
 
 def is_of(stop: Any, chain: ReadChain) -> bool:

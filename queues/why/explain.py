@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import msgspec
 
 from queues import labels as names
-from queues.apimachinery.display import quoted, shown
+from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
 from queues.status.stop_status import Acknowledgement
@@ -150,9 +150,9 @@ def _summary(case: _Case, fate: Fate) -> str:
     if case.is_queue and fate in {Fate.STOPPED, Fate.REFUSES, Fate.FREE}:
         return _of_a_queue(case)
     words = {
-        Fate.FINISHED: "has finished" + (f" ({shown(phase)})" if phase else ""),
+        Fate.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
         Fate.STRANGER: "is of no queue: none holds it back",
-        Fate.RUNS: f"is on node {shown(case.subject.node)}",
+        Fate.RUNS: f"is on node {printable(case.subject.node)}",
         Fate.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
         Fate.UNREAD: f"is of {case.queue}, which you may not read",
         Fate.WAITS: f"waits, but not for its queue: {case.queue} schedules its pods",
@@ -171,7 +171,7 @@ def _closing(case: _Case) -> str:
     if case.verdict is None or case.queues is None or case.verdict.state is not State.CLOSING:
         return ""
     _, found, kept = case.queues.record(case.verdict.queue).accepting.rpartition(_KEPT)
-    return shown(found + kept, limit=_SAID_LIMIT) if found else ""
+    return printable(found + kept, limit=_SAID_LIMIT) if found else ""
 
 
 def _notes(case: _Case, fate: Fate) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _unasked(subject: Subject) -> str:
 def _waiting(case: _Case) -> Iterator[str]:
     """What others say of a pod that waits."""
     subject = case.subject
-    others = [shown(gate) for gate in subject.gates if gate != names.GATE]
+    others = [printable(gate) for gate in subject.gates if gate != names.GATE]
     if others:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
     if names.GATE in subject.gates and case.verdict:
@@ -224,7 +224,7 @@ def _waiting(case: _Case) -> Iterator[str]:
     elif subject.said:
         own = subject.thing.kind != POD or names.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
-        yield f"{by}: {shown(subject.said, limit=_SAID_LIMIT)}"
+        yield f"{by}: {printable(subject.said, limit=_SAID_LIMIT)}"
     elif subject.thing.kind == POD and not others:
         yield "kube-scheduler has said nothing of it yet"
 

@@ -13,8 +13,8 @@ import msgspec
 
 from queues.apimachinery.display import (
     NAME_LIMIT,
+    printable,
     quoted,
-    shown,
 )
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
@@ -53,7 +53,7 @@ class Thing(_Told, frozen=True):
         if self.kind == QUEUE:
             return f"queue {quoted(self.name)}"
         place = f"{self.namespace}/" if self.namespace else ""
-        return f"{shown(self.kind)} {place}{shown(self.name, limit=NAME_LIMIT)}"
+        return f"{printable(self.kind)} {place}{printable(self.name, limit=NAME_LIMIT)}"
 
 
 class Belonging(_Told, frozen=True):

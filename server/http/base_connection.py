@@ -16,17 +16,17 @@ from collections import deque
 from typing import Any, cast
 
 from server.http.connections import Phase
-from server.http.context import Site
+from server.http.context import ConnectionContext
 from server.http.limits import SLOWEST
 
 READ_AHEAD = 64 * 1024
 WRITTEN_AT_ONCE = 64 * 1024
 
 
-class Caller(asyncio.Protocol):
+class BaseConnection(asyncio.Protocol):
     """One connection of the crowd, on the loop."""
 
-    def __init__(self, *, site: Site) -> None:
+    def __init__(self, *, site: ConnectionContext) -> None:
         self.greeting: asyncio.Task[Any] | None = None  # the handshake; its owner sets it
         #: Below TLS, where what was encrypted waits to be sent; its owner sets it.
         self.socket_transport: asyncio.Transport | None = None

@@ -59,7 +59,7 @@ def patience_of(limits: Limits) -> Mapping[Phase, float]:
     }
 
 
-class Crowd:
+class ConnectionTable:
     """The connections of one worker. Owned by the loop's thread.
 
     Never holds more than `limits.connections` members, nor more than `limits.held_bytes` of unfinished

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from server.http.connections import Crowd
+from server.http.connections import ConnectionTable
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
 from server.http.responses import Environ, WsgiApp
@@ -14,12 +14,12 @@ from server.http.run_queue import RunQueue
 
 
 @dataclass(kw_only=True, slots=True)
-class Site:
+class ConnectionContext:
     """What all connections of a worker share. Owned by the loop's thread."""
 
     app: WsgiApp
     limits: Limits
-    crowd: Crowd
+    crowd: ConnectionTable
     shared: Environ
     log: Any  # gunicorn's Logger: logging.Logger without being one
     run_queue: RunQueue

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from server.http.base_connection import Caller
+from server.http.base_connection import BaseConnection
 from server.http.connections import Phase
-from server.http.context import Site
+from server.http.context import ConnectionContext
 from server.http.http2 import connection as http2_connection
 from server.http.request_parser import (
-    Reader,
-    Refused,
     Request,
+    RequestError,
+    RequestParser,
 )
 from server.http.responses import (
     Environ,
-    Said,
+    Response,
     call,
     environ_of,
+    error_response,
     render,
-    words,
 )
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -28,20 +28,20 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PIECE = 16 * 1024
 #: What is sent, and whether the connection stays.
 Reply = tuple[bytes, bool]
-_TOO_SLOW = Refused(408, "the request did not become complete in time")
-_BROKEN = Refused(500, "internal error")
+_TOO_SLOW = RequestError(408, "the request did not become complete in time")
+_BROKEN = RequestError(500, "internal error")
 
 
-class Connection(Caller):
+class Connection(BaseConnection):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
     answered by another thread (`http_large_bodies`), and nothing more of this caller meanwhile.
     """
 
-    def __init__(self, *, site: Site) -> None:
+    def __init__(self, *, site: ConnectionContext) -> None:
         super().__init__(site=site)
-        self._reader = Reader(limits=site.limits)
+        self._reader = RequestParser(limits=site.limits)
         self._shared: Environ = site.shared
         self._incoming = bytearray()
         self._answered = False
@@ -154,8 +154,8 @@ class Connection(Caller):
             large_bodies.submit(
                 self, request.body.tell(), answer=lambda: self._reply(request), done=self._replied
             )
-        except Refused as refused:
-            self._say(self._rendered(words(refused), request))
+        except RequestError as refused:
+            self._say(self._rendered(error_response(refused), request))
             return
         self._elsewhere = True
         self._site.crowd.enter(self, Phase.RECEIVING)
@@ -178,22 +178,22 @@ class Connection(Caller):
         """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""
         try:
             return self._rendered(call(self._site.app, environ_of(request, shared=self._shared)), request)
-        except Refused as refused:
-            return self._rendered(words(refused), request)
+        except RequestError as refused:
+            return self._rendered(error_response(refused), request)
         except Exception:
             target = request.target.decode("latin-1")
             self._site.log.exception("the app failed at %s %s", request.method, target)
-            return self._rendered(words(_BROKEN), request)
+            return self._rendered(error_response(_BROKEN), request)
 
-    def _rendered(self, said: Said, request: Request) -> Reply:
+    def _rendered(self, said: Response, request: Request) -> Reply:
         stays = request.keep_alive and not self._must_end() and not said.closing
         to_head = request.method == "HEAD"
         return render(said, date=self._site.date, keep_alive=stays, to_head=to_head), stays
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: RequestError) -> None:
         """Say why, and read on without looking: closing on unread bytes would take back the reply."""
         if self._transport is not None:
-            said = words(refused)
+            said = error_response(refused)
             self._send(render(said, date=self._site.date, keep_alive=False, to_head=False))
             self._parting = True
             self._incoming.clear()

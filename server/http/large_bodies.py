@@ -23,7 +23,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, TypeVar
 
-from server.http.request_parser import Refused
+from server.http.request_parser import RequestError
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class LargeBodies:
             return False
         values = values_in(body.getvalue())
         if values > MOST_VALUES:
-            raise Refused(413, f"the body may have {MOST_VALUES:,} values")
+            raise RequestError(413, f"the body may have {MOST_VALUES:,} values")
         return values > INLINE_VALUES or size > INLINE_BYTES
 
     def submit(
@@ -72,7 +72,7 @@ class LargeBodies:
         """
         mine = self._waiting.get(caller, ())
         if len(mine) >= WAITING_OF_A_CALLER or self._waiting_bytes + size > WAITING_BYTES:
-            raise Refused(503, "too many large requests at once")
+            raise RequestError(503, "too many large requests at once")
         self._waiting_bytes += size
         self._waiting.setdefault(caller, deque()).append(partial(self._begin, size, answer, done))
         self._begin_next()

@@ -15,7 +15,7 @@ from server.http.limits import Limits
 Header = tuple[bytes, bytes]
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """The request cannot be taken: the status and the reason its sender is told."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """One request. Complete once it is in `Reader.ready`; header names are in lower case.
+    """One request. Complete once it is in `RequestParser.ready`; header names are in lower case.
 
     `refused`: why it is answered before the app is asked, if it is.
     """
@@ -39,14 +39,14 @@ class Request:
     body: io.BytesIO = field(default_factory=io.BytesIO)
     head_bytes: int = 0
     body_limit: int = 0
-    refused: Refused | None = None
+    refused: RequestError | None = None
 
     def values(self, name: bytes) -> list[bytes]:
         """Every value of the header."""
         return [value for key, value in self.headers if key == name]
 
 
-class Reader:
+class RequestParser:
     """Reads the requests of one connection. Not thread-safe.
 
     `ready` holds complete requests in their order. Once `refused` is set nothing more is read: answer what is
@@ -55,7 +55,7 @@ class Reader:
 
     def __init__(self, *, limits: Limits) -> None:
         self.ready: deque[Request] = deque()
-        self.refused: Refused | None = None
+        self.refused: RequestError | None = None
         self.owes_continue = False
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
@@ -81,9 +81,9 @@ class Reader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.refused = Refused(400, "this server speaks HTTP/1.1 only")
+            self.refused = RequestError(400, "this server speaks HTTP/1.1 only")
         except httptools.HttpParserError as exc:
-            self.refused = self.refused or Refused(400, f"not a valid HTTP request: {exc}")
+            self.refused = self.refused or RequestError(400, f"not a valid HTTP request: {exc}")
         if len(self.ready) > completed or self._request is None:
             self._unfinished = 0
         else:
@@ -103,20 +103,20 @@ class Reader:
         if self._unfinished > self._limits.head_bytes + self._body_bytes and self.refused is None:
             self.refused = self._head_too_large()
 
-    def _refuse(self, refused: Refused) -> Refused:
+    def _refuse(self, refused: RequestError) -> RequestError:
         """Remember it, for the parser wraps what its callbacks raise."""
         self.refused = refused
         return refused
 
-    def _head_too_large(self) -> Refused:
+    def _head_too_large(self) -> RequestError:
         lines, size = self._limits.head_lines, self._limits.head_bytes
-        return Refused(431, f"the head of a request may have {lines} lines and {size} bytes")
+        return RequestError(431, f"the head of a request may have {lines} lines and {size} bytes")
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
         if len(self.ready) >= self._limits.pipelined:
-            raise self._refuse(Refused(429, f"more than {self._limits.pipelined} requests at once"))
+            raise self._refuse(RequestError(429, f"more than {self._limits.pipelined} requests at once"))
         self._request = Request()
         self._in_head = True
 
@@ -168,28 +168,28 @@ class Reader:
         self._in_head = True
 
 
-def head_problem(request: Request, *, upgrade: bool) -> Refused | None:
+def head_problem(request: Request, *, upgrade: bool) -> RequestError | None:
     """Why a request with this head is refused before its body is read; None if it is not."""
     if request.version not in ("1.0", "1.1"):
-        return Refused(505, "this server speaks HTTP/1.1")
+        return RequestError(505, "this server speaks HTTP/1.1")
     if upgrade:
-        return Refused(400, "this server speaks HTTP/1.1 only")
+        return RequestError(400, "this server speaks HTTP/1.1 only")
     if request.version == "1.1" and len(request.values(b"host")) != 1:
-        return Refused(400, "a request has exactly one Host header")
+        return RequestError(400, "a request has exactly one Host header")
     return length_problem(request)
 
 
-def length_problem(request: Request) -> Refused | None:
+def length_problem(request: Request) -> RequestError | None:
     """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):
-        return Refused(400, "the length of the request is ambiguous")
+        return RequestError(400, "the length of the request is ambiguous")
     if coding and [value.lower() for value in coding] != [b"chunked"]:
-        return Refused(501, "the only transfer coding known here is chunked")
+        return RequestError(501, "the only transfer coding known here is chunked")
     if length and int(length[0]) > request.body_limit:
         return body_too_large(request)
     return None
 
 
-def body_too_large(request: Request) -> Refused:
-    return Refused(413, f"the body may have {request.body_limit} bytes")
+def body_too_large(request: Request) -> RequestError:
+    return RequestError(413, f"the body may have {request.body_limit} bytes")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from server.http.request_parser import Refused, Request
-from server.status_error import refusal
+from server.http.request_parser import Request, RequestError
+from server.status_error import status_error
 
 Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
@@ -70,7 +70,7 @@ def _origin_form(target: bytes) -> bytes:
     except ValueError:
         url = urlsplit(b"")
     if url.scheme.lower() not in (b"http", b"https"):
-        raise Refused(400, "the target of a request is a path")
+        raise RequestError(400, "the target of a request is a path")
     return (url.path or b"/") + (b"?" + url.query if url.query else b"")
 
 
@@ -91,7 +91,7 @@ def _environ_name(name: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Response:
     """What the caller is told, before it is bytes."""
 
     status: str
@@ -104,7 +104,7 @@ class Said:
         return ("Connection", "close") in self.headers
 
 
-def call(app: WsgiApp, environ: Environ) -> Said:
+def call(app: WsgiApp, environ: Environ) -> Response:
     """What the app answers with. Whatever it raises passes through."""
     started: list[tuple[str, Headers]] = []
     written: list[bytes] = []
@@ -124,16 +124,18 @@ def call(app: WsgiApp, environ: Environ) -> Said:
             close()
     if not started:
         raise ValueError("the app never called start_response")
-    return Said(*started[0], b"".join([*written, *produced]))
+    return Response(*started[0], b"".join([*written, *produced]))
 
 
-def words(refused: Refused) -> Said:
+def error_response(refused: RequestError) -> Response:
     """What the sender of a request is told that never reaches the app: JSON with the reason."""
     status = f"{refused.status} {http.HTTPStatus(refused.status).phrase}"
-    return Said(status, [("Content-Type", "application/json")], refusal(refused.status, refused.reason))
+    return Response(
+        status, [("Content-Type", "application/json")], status_error(refused.status, refused.reason)
+    )
 
 
-def render(said: Said, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
+def render(said: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
     """The reply as bytes. Raises ValueError if a header of the app would end the line it is on."""
     lines = [f"HTTP/1.1 {said.status}", f"Date: {date}"]
     measured = bodiless = said.status.startswith(BODILESS)

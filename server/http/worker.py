@@ -24,8 +24,8 @@ from typing import Any, cast
 import uvloop
 from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
 
-from server.http.connections import Crowd, Phase
-from server.http.context import Site
+from server.http.connections import ConnectionTable, Phase
+from server.http.context import ConnectionContext
 from server.http.http1_connection import Connection
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
@@ -70,13 +70,13 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         certfile, keyfile = self.cfg.certfile, self.cfg.keyfile or self.cfg.certfile
         return Certificate(certfile=Path(certfile), keyfile=Path(keyfile), log=self.log)
 
-    def _site(self, limits: Limits) -> Site:
+    def _site(self, limits: Limits) -> ConnectionContext:
         name = self.sockets[0].getsockname()
         host, port = name[:2] if isinstance(name, tuple) else (name, 0)
-        return Site(
+        return ConnectionContext(
             app=self.wsgi,
             limits=limits,
-            crowd=Crowd(limits=limits, clock=self.loop.time),
+            crowd=ConnectionTable(limits=limits, clock=self.loop.time),
             shared=shared_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
             log=self.log,
             run_queue=RunQueue(call_soon=self.loop.call_soon, clock=time.perf_counter),

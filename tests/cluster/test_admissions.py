@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.inflight.admissions import Admissions
+from cluster.inflight.admissions import PendingAdmissions
 from tests.support.rules.cases import MODEST
 
 #: As long as the API server gives a request.
@@ -21,7 +21,7 @@ class Timed:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.admissions = Admissions(clock=lambda: self.now)
+        self.admissions = PendingAdmissions(clock=lambda: self.now)
         self.story: list[tuple[float, str, str, str]] = []
 
     def tell(self, what: str, request: str, queue: str, seconds: float) -> None:
@@ -98,7 +98,7 @@ def test_somebody_who_is_gone_may_have_admitted_to_any_queue_for_a_while() -> No
     assert not timed.admissions.open_in(["whatever"])
 
 
-def kept(admissions: Admissions) -> int:
+def kept(admissions: PendingAdmissions) -> int:
     held: dict[str, Any] = vars(admissions)["_open"]
     return len(held)
 

@@ -11,7 +11,7 @@ from cluster.api.client import Client
 from cluster.api.servers import (
     AGAIN_SECONDS,
     SLICES,
-    ApiServers,
+    ApiServerEndpoints,
     Endpoint,
     Port,
     Slice,
@@ -44,7 +44,7 @@ class World:
         self.now = 0.0
         self.configured = Configured(*slices)
         self.connected: list[str] = []
-        self.api_servers = ApiServers(
+        self.api_servers = ApiServerEndpoints(
             cast(Client, self.configured), connect=self._connect, clock=lambda: self.now, urls=urls
         )
 

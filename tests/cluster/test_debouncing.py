@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from cluster.informers import debounce as debouncing
-from cluster.informers.debounce import Debounced
+from cluster.informers.debounce import Debouncer
 from tests.support.cluster.notes import eventually
 
 
@@ -21,8 +21,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def debounced(act: Callable[[], Callable[[], bool]]) -> Iterator[Debounced]:
-    made = Debounced(act, name="acting", clock=time.monotonic)
+def debounced(act: Callable[[], Callable[[], bool]]) -> Iterator[Debouncer]:
+    made = Debouncer(act, name="acting", clock=time.monotonic)
     made.start()
     try:
         yield made

@@ -13,8 +13,8 @@ from cluster.exceptions import NotFound
 from cluster.informers.crd_fields import (
     NEEDED,
     Definition,
+    DefinitionEventHandler,
     Definitions,
-    DefinitionSink,
     fault_of,
     read_queue,
 )
@@ -111,7 +111,7 @@ def test_a_fault_lasts_until_its_definition_is_mended_and_that_is_told_once() ->
     """With two faults, once the second is mended too."""
     mended: list[str] = []
     definitions = Definitions(lambda: mended.append("now"))
-    sinks = {name: DefinitionSink(name, definitions) for name in NEEDED}
+    sinks = {name: DefinitionEventHandler(name, definitions) for name in NEEDED}
     for name, sink in sinks.items():
         sink.replace([read(ours(name))])
     assert (definitions.faults(), mended) == ([], [])
@@ -127,7 +127,7 @@ def test_a_fault_lasts_until_its_definition_is_mended_and_that_is_told_once() ->
 def test_a_former_state_of_a_definition_changes_nothing() -> None:
     """The past is refused."""
     definitions = Definitions()
-    sink = DefinitionSink(QUEUES, definitions)
+    sink = DefinitionEventHandler(QUEUES, definitions)
     sink.replace([read(without("spec", "state"), version=7)])
     sink.upsert(read(ours(QUEUES), version=6))
     sink.remove(read(ours(QUEUES), version=6))

@@ -8,7 +8,7 @@ import pytest
 from cluster.inflight.queue_edits import (
     REMEMBERED,
     SECONDS,
-    Edits,
+    PendingQueueEdits,
 )
 from cluster.objects import QueueObject
 
@@ -40,7 +40,7 @@ class Watch:
 )
 def test_a_change_counts_until_the_store_is_newer(held: QueueObject | None, coming: bool) -> None:
     """The edit was made to version 5."""
-    edits = Edits(clock=Watch())
+    edits = PendingQueueEdits(clock=Watch())
     edits.note("q", before=queue(5), after=queue(5))
     assert ("q" in edits.coming({"q": held} if held else {})) is coming
 
@@ -48,7 +48,7 @@ def test_a_change_counts_until_the_store_is_newer(held: QueueObject | None, comi
 @pytest.mark.parametrize(("held", "coming"), [(None, True), (queue(1), False)])
 def test_a_new_queue_counts_until_the_store_has_it(held: QueueObject | None, coming: bool) -> None:
     """Whatever version it has come in."""
-    edits = Edits(clock=Watch())
+    edits = PendingQueueEdits(clock=Watch())
     edits.note("q", before=None, after=queue(0))
     assert ("q" in edits.coming({"q": held} if held else {})) is coming
 
@@ -58,7 +58,7 @@ def test_a_new_queue_counts_until_the_store_has_it(held: QueueObject | None, com
 )
 def test_a_deletion_counts_until_the_queue_is_gone(held: QueueObject | None, coming: bool) -> None:
     """A status that is written before it goes changes nothing; one of its name that is new does."""
-    edits = Edits(clock=Watch())
+    edits = PendingQueueEdits(clock=Watch())
     edits.note("q", before=queue(5), after=None)
     assert edits.coming({"q": held} if held else {}) == ({"q": None} if coming else {})
 
@@ -66,7 +66,7 @@ def test_a_deletion_counts_until_the_queue_is_gone(held: QueueObject | None, com
 def test_no_edit_counts_for_long() -> None:
     """However little is heard of it."""
     clock = Watch()
-    edits = Edits(clock=clock)
+    edits = PendingQueueEdits(clock=clock)
     edits.note("q", before=queue(5), after=queue(5))
     clock.now += SECONDS
     assert edits.coming({})
@@ -76,7 +76,7 @@ def test_no_edit_counts_for_long() -> None:
 
 def test_the_latest_edit_of_a_queue_is_the_one_that_counts() -> None:
     """And it begins its time anew."""
-    edits = Edits(clock=Watch())
+    edits = PendingQueueEdits(clock=Watch())
     edits.note("q", before=queue(5), after=queue(5))
     edits.note("q", before=queue(6), after=None)
     assert edits.coming({"q": queue(6)}) == {"q": None}
@@ -84,7 +84,7 @@ def test_the_latest_edit_of_a_queue_is_the_one_that_counts() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     """The oldest go first."""
-    edits = Edits(clock=Watch())
+    edits = PendingQueueEdits(clock=Watch())
     for number in range(REMEMBERED + 1):
         edits.note(str(number), before=None, after=queue(0))
     coming = edits.coming({})

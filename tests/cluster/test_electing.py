@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from cluster.coordination.leader_election import Elector
+from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Lease, Leases
 from cluster.coordination.replicas import (
     RETRY_SECONDS,
-    Presence,
-    View,
+    ReplicaLease,
+    ReplicaReport,
 )
 from cluster.exceptions import NotFound, Unreachable
 from cluster.objects import Metadata
@@ -64,7 +64,7 @@ class Lists:
 
 
 @contextmanager
-def running(one: Elector | Presence) -> Iterator[None]:
+def running(one: LeaderElector | ReplicaLease) -> Iterator[None]:
     one.start()
     try:
         yield
@@ -81,7 +81,7 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         looked.set()
         return ready.is_set()
 
-    elector = Elector(
+    elector = LeaderElector(
         cast(Leases, kept), identity="one", clock=lambda: 1000.0, elected=elected.set, eligible=eligible
     )
     with running(elector):
@@ -94,8 +94,8 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         eventually(lambda: not elector.leading)
 
 
-def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> Presence:
-    return Presence(cast(Leases, kept), identity="one", clock=clock, view=View, fresh=lists)
+def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:
+    return ReplicaLease(cast(Leases, kept), identity="one", clock=clock, view=ReplicaReport, fresh=lists)
 
 
 class Once(threading.Event):
@@ -127,17 +127,17 @@ def test_after_a_gap_the_queues_are_listed_anew_whatever_was_listed_before_it() 
     now = 1000.0
     kept, lists = Kept(), Lists()
     one = presence(kept, lists, lambda: now)
-    assert one._renew(View())
+    assert one._renew(ReplicaReport())
     assert (lists.done, one.alive) == ([False], False)
     lists.done[0] = True
     kept.away = True
     now += 2
-    assert not one._renew(View())
+    assert not one._renew(ReplicaReport())
     now += 20
     kept.away = False
-    assert one._renew(View())
+    assert one._renew(ReplicaReport())
     assert (lists.done, one.alive) == ([True, False], False)
     lists.done[1] = True
     now += 1
-    assert one._renew(View())
+    assert one._renew(ReplicaReport())
     assert one.alive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cluster.informers.dispatch import IsolatedSink
+from cluster.informers.dispatch import IsolatedEventHandler
 from cluster.isolation import LEAST, Isolation
 from cluster.objects import Metadata, Namespace
 
@@ -46,8 +46,10 @@ class Stage(msgspec.Struct):
     now: float = 100.0
     picky: Picky = msgspec.field(default_factory=Picky)
 
-    def isolated(self) -> IsolatedSink[Namespace]:
-        return IsolatedSink(self.picky, kind="namespaces", isolation=Isolation(clock=lambda: self.now))
+    def isolated(self) -> IsolatedEventHandler[Namespace]:
+        return IsolatedEventHandler(
+            self.picky, kind="namespaces", isolation=Isolation(clock=lambda: self.now)
+        )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.exceptions import Refused, Unreachable
 from cluster.isolation import FORGET, LEAST, LINES, MOST, REMEMBERED, SHORT, Isolation
-from cluster.object_reference import Subject
+from cluster.object_reference import ObjectReference
 
 
 class Hands:
@@ -44,8 +44,8 @@ def fails(exc: Exception | None = None) -> Any:
     return work
 
 
-def pod(name: str) -> Subject:
-    return Subject(api_version="v1", kind="Pod", name=name, uid=name, namespace="team")
+def pod(name: str) -> ObjectReference:
+    return ObjectReference(api_version="v1", kind="Pod", name=name, uid=name, namespace="team")
 
 
 def test_what_one_raises_concerns_no_other(isolation: Isolation, counted: list[str]) -> None:

@@ -11,8 +11,8 @@ from cluster.inflight.binds import (
     FORGOTTEN_SECONDS,
     REQUEST_SECONDS,
     STRANGERS,
-    Pass,
-    Passes,
+    BindPass,
+    BindPasses,
 )
 from tests.support.rules.cases import MODEST
 
@@ -22,7 +22,7 @@ class Timed:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.passes = Passes(clock=lambda: self.now)
+        self.passes = BindPasses(clock=lambda: self.now)
 
     def filtered(self, name: str = "a", queue: str = "research", **_: Any) -> None:
         self.passes.filtered(namespace="team", name=name, queue=queue)
@@ -213,7 +213,7 @@ def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time
 
 
 def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
-    passes = Passes(clock=lambda: 0.0, known=lambda: 2)
+    passes = BindPasses(clock=lambda: 0.0, known=lambda: 2)
     for number in range(STRANGERS + 2):
         assert not passes.is_full
         passes.filtered(namespace="team", name=f"pod-{number}", queue="a")
@@ -221,12 +221,12 @@ def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
 
 
 def test_a_pass_knows_its_pod() -> None:
-    assert Pass(namespace="n", name="a", queue="q", at=1.0).key == ("n", "a")
+    assert BindPass(namespace="n", name="a", queue="q", at=1.0).key == ("n", "a")
 
 
 def test_the_going_of_a_former_pod_of_that_name_closes_nothing() -> None:
     """A StatefulSet's pod is made again under its name; the old one's end comes late."""
-    passes = Passes(clock=lambda: 0.0)
+    passes = BindPasses(clock=lambda: 0.0)
     passes.filtered(namespace="team", name="web-0", queue="a", uid="new")
     passes.arrived("team", "web-0", "old")
     assert [one.uid for one in passes.open()] == ["new"]

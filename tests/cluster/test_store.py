@@ -20,10 +20,10 @@ from cluster.cache.store import (
     Store,
     queue_value,
 )
-from cluster.informers.event_handlers import NamespaceSink, QueueSink
+from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
 from queues.membership import Rules
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import (
@@ -46,7 +46,7 @@ class Watched(Store):
     """Remembers each board that was published and who was told."""
 
     def __init__(self) -> None:
-        self.boards: list[Board] = []
+        self.boards: list[QueueSnapshot] = []
         self.told: list[tuple[str, str]] = []
         super().__init__(rules=Rules(), clock=SetClock())
         self.listen(lambda name, what: self.told.append((name, what)))
@@ -70,21 +70,21 @@ def store() -> Watched:
 
 
 @pytest.fixture
-def sink(store: Watched) -> QueueSink:
-    return QueueSink(store)
+def sink(store: Watched) -> QueueEventHandler:
+    return QueueEventHandler(store)
 
 
 # Boards
 
 
-def test_a_list_publishes_one_board(store: Watched, sink: QueueSink) -> None:
+def test_a_list_publishes_one_board(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(queue(name)) for name in ("a", "b", "c")])
     assert len(store.boards) == 1
     assert set(store.board.tree) == {"root", "a", "b", "c"}
 
 
 def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_board(
-    store: Watched, sink: QueueSink
+    store: Watched, sink: QueueEventHandler
 ) -> None:
     """A board in between would be of no moment of the cluster: here `c` would be without a parent."""
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b"), queue("c", parent="a"))])
@@ -94,7 +94,7 @@ def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_board(
     assert len(store.boards) == 1
 
 
-def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueSink) -> None:
+def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
     store.boards.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
@@ -111,7 +111,7 @@ def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueSink)
     ],
     ids=["the same again", "status", "annotations"],
 )
-def test_anything_else_publishes_none(store: Watched, sink: QueueSink, after: Wire) -> None:
+def test_anything_else_publishes_none(store: Watched, sink: QueueEventHandler, after: Wire) -> None:
     sink.upsert(read_queue(queue("a")))
     store.boards.clear()
     sink.upsert(read_queue(after))
@@ -121,7 +121,7 @@ def test_anything_else_publishes_none(store: Watched, sink: QueueSink, after: Wi
 
 
 def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
-    store: Watched, sink: QueueSink
+    store: Watched, sink: QueueEventHandler
 ) -> None:
     """Replicas of two versions say the same; what is stored for other specs, or by hand, decides nothing."""
     sink.upsert(read_queue(queue("a", state="Suspended")))
@@ -140,7 +140,7 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
         assert not store.board.ruling("a").schedules
 
 
-def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueSink) -> None:
+def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
     store.boards.clear()
     sink.remove(read_queue(queue("a", version=2)))
@@ -149,7 +149,9 @@ def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueSink) -> 
     assert "a" not in store.board.tree
 
 
-def test_whoever_finds_a_generation_finds_a_board_that_has_it(store: Watched, sink: QueueSink) -> None:
+def test_whoever_finds_a_generation_finds_a_board_that_has_it(
+    store: Watched, sink: QueueEventHandler
+) -> None:
     def heard(name: str, _: str) -> None:
         held = store.queues.get(name)
         if held is not None:
@@ -165,20 +167,20 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(store: Watched, si
     assert store.seen == 5
 
 
-def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueSink) -> None:
+def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEventHandler) -> None:
     class Ahead(Watched):
         def refresh(self, changed: Collection[str] | None = None) -> None:
             assert self.seen < self._coming, "said to be seen before it was published"
             super().refresh(changed)
 
     ahead = Ahead()
-    QueueSink(ahead).upsert(read_queue(queue("a", version=7)))
+    QueueEventHandler(ahead).upsert(read_queue(queue("a", version=7)))
     assert (ahead.seen, ahead.board.seen) == (7, 7)
-    QueueSink(ahead).remove(read_queue(queue("a", version=9)))
+    QueueEventHandler(ahead).remove(read_queue(queue("a", version=9)))
     assert (ahead.seen, ahead.board.seen) == (9, 9)
 
 
-def test_a_request_sees_one_moment(store: Watched, sink: QueueSink) -> None:
+def test_a_request_sees_one_moment(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
     before = store.board
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
@@ -189,7 +191,7 @@ def test_a_request_sees_one_moment(store: Watched, sink: QueueSink) -> None:
 # The past
 
 
-def test_the_past_of_a_queue_is_refused(store: Watched, sink: QueueSink) -> None:
+def test_the_past_of_a_queue_is_refused(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a", version=5, generation=5, state="Suspended")))
     store.told.clear()
     sink.upsert(read_queue(queue("a", version=4, generation=4)))
@@ -200,7 +202,7 @@ def test_the_past_of_a_queue_is_refused(store: Watched, sink: QueueSink) -> None
     assert store.seen == 5
 
 
-def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink: QueueSink) -> None:
+def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a", version=5, state="Suspended")))
     again = queue("a", version=4)
     again["metadata"]["uid"] = "another"
@@ -220,7 +222,7 @@ def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink
         ),
         (
             Namespace,
-            NamespaceSink,
+            NamespaceEventHandler,
             namespace("n", queue="b", version=4),
             namespace("n", queue="a", version=5),
         ),
@@ -254,7 +256,7 @@ EVENTS = st.lists(
 @given(events=EVENTS)
 def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str, int, str, str]]) -> None:
     store = Watched()
-    sink = QueueSink(store)
+    sink = QueueEventHandler(store)
     for what, name, version, parent, state in events:
         boards, held = len(store.boards), dict(store.queues)
         obj = read_queue(queue(name, version=version, generation=version, parent=parent, state=state))
@@ -272,28 +274,30 @@ def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str
 # Who hears
 
 
-def test_a_change_of_wishes_is_told_to_all_below(store: Watched, sink: QueueSink) -> None:
+def test_a_change_of_wishes_is_told_to_all_below(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b", parent="a"), queue("c"))])
     store.told.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, stopPolicy="Hold")))
     assert sorted(store.told) == [("a", WHOLE), ("b", WHOLE)]
 
 
-def test_a_change_of_status_is_told_to_that_queue_alone(store: Watched, sink: QueueSink) -> None:
+def test_a_change_of_status_is_told_to_that_queue_alone(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b", parent="a"))])
     store.told.clear()
     sink.upsert(read_queue(queue("a", version=2, status={"state": "Open"})))
     assert store.told == [("a", STATUS)]
 
 
-def test_a_queue_that_is_gone_is_told_to_all_that_were_below(store: Watched, sink: QueueSink) -> None:
+def test_a_queue_that_is_gone_is_told_to_all_that_were_below(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b", parent="a"))])
     store.told.clear()
     sink.remove(read_queue(queue("a", version=2)))
     assert sorted(store.told) == [("a", WHOLE), ("b", WHOLE)]
 
 
-def test_a_queue_that_a_list_does_not_have_any_more_is_told_too(store: Watched, sink: QueueSink) -> None:
+def test_a_queue_that_a_list_does_not_have_any_more_is_told_too(
+    store: Watched, sink: QueueEventHandler
+) -> None:
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b"))])
     store.told.clear()
     sink.replace([read_queue(queue("b"))])
@@ -354,9 +358,9 @@ def test_the_first_list_of_namespaces_asks_for_nothing() -> None:
     """It is read before the pods are."""
     server, asked = Server().lacks(namespace("team")), []
     server.store.relist_members = lambda: asked.append(1)
-    NamespaceSink(server.store).replace([read(namespace("team", queue="a"), Namespace)])
+    NamespaceEventHandler(server.store).replace([read(namespace("team", queue="a"), Namespace)])
     assert asked == []
-    NamespaceSink(server.store).replace([read(namespace("team", queue="b", version=2), Namespace)])
+    NamespaceEventHandler(server.store).replace([read(namespace("team", queue="b", version=2), Namespace)])
     assert asked == [1]
 
 
@@ -365,9 +369,9 @@ def test_the_first_list_of_namespaces_has_pods_that_were_read_before_it_listed_a
     server, asked = Server().lacks(namespace("team")), []
     server.store.relist_members = lambda: asked.append(1)
     server.has(pod())
-    NamespaceSink(server.store).replace([read(namespace("team", queue="a"), Namespace)])
+    NamespaceEventHandler(server.store).replace([read(namespace("team", queue="a"), Namespace)])
     assert asked == [1]
-    NamespaceSink(server.store).replace([read(namespace("team", queue="a"), Namespace)])
+    NamespaceEventHandler(server.store).replace([read(namespace("team", queue="a"), Namespace)])
     assert asked == [1]
 
 
@@ -407,7 +411,7 @@ def test_a_list_of_namespaces_with_a_new_one_has_nothing_listed() -> None:
     server, asked = Server(), []
     server.store.relist_members = lambda: asked.append(1)
     both = [read(namespace(name, queue=queue), Namespace) for name, queue in (("team", ""), ("new", "a"))]
-    NamespaceSink(server.store).replace(both)
+    NamespaceEventHandler(server.store).replace(both)
     assert asked == []
 
 
@@ -490,7 +494,7 @@ def test_root_has_no_parent_whatever_is_written() -> None:
     assert queue_value(read_queue(queue("root", parent="a"))).parent is None
 
 
-def test_a_resume_time_without_a_zone_stops_no_reflector(store: Watched, sink: QueueSink) -> None:
+def test_a_resume_time_without_a_zone_stops_no_reflector(store: Watched, sink: QueueEventHandler) -> None:
     """The CRD's date-time lets none in; if one is there all the same, the other queues go on."""
     sink.replace(
         [read_queue(queue("a", state="Suspended", resumeAt="2030-01-01T00:00:00")), read_queue(queue("b"))]
@@ -562,7 +566,7 @@ def test_a_namespace_that_is_heard_of_late_is_told_of(selective: Server) -> None
 
 def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> None:
     selective.has(member(queue="vision"))
-    sink, told = NamespaceSink(selective.store), heard(selective)
+    sink, told = NamespaceEventHandler(selective.store), heard(selective)
     sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
     assert ("vision", WHOLE) in told
     told.clear()

@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
-from cluster.metrics import Counting
-from cluster.write_queue import TRIES, Writers
+from cluster.metrics import Metrics
+from cluster.write_queue import TRIES, WriteQueue
 
 WAIT = 5.0
 
 
 @pytest.fixture
-def counting() -> Counting:
-    return Counting()
+def counting() -> Metrics:
+    return Metrics()
 
 
 @pytest.fixture
-def new(counting: Counting) -> Iterator[Callable[..., Writers]]:
+def new(counting: Metrics) -> Iterator[Callable[..., WriteQueue]]:
     """Makes writers that are stopped after the test."""
-    made: list[Writers] = []
+    made: list[WriteQueue] = []
 
-    def writers(threads: int = 1) -> Writers:
-        made.append(Writers(counting=counting, threads=threads, name="test-writer"))
+    def writers(threads: int = 1) -> WriteQueue:
+        made.append(WriteQueue(counting=counting, threads=threads, name="test-writer"))
         return made[-1]
 
     yield writers
@@ -56,7 +56,7 @@ class Written:
         return self.order
 
 
-def outcomes(counting: Counting) -> dict[tuple[str, str], float]:
+def outcomes(counting: Metrics) -> dict[tuple[str, str], float]:
     return {
         (sample.labels["what"], sample.labels["outcome"]): sample.value
         for family in counting.writes.collect()
@@ -69,7 +69,7 @@ def overloaded(seconds: float = 0.0, code: int = 429) -> Overloaded:
     return Overloaded(code, "TooManyRequests", "busy", retry_after=seconds)
 
 
-def done_of(writers: Writers, write: Callable[[], object], *, key: str = "key") -> bool:
+def done_of(writers: WriteQueue, write: Callable[[], object], *, key: str = "key") -> bool:
     """Submit it and wait for what is said of it."""
     told: list[bool] = []
     ended = threading.Event()
@@ -90,7 +90,7 @@ def threads() -> list[str]:
 # Order
 
 
-def test_the_smaller_rank_goes_first_and_equals_by_arrival(new: Callable[..., Writers]) -> None:
+def test_the_smaller_rank_goes_first_and_equals_by_arrival(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     ranks = [(5,), (1, 3), (9,), (1, 2), (1, 2), (0,), (5,)]
     for number, rank in enumerate(ranks):
@@ -100,7 +100,7 @@ def test_the_smaller_rank_goes_first_and_equals_by_arrival(new: Callable[..., Wr
     assert written.wait_for(len(ranks)) == expected
 
 
-def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., Writers]) -> None:
+def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(threads=8), Written()
     writers.start()
     numbers = list(range(1000))
@@ -110,7 +110,7 @@ def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., W
     assert sorted(written.wait_for(1000)) == sorted(numbers)  # type: ignore[type-var]
 
 
-def test_what_is_urgent_overtakes_what_waits(new: Callable[..., Writers]) -> None:
+def test_what_is_urgent_overtakes_what_waits(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     begun, go_on = threading.Event(), threading.Event()
     writers.submit(("w", "slow"), lambda: (begun.set(), go_on.wait(WAIT)))
@@ -125,7 +125,7 @@ def test_what_is_urgent_overtakes_what_waits(new: Callable[..., Writers]) -> Non
 # One a key
 
 
-def test_a_key_that_waits_is_not_taken_again(new: Callable[..., Writers]) -> None:
+def test_a_key_that_waits_is_not_taken_again(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     assert writers.submit(("w", 1), written("first"))
     assert not writers.submit(("w", 1), written("second"))
@@ -135,7 +135,7 @@ def test_a_key_that_waits_is_not_taken_again(new: Callable[..., Writers]) -> Non
     assert written.wait_for(2) == ["first", "third"]
 
 
-def test_nor_is_one_that_is_being_written(new: Callable[..., Writers]) -> None:
+def test_nor_is_one_that_is_being_written(new: Callable[..., WriteQueue]) -> None:
     writers = new(threads=4)
     begun, go_on = threading.Event(), threading.Event()
     writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT)))
@@ -145,7 +145,9 @@ def test_nor_is_one_that_is_being_written(new: Callable[..., Writers]) -> None:
     go_on.set()
 
 
-def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(new: Callable[..., Writers]) -> None:
+def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(
+    new: Callable[..., WriteQueue],
+) -> None:
     writers, written = new(), Written()
     writers.start()
     again: list[bool] = []
@@ -163,7 +165,7 @@ def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(new: Call
     "trouble", [overloaded(), overloaded(code=500), overloaded(code=503), Unreachable("cut")], ids=str
 )
 def test_what_the_api_server_is_too_busy_for_is_tried_again(
-    new: Callable[..., Writers], counting: Counting, trouble: ClusterError
+    new: Callable[..., WriteQueue], counting: Metrics, trouble: ClusterError
 ) -> None:
     writers, tries = new(), []
     writers.start()
@@ -178,7 +180,7 @@ def test_what_the_api_server_is_too_busy_for_is_tried_again(
     assert outcomes(counting) == {("what", "retried"): 2, ("what", "done"): 1}
 
 
-def test_it_is_given_up_in_the_end(new: Callable[..., Writers], counting: Counting) -> None:
+def test_it_is_given_up_in_the_end(new: Callable[..., WriteQueue], counting: Metrics) -> None:
     writers, tries = new(), []
     writers.start()
 
@@ -191,7 +193,7 @@ def test_it_is_given_up_in_the_end(new: Callable[..., Writers], counting: Counti
     assert outcomes(counting) == {("what", "retried"): TRIES}
 
 
-def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., Writers]) -> None:
+def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., WriteQueue]) -> None:
     writers, tries = new(), []
     writers.start()
 
@@ -217,7 +219,7 @@ def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., Writers]) -> None
     ids=str,
 )
 def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
-    new: Callable[..., Writers], counting: Counting, trouble: Exception, outcome: str
+    new: Callable[..., WriteQueue], counting: Metrics, trouble: Exception, outcome: str
 ) -> None:
     writers, tries = new(), []
     writers.start()
@@ -232,7 +234,7 @@ def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
     assert done_of(writers, lambda: None, key="another") is True
 
 
-def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writers]) -> None:
+def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     writers.start()
 
@@ -247,7 +249,7 @@ def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writ
 # Stopping
 
 
-def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[..., Writers]) -> None:
+def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     begun, go_on = threading.Event(), threading.Event()
     writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT), written("under way")()))
@@ -260,7 +262,7 @@ def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[.
     assert threads() == []
 
 
-def test_stop_ends_a_wait_between_two_tries(new: Callable[..., Writers]) -> None:
+def test_stop_ends_a_wait_between_two_tries(new: Callable[..., WriteQueue]) -> None:
     writers, begun = new(threads=3), threading.Event()
 
     def write() -> None:
@@ -276,7 +278,7 @@ def test_stop_ends_a_wait_between_two_tries(new: Callable[..., Writers]) -> None
     assert threads() == []
 
 
-def test_stop_ends_a_pause_inside_a_write(new: Callable[..., Writers]) -> None:
+def test_stop_ends_a_pause_inside_a_write(new: Callable[..., WriteQueue]) -> None:
     writers, begun, paused = new(), threading.Event(), []
 
     def write() -> None:
@@ -290,7 +292,7 @@ def test_stop_ends_a_pause_inside_a_write(new: Callable[..., Writers]) -> None:
     assert paused == [True]
 
 
-def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., Writers]) -> None:
+def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., WriteQueue]) -> None:
     writers = new(threads=4)
     writers.start()
     assert len(threads()) == 4
@@ -301,14 +303,14 @@ def test_idle_threads_end_at_once_and_nothing_is_taken_after(new: Callable[..., 
     assert not writers.submit(("w", 1), lambda: None)
 
 
-def test_stopping_what_never_ran_is_no_fault(new: Callable[..., Writers]) -> None:
+def test_stopping_what_never_ran_is_no_fault(new: Callable[..., WriteQueue]) -> None:
     writers = new()
     writers.submit(("w", 1), lambda: None)
     writers.stop()
     assert not writers.submit(("w", 2), lambda: None)
 
 
-def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..., Writers]) -> None:
+def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..., WriteQueue]) -> None:
     writers, written, go_on = new(threads=3), Written(), threading.Event()
     writers.start()
 
@@ -326,7 +328,7 @@ def test_of_one_lane_one_is_under_way_at_a_time_and_others_pass(new: Callable[..
     assert written.wait_for(5)[2:] == ["slow", "before it", "behind"]
 
 
-def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -> None:
+def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(threads=2), Written()
     writers.start()
 
@@ -341,7 +343,7 @@ def test_a_lane_goes_on_after_a_write_that_failed(new: Callable[..., Writers]) -
 # One that is refused or busy keeps no other waiting
 
 
-def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Writers]) -> None:
+def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., WriteQueue]) -> None:
     """A webhook of somebody's that fails for every write of his pods: those of others are written."""
     writers, written = new(threads=2), Written()
     writers.start()
@@ -359,7 +361,9 @@ def test_writes_that_wait_to_be_tried_again_keep_no_thread(new: Callable[..., Wr
     assert written.wait_for(1) == ["free"]
 
 
-def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(new: Callable[..., Writers]) -> None:
+def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(
+    new: Callable[..., WriteQueue],
+) -> None:
     writers, trouble = new(), Refused(422, "Invalid", "")
 
     def write() -> None:
@@ -373,7 +377,7 @@ def test_a_key_that_was_refused_is_not_taken_until_its_back_off_is_over(new: Cal
 
 
 @pytest.mark.parametrize("status", [404, 409, 410])
-def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., Writers], status: int) -> None:
+def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., WriteQueue], status: int) -> None:
     kinds = {404: NotFound, 409: Conflict}
     writers, trouble = new(), kinds.get(status, Refused)(status, "Reason", "")
 
@@ -386,7 +390,7 @@ def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., Writer
 
 
 def test_what_is_too_large_is_not_tried_again_whatever_the_status(
-    new: Callable[..., Writers], counting: Counting
+    new: Callable[..., WriteQueue], counting: Metrics
 ) -> None:
     """The API server says 500 where etcd refuses it."""
     writers = new()

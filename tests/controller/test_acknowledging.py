@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.inflight.binds import Pass
+from cluster.inflight.binds import BindPass
 from controller.stops.acknowledgement import may_be_a_bind
 
 REQUEST_SECONDS = 60.0
@@ -33,6 +33,6 @@ def test_what_a_lost_replica_let_through_may_be_a_bind_for_as_long_as_a_request_
     assumed: bool, waiting_at: float | None, now: float, expected: bool
 ) -> None:
     """It may have passed the guard there, so that the guard does not meet it any more."""
-    each = Pass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
+    each = BindPass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
     found = may_be_a_bind(each, waiting_at=waiting_at, now=now, request_seconds=REQUEST_SECONDS)
     assert found is expected

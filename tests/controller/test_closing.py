@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from controller.context import Parts
+from controller.context import ControllerContext
 from controller.status.closing import PODGROUPS, _occupied
 from tests.support.http.wire_objects import Wire, podgroup
 
@@ -22,7 +22,7 @@ def occupied(*groups: Wire) -> list[str]:
         return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": found})
 
     parts = SimpleNamespace(client=SimpleNamespace(request=request))
-    return list(_occupied(cast(Parts, parts), ["labs", "research"]))
+    return list(_occupied(cast(ControllerContext, parts), ["labs", "research"]))
 
 
 def group(name: str, queue: str, **status: object) -> Wire:

@@ -19,17 +19,17 @@ from controller.drain.executor import (
     LONGEST_PAUSE,
     LONGEST_WAIT,
     SETTLE_SECONDS,
-    Drain,
+    DrainExecutor,
 )
 from controller.drain.running_pods import VOLCANO
-from controller.drain.snapshot import Reading
+from controller.drain.snapshot import DrainSnapshot
 from queues.drain.disruption_budgets import Index
 from queues.drain.model import (
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
     Work,
 )
 
@@ -40,8 +40,10 @@ MADE = datetime(2030, 1, 1, tzinfo=UTC)
 BUDGET = ("team", "web")
 
 
-def pod(name: str, **more: Any) -> Runner:
-    return Runner(uid=name, namespace="team", name=name, queue="research", labels={}, created=MADE, **more)
+def pod(name: str, **more: Any) -> RunningPod:
+    return RunningPod(
+        uid=name, namespace="team", name=name, queue="research", labels={}, created=MADE, **more
+    )
 
 
 def work(kind: str = "jobs", name: str = "train") -> Work:
@@ -58,9 +60,9 @@ def suspending(number: int = 2, kind: str = "jobs") -> Unit:
     return Unit(how=How.SUSPEND, pods=pods, work=made, budgets=(BUDGET,))
 
 
-def drain(**wishes: Any) -> Drain:
-    made = Drain("research", now=NOW, rate=RATE)
-    made.set_wishes(Wishes(**wishes))
+def drain(**wishes: Any) -> DrainExecutor:
+    made = DrainExecutor("research", now=NOW, rate=RATE)
+    made.set_wishes(DrainSpec(**wishes))
     made.set_shares(in_flight=IN_FLIGHT, rate=RATE)
     return made
 
@@ -69,13 +71,15 @@ def names(units: list[Unit]) -> list[str]:
     return [each.name for unit in units for each in unit.pods]
 
 
-def sendable(held: Drain, *units: Unit, leaving: int = 0, spare: int = 100, now: float = NOW) -> list[str]:
+def sendable(
+    held: DrainExecutor, *units: Unit, leaving: int = 0, spare: int = 100, now: float = NOW
+) -> list[str]:
     found = Plan(steps=units, leaving=tuple(pod(f"old-{number}") for number in range(leaving)))
     return names(held.sendable(found, now=now, spare=spare)[0])
 
 
 def answer(
-    held: Drain, unit: Unit, outcome: Outcome = Outcome.GONE, *, now: float = NOW, **more: Any
+    held: DrainExecutor, unit: Unit, outcome: Outcome = Outcome.GONE, *, now: float = NOW, **more: Any
 ) -> None:
     whole = unit.how is How.SUSPEND
     for each in (None,) if whole else unit.pods:
@@ -171,7 +175,7 @@ def test_what_a_budget_refuses_is_soon_asked_again_unless_its_budgets_are_not_kn
 ) -> None:
     """Then the API server looks through thousands of them for each try."""
     held, unit = drain(), evicting("a")
-    held.read(Reading(at=NOW, index=Index([], excess={"team": excess} if excess else {})))
+    held.read(DrainSnapshot(at=NOW, index=Index([], excess={"team": excess} if excess else {})))
     for _ in range(20):
         held.asking(unit, now=NOW)
         answer(held, unit, Outcome.BUDGET)
@@ -275,7 +279,7 @@ def test_what_the_api_server_is_too_busy_for_pauses_its_namespace_for_longer_and
     assert pause_of(held) == 7.0
 
 
-def pause_of(held: Drain) -> float:
+def pause_of(held: DrainExecutor) -> float:
     """Whole seconds until something of namespace team may be asked for."""
     later = (deepcopy(held) for _ in range(60))
     return next(
@@ -307,7 +311,7 @@ def test_one_namespace_that_always_fails_does_not_pause_others_that_succeed() ->
 def test_a_namespace_whose_budgets_are_not_read_yet_waits() -> None:
     """Another one's are."""
     held = drain()
-    held.read(Reading(at=NOW, index=Index([]), times={"elsewhere": NOW}))
+    held.read(DrainSnapshot(at=NOW, index=Index([]), times={"elsewhere": NOW}))
     assert sendable(held, evicting("a"), elsewhere("b")) == ["b"]
 
 
@@ -327,13 +331,13 @@ def test_grace_periods_are_cut_no_faster_than_the_rate_and_each_once() -> None:
 
 def test_what_was_asked_for_counts_until_a_reading_is_younger_than_its_answer() -> None:
     held = drain()
-    held.read(Reading(at=NOW - 1, index=Index([])))
+    held.read(DrainSnapshot(at=NOW - 1, index=Index([])))
     held.asking(evicting("a"), now=NOW)
     assert held.taken() == {BUDGET: 1}
     answer(held, evicting("a"), now=NOW + 1)
-    held.read(Reading(at=NOW + 0.5, index=Index([])))
+    held.read(DrainSnapshot(at=NOW + 0.5, index=Index([])))
     assert held.taken() == {BUDGET: 1}
-    held.read(Reading(at=NOW + 1.5, index=Index([])))
+    held.read(DrainSnapshot(at=NOW + 1.5, index=Index([])))
     assert held.taken() == {}
 
 
@@ -357,12 +361,12 @@ def test_a_gang_has_begun_once_one_of_it_has_gone() -> None:
 def test_a_budget_is_busy_while_paused_work_takes_from_it_and_until_its_status_has_followed() -> None:
     held = drain()
     held.asking(suspending(), now=NOW)
-    assert held.busy(Reading(at=NOW, index=Index([]))) == {BUDGET}
+    assert held.busy(DrainSnapshot(at=NOW, index=Index([]))) == {BUDGET}
     held.planned(Plan(busy=frozenset([BUDGET])), now=NOW + 2)
     held.planned(Plan(), now=NOW + 3)
     held.planned(Plan(), now=NOW + 4)
-    assert held.busy(Reading(at=NOW + 3 + SETTLE_SECONDS, index=Index([]))) == {BUDGET}
-    assert held.busy(Reading(at=NOW + 3.1 + SETTLE_SECONDS, index=Index([]))) == frozenset()
+    assert held.busy(DrainSnapshot(at=NOW + 3 + SETTLE_SECONDS, index=Index([]))) == {BUDGET}
+    assert held.busy(DrainSnapshot(at=NOW + 3.1 + SETTLE_SECONDS, index=Index([]))) == frozenset()
 
 
 def test_volcanos_job_is_gone_only_when_its_controller_says_so() -> None:
@@ -381,7 +385,7 @@ def test_volcanos_job_is_gone_only_when_its_controller_says_so() -> None:
 
 def test_who_was_on_its_way_before_we_looked_is_taken_from_the_first_reading() -> None:
     held = drain()
-    held.read(Reading(at=NOW, index=Index([]), leaving=frozenset(["a"])))
+    held.read(DrainSnapshot(at=NOW, index=Index([]), leaving=frozenset(["a"])))
     assert sendable(held, evicting("a"), evicting("b")) == ["b"]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cluster.cache.store import Clock, Store
-from cluster.recorder import Subject
-from controller.context import Parts
+from cluster.object_reference import ObjectReference
+from controller.context import ControllerContext
 from controller.drain import accounts as drain_accounts
-from controller.drain.accounts import Accounts
-from controller.drain.executor import Drain
+from controller.drain.accounts import DrainAccounts
+from controller.drain.executor import DrainExecutor
 from queues.drain.model import Plan, Termination
 from queues.drain.terminating_pods import GRACE_LIMIT, Delay
 from queues.membership import Rules
@@ -26,7 +26,7 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def record(self, subject: Subject, *, reason: str, **_: object) -> None:
+    def record(self, subject: ObjectReference, *, reason: str, **_: object) -> None:
         self.lines.append((subject.name, reason))
 
 
@@ -36,14 +36,14 @@ def told() -> Told:
 
 
 @pytest.fixture
-def accounts(told: Told) -> Accounts:
+def accounts(told: Told) -> DrainAccounts:
     """They read the store, which holds nothing, and the clock."""
     known = {"store": Store(rules=Rules(), clock=Clock()), "drain_grace_limit": GRACE_LIMIT, "recorder": told}
-    others: dict[str, Any] = dict.fromkeys(set(Parts.__struct_fields__) - known.keys())
-    return Accounts(Parts(**{**others, **known}))
+    others: dict[str, Any] = dict.fromkeys(set(ControllerContext.__struct_fields__) - known.keys())
+    return DrainAccounts(ControllerContext(**{**others, **known}))
 
 
-def suspended(accounts: Accounts, drain: Drain) -> list[Delay]:
+def suspended(accounts: DrainAccounts, drain: DrainExecutor) -> list[Delay]:
     """A look at two pods of a suspended Job that nothing deletes: what is said to delay them."""
     return [one.delay for one in accounts.delayed(drain, Plan(leaving=tuple(job(2, paused=True)))).values()]
 
@@ -54,7 +54,7 @@ def suspended(accounts: Accounts, drain: Drain) -> list[Delay]:
     ids=["at first", "after a while", "after a long while"],
 )
 def test_suspended_work_that_nobody_ends_is_named_and_then_goes_by_its_pods(
-    accounts: Accounts,
+    accounts: DrainAccounts,
     monkeypatch: pytest.MonkeyPatch,
     answered: float,
     abandoned: float,
@@ -64,17 +64,20 @@ def test_suspended_work_that_nobody_ends_is_named_and_then_goes_by_its_pods(
     """What does not answer is not suspended any more: its pods are evicted by themselves."""
     monkeypatch.setattr(drain_accounts, "ANSWER_SECONDS", answered)
     monkeypatch.setattr(drain_accounts, "ABANDONED_SECONDS", abandoned)
-    drain = Drain("research", now=0.0, rate=1.0)
+    drain = DrainExecutor("research", now=0.0, rate=1.0)
     for _ in range(2):
         said = suspended(accounts, drain)
     assert said == [Delay.NOT_TERMINATED] * delays
     assert drain.unanswered == ({"uid-j"} if unanswered else set())
 
 
-def test_a_pod_that_loses_its_place_says_so_once(accounts: Accounts, told: Told) -> None:
+def test_a_pod_that_loses_its_place_says_so_once(accounts: DrainAccounts, told: Told) -> None:
     """In an event, as long as it stays delayed."""
     termination = Termination(requested_at=NOW - timedelta(days=9999), grace=30, node="node-0")
-    late, drain = pod("late", leaving=True, termination=termination), Drain("research", now=0.0, rate=1.0)
+    late, drain = (
+        pod("late", leaving=True, termination=termination),
+        DrainExecutor("research", now=0.0, rate=1.0),
+    )
     for _ in range(3):
         delays = accounts.delayed(drain, Plan(leaving=(late,)))
         drain.planned(Plan(leaving=(late,)), now=0.0, stuck=frozenset(delays))

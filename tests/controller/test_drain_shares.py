@@ -5,28 +5,28 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.drain.executor import Drain
+from controller.drain.executor import DrainExecutor
 from controller.drain.fair_shares import (
     TIMES_IN_FLIGHT,
     share_limits,
     spare,
 )
-from queues.drain.model import Plan, Wishes
+from queues.drain.model import DrainSpec, Plan
 from tests.controller.test_drain import NOW, evicting, pod
 from tests.support.rules.cases import MODEST
 
 RATE, IN_FLIGHT = 10.0, 6
 
 
-def drain(by: str, *, steps: int, **wishes: float) -> Drain:
+def drain(by: str, *, steps: int, **wishes: float) -> DrainExecutor:
     """One that has so many pods to evict."""
-    made = Drain(by, now=NOW, rate=RATE)
-    made.set_wishes(Wishes(**wishes))  # type: ignore[arg-type]
+    made = DrainExecutor(by, now=NOW, rate=RATE)
+    made.set_wishes(DrainSpec(**wishes))  # type: ignore[arg-type]
     made.expects(steps)
     return made
 
 
-def look(held: Drain, others: list[Drain], *, flying: int, steps: int, now: float) -> int:
+def look(held: DrainExecutor, others: list[DrainExecutor], *, flying: int, steps: int, now: float) -> int:
     """As the controller does: how many pods it asks for; they are in flight from then on."""
     found = Plan(
         steps=tuple(evicting(f"{held.by}-{now}-{number}") for number in range(steps)),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cluster.exceptions import ClusterError, Overloaded, Refused
-from controller.podgroup_status import Grouping
-from controller.pods.pod_conditions import Telling
-from controller.queue_reconciler import Reconciling
+from controller.podgroup_status import PodGroupStatuses
+from controller.pods.pod_conditions import PodConditions
+from controller.queue_reconciler import QueueReconciler
 from tests.controller.test_hostile_objects_looked_at import all_is_done, begun, honest
 from tests.support.controller.whole_look import Sent, WholeLook
 from tests.support.http.wire_objects import (
@@ -54,7 +54,7 @@ def test_a_step_that_raises_keeps_no_other_from_its_work(look: WholeLook, step: 
     assert sum(look.failed().values()) >= 1
 
 
-@pytest.mark.parametrize("where", ["founded", "mirror", "measure"])
+@pytest.mark.parametrize("where", ["create_default_queues", "label_namespace", "set_gauges"])
 def test_so_does_a_function(look: WholeLook, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"controller.controller.{where}", raises)
     look.controller._resync_at = 0.0
@@ -67,12 +67,12 @@ def test_so_does_a_function(look: WholeLook, where: str, monkeypatch: pytest.Mon
 def test_a_queue_that_raises_is_named_and_all_others_are_written(
     look: WholeLook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reconcile = Reconciling.reconcile
+    reconcile = QueueReconciler.reconcile
 
-    def picky(self: Reconciling, name: str, **more: Any) -> float | None:
+    def picky(self: QueueReconciler, name: str, **more: Any) -> float | None:
         return raises() if name == "evil" else reconcile(self, name, **more)
 
-    monkeypatch.setattr(Reconciling, "reconcile", picky)
+    monkeypatch.setattr(QueueReconciler, "reconcile", picky)
     honest(look)
     look.look()
     all_is_done(look)
@@ -85,12 +85,12 @@ def test_a_queue_that_raises_is_named_and_all_others_are_written(
 def test_a_pod_that_raises_keeps_no_other_of_its_queue_waiting(
     look: WholeLook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say = Telling._say
+    say = PodConditions._say
 
-    def picky(self: Telling, one: Any, cause: Any, **more: Any) -> None:
+    def picky(self: PodConditions, one: Any, cause: Any, **more: Any) -> None:
         raises() if one.name == "evil" else say(self, one, cause, **more)
 
-    monkeypatch.setattr(Telling, "_say", picky)
+    monkeypatch.setattr(PodConditions, "_say", picky)
     look.hears(queue("victim", generation=2, state="Suspended"))
     names = ("a", "evil", "z")
     look.hears(*(member(name, "victim", gates=["sluice.dev/queue"]) for name in names))
@@ -102,12 +102,12 @@ def test_a_pod_that_raises_keeps_no_other_of_its_queue_waiting(
 def test_a_podgroup_that_raises_keeps_no_other_waiting(
     look: WholeLook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = Grouping._submit
+    submit = PodGroupStatuses._submit
 
-    def picky(self: Grouping, key: Any, group: Any, difference: Any) -> None:
+    def picky(self: PodGroupStatuses, key: Any, group: Any, difference: Any) -> None:
         raises() if key.name == "evil" else submit(self, key, group, difference)
 
-    monkeypatch.setattr(Grouping, "_submit", picky)
+    monkeypatch.setattr(PodGroupStatuses, "_submit", picky)
     look.hears(queue("a"), podgroup("evil", queue="a"), podgroup("z", queue="a"))
     look.look()
     assert look.bodies("/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/z")
@@ -116,12 +116,12 @@ def test_a_podgroup_that_raises_keeps_no_other_waiting(
 def test_what_raised_is_tried_again_later_and_later(look: WholeLook, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[float] = []
 
-    def picky(_: Reconciling, name: str, **__: Any) -> None:
+    def picky(_: QueueReconciler, name: str, **__: Any) -> None:
         if name == "a":
             tries.append(look.clock.seconds)
             raises()
 
-    monkeypatch.setattr(Reconciling, "reconcile", picky)
+    monkeypatch.setattr(QueueReconciler, "reconcile", picky)
     look.hears(queue("a"))
     for number in range(200):  # and something of it changes all the time
         look.hears(member(f"m-{number}", "a"))

@@ -9,20 +9,20 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
-from cluster.metrics import Counting
-from cluster.recorder import Recorder
-from cluster.write_queue import Key, Writers
-from controller.context import Parts
-from controller.pods.pod_conditions import Telling
-from controller.pods.preemption_retry import Nudging
+from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from cluster.write_queue import Key, WriteQueue
+from controller.context import ControllerContext
+from controller.pods.pod_conditions import PodConditions
+from controller.pods.preemption_retry import PreemptionRetry
 from controller.pods.ungating import (
     PAUSE_SECONDS,
     TIMES,
-    Releasing,
+    Ungating,
 )
-from controller.status.closing_blockers import kept_by
-from controller.stops.bind_guard import Guards
-from controller.stops.reservations import Reserving
+from controller.status.closing_blockers import closing_blocker
+from controller.stops.bind_guard import BindGuards
+from controller.stops.reservations import Reservations
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -78,19 +78,19 @@ class Corner:
         client = cast(
             Client, SimpleNamespace(patch=patch, create=lambda *_, **__: None, delete=lambda *_, **__: None)
         )
-        writers = cast(Writers, self.writers)
+        writers = cast(WriteQueue, self.writers)
         self.parts = cast(
-            Parts,
+            ControllerContext,
             SimpleNamespace(
                 store=self.server.store,
                 client=client,
                 writers=writers,
                 guard_writers=writers,
                 drain_writers=Writes(),
-                recorder=Recorder(client=client, writers=writers, counting=Counting()),
+                recorder=EventRecorder(client=client, writers=writers, counting=Metrics()),
             ),
         )
-        self.releasing = Releasing(self.parts)
+        self.releasing = Ungating(self.parts)
 
     def has(self, name: str, where: str = "team", **more: Any) -> Wire:
         made = member(name, queue="vision", namespace=where, **more)
@@ -196,7 +196,7 @@ def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
     """On the gated pod; whose namespace is selected is gated for no reason that is told."""
     corner.has("stranger", gates=[GATE])
     corner.has("own", "ours", gates=[GATE])
-    telling = Telling(corner.parts)
+    telling = PodConditions(corner.parts)
     telling.tell("vision", corner.server.store.members.waiting("vision"))
     [(path, body)] = [one for one in corner.patches if "/status" in one[0]]
     assert path.startswith("/api/v1/namespaces/team/pods/stranger")
@@ -206,13 +206,13 @@ def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
 def test_a_nominated_node_is_given_up_by_strangers_alone(corner: Corner) -> None:
     for name, where in (("stranger", "team"), ("own", "ours")):
         corner.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    Reserving(corner.parts).cancel("vision", corner.server.store.members.waiting("vision"))
+    Reservations(corner.parts).cancel("vision", corner.server.store.members.waiting("vision"))
     assert corner.written("nomination") == ["uid-stranger"]
 
 
 def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> None:
     """Also for a pass that is open; and nowhere for those who are selected."""
-    guards = Guards(corner.parts, changed=lambda: None)
+    guards = BindGuards(corner.parts, changed=lambda: None)
     store = corner.server.store
     corner.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
     assert guards.wanted(store.board) == set()
@@ -228,7 +228,7 @@ def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> 
 def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner: Corner) -> None:
     """Preempt refused it its victims meanwhile; and again after the labels changed a second time."""
     corner.has("stranger", **refused("Insufficient cpu"))
-    nudging = Nudging(corner.parts, namespace="sluice-system")
+    nudging = PreemptionRetry(corner.parts, namespace="sluice-system")
 
     def consider() -> int:
         nudging.consider("vision", corner.server.store.members.waiting("vision"), waking=lambda: True)
@@ -250,6 +250,6 @@ def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner:
 def test_no_stranger_is_named_as_keeping_a_queue_from_closed(corner: Corner, stranger: Wire) -> None:
     corner.server.has(stranger, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
     store = corner.server.store
-    assert "kept" not in kept_by(store, store.board.verdict("vision", live=True))
+    assert "kept" not in closing_blocker(store, store.board.verdict("vision", live=True))
     corner.label(2, team="a")
-    assert "kept from Closed by" in kept_by(store, store.board.verdict("vision", live=True))
+    assert "kept from Closed by" in closing_blocker(store, store.board.verdict("vision", live=True))

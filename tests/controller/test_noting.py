@@ -16,7 +16,7 @@ from cluster.cache.store import (
 from controller.workqueue import (
     PACE_SECONDS,
     Noted,
-    Notes,
+    WorkQueue,
 )
 
 #: As good as never, for what must not be waited for.
@@ -24,15 +24,15 @@ LATE = 60.0
 
 
 @pytest.fixture
-def notes() -> Notes:
-    return Notes(time.monotonic)
+def notes() -> WorkQueue:
+    return WorkQueue(time.monotonic)
 
 
 def late() -> list[float]:
     return [time.monotonic() + LATE]
 
 
-def test_what_was_heard_is_taken_once(notes: Notes) -> None:
+def test_what_was_heard_is_taken_once(notes: WorkQueue) -> None:
     notes.heard("a", "1")
     notes.heard("a", "2")
     notes.heard("b", WHOLE)
@@ -40,7 +40,7 @@ def test_what_was_heard_is_taken_once(notes: Notes) -> None:
     assert notes.take([0.0]) == {}
 
 
-def test_what_was_put_back_is_taken_again_with_what_came_since(notes: Notes) -> None:
+def test_what_was_put_back_is_taken_again_with_what_came_since(notes: WorkQueue) -> None:
     notes.heard("a", "1")
     taken = notes.take(late())
     notes.heard("a", "2")
@@ -48,7 +48,7 @@ def test_what_was_put_back_is_taken_again_with_what_came_since(notes: Notes) -> 
     assert notes.take(late()) == {"a": {"1", "2"}}
 
 
-def test_the_sooner_of_two_times_counts_and_members_are_not_forgotten(notes: Notes) -> None:
+def test_the_sooner_of_two_times_counts_and_members_are_not_forgotten(notes: WorkQueue) -> None:
     notes.soon("a", LATE, members=True)
     notes.soon("a", 0.0, members=False)
     notes.soon("b", 0.0, members=False)
@@ -56,20 +56,20 @@ def test_the_sooner_of_two_times_counts_and_members_are_not_forgotten(notes: Not
     assert notes.take(late()) == {"a": {WHOLE}, "b": {STATUS}}
 
 
-def test_what_is_due_is_waited_for(notes: Notes) -> None:
+def test_what_is_due_is_waited_for(notes: WorkQueue) -> None:
     notes.soon("a", 0.05, members=False)
     began = time.monotonic()
     assert notes.take(late()) == {"a": {STATUS}}
     assert 0.05 <= time.monotonic() - began < LATE
 
 
-def test_whoever_wakes_names_whose_status_is_looked_at(notes: Notes) -> None:
+def test_whoever_wakes_names_whose_status_is_looked_at(notes: WorkQueue) -> None:
     notes.wake(["a"])
     assert notes.take(late()) == {"a": {STATUS}}
 
 
 @pytest.mark.parametrize("word", ["heard", "wake", "stop"])
-def test_a_word_from_another_thread_ends_the_waiting(notes: Notes, word: str) -> None:
+def test_a_word_from_another_thread_ends_the_waiting(notes: WorkQueue, word: str) -> None:
     taken: list[Noted] = []
     thread = threading.Thread(target=lambda: taken.append(notes.take(late())))
     thread.start()
@@ -82,7 +82,7 @@ def test_a_word_from_another_thread_ends_the_waiting(notes: Notes, word: str) ->
     assert taken == [{} if word == "stop" else {"a": {STATUS}}]
 
 
-def test_nobody_rests_after_the_end(notes: Notes) -> None:
+def test_nobody_rests_after_the_end(notes: WorkQueue) -> None:
     notes.stop()
     began = time.monotonic()
     notes.rest(LATE)
@@ -104,7 +104,7 @@ class Hands:
         return self.now
 
 
-def test_what_nobody_waits_for_is_taken_together_once_its_time_has_come(notes: Notes) -> None:
+def test_what_nobody_waits_for_is_taken_together_once_its_time_has_come(notes: WorkQueue) -> None:
     began = time.monotonic()
     for number in range(100):
         notes.noticed("a", str(number))
@@ -123,7 +123,7 @@ def test_where_little_happens_it_is_taken_at_once() -> None:
         waiting.set()
         return now
 
-    notes = Notes(clock)
+    notes = WorkQueue(clock)
     end = hands.now + LATE
     thread = threading.Thread(target=lambda: taken.append(notes.take([end])), daemon=True)
     thread.start()
@@ -137,7 +137,7 @@ def test_where_little_happens_it_is_taken_at_once() -> None:
 @pytest.mark.parametrize("hurry", ["heard", "wake", "told"])
 def test_what_is_waited_for_ends_a_wait_for_the_pace(hurry: str) -> None:
     """By a clock that stands still it would last for ever."""
-    notes = Notes(Hands())
+    notes = WorkQueue(Hands())
     taken: list[Noted] = []
     notes.noticed("a", "1")
     thread = threading.Thread(target=lambda: taken.append(notes.take([100.0 + LATE])), daemon=True)
@@ -155,7 +155,7 @@ def test_what_is_waited_for_ends_a_wait_for_the_pace(hurry: str) -> None:
 
 @pytest.mark.parametrize("what", [STATUS, GroupKey("team", "pair"), "uid-of-a-pod"])
 def test_of_what_the_store_tells_only_wishes_are_waited_for(what: What) -> None:
-    notes = Notes(Hands())
+    notes = WorkQueue(Hands())
     notes.told("a", what)
     assert notes.take([100.0]) == {"a": {what}}, "at the latest when its time has come"
     notes.told("a", what)
@@ -166,20 +166,20 @@ def test_of_what_the_store_tells_only_wishes_are_waited_for(what: What) -> None:
 @pytest.mark.parametrize("hurry", ["heard", "wake"])
 def test_whoever_is_waited_for_takes_along_what_is_not(hurry: str) -> None:
     """By a clock that stands still nothing that is paced would ever be taken."""
-    notes = Notes(Hands())
+    notes = WorkQueue(Hands())
     notes.noticed("a", "1")
     {"heard": lambda: notes.heard("b", WHOLE), "wake": lambda: notes.wake(["b"])}[hurry]()
     assert notes.take([100.0 + LATE]) == {"a": {"1"}, "b": {WHOLE if hurry == "heard" else STATUS}}
 
 
 def test_everything_is_taken_at_once_where_somebody_waits_for_it() -> None:
-    notes = Notes(Hands())
+    notes = WorkQueue(Hands())
     notes.noticed("a", "1")
     assert notes.take([100.0 + LATE], at_once=True) == {"a": {"1"}}
 
 
 def test_what_is_due_does_not_wait_for_its_pace() -> None:
-    notes = Notes(Hands())
+    notes = WorkQueue(Hands())
     notes.noticed("a", "1")
     notes.soon("b", 0.0, members=False)
     assert notes.take([100.0 + LATE]) == {"a": {"1"}, "b": {STATUS}}

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from cluster.api.client import Client
-from cluster.metrics import Counting
-from cluster.recorder import Recorder
-from cluster.write_queue import Key, Writers
-from controller.context import Parts
-from controller.pods.pod_conditions import LATER, Telling
+from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from cluster.write_queue import Key, WriteQueue
+from controller.context import ControllerContext
+from controller.pods.pod_conditions import LATER, PodConditions
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -47,15 +47,15 @@ class Told:
         self.writers, self.evictions = Waiting(), Waiting()
         self.patched: list[str] = []
         client = cast(Client, SimpleNamespace(patch=lambda path, *_, **__: self.patched.append(path)))
-        writers = cast(Writers, self.writers)
+        writers = cast(WriteQueue, self.writers)
         parts = SimpleNamespace(
             store=self.server.store,
             client=client,
             writers=writers,
             drain_writers=self.evictions,
-            recorder=Recorder(client=client, writers=writers, counting=Counting()),
+            recorder=EventRecorder(client=client, writers=writers, counting=Metrics()),
         )
-        self._telling = Telling(cast(Parts, parts))
+        self._telling = PodConditions(cast(ControllerContext, parts))
 
     def gated(self, name: str, *, age: timedelta) -> Wire:
         made = member(name, queue=QUEUE, gates=["sluice.dev/queue"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cluster.informers.crd_fields import MEND, NEEDED
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from controller.status.status_conflicts import (
     QUIET_SECONDS,
     SAY_AGAIN_SECONDS,
@@ -36,4 +36,4 @@ def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:
     source = (ROOT / "controller" / "status" / "status_conflicts.py").read_text()
     for reason in re.findall(r'reason="(\w+)"', source):
         assert f"`{reason}`" in PAGE
-    assert f"`{Counting().undone._name}`" in PAGE
+    assert f"`{Metrics().undone._name}`" in PAGE

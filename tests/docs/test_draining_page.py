@@ -21,7 +21,7 @@ from controller.drain.eviction import (
 from controller.drain.executor import (
     ANSWER_SECONDS,
     LONGEST_PAUSE,
-    Drain,
+    DrainExecutor,
 )
 from controller.drain.fair_shares import TIMES_IN_FLIGHT
 from controller.drain.snapshot import MOST_BUDGETS
@@ -29,21 +29,21 @@ from controller.events.queue_events import DRAIN_EVENTS
 from queues import labels as names
 from queues.drain.disruption_budgets import MOST_SELECTORS
 from queues.drain.model import (
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Plan,
     Rule,
-    Runner,
-    Wishes,
+    RunningPod,
+    drain_spec_of,
     rule_for,
-    wishes_of,
 )
 from queues.drain.progress import (
     DRAINED,
     TOLD,
     Blocker,
+    DrainProgress,
     Report,
-    Standing,
     Tally,
     drained,
     status,
@@ -101,7 +101,7 @@ def test_each_wish_has_its_row_with_its_default() -> None:
     wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
     told = {row[0]: row[1] for row in tables("Who drains, and by whose wishes")[0]}
     assert list(told.items()) == [(name, one.get("default", "")) for name, one in wishes.items()]
-    assert wishes_of({name: value for name, value in told.items() if value}) == Wishes()
+    assert drain_spec_of({name: value for name, value in told.items() if value}) == DrainSpec()
 
 
 def test_the_nearest_of_equal_policies_drains() -> None:
@@ -124,11 +124,11 @@ def test_the_nearest_of_equal_policies_drains() -> None:
 
 # Who stays
 
-STAYING: dict[Rule, tuple[Runner, Wishes]] = {
-    Rule.DAEMON: (pod(daemon=True), Wishes()),
-    Rule.CRITICAL: (pod(priority=2_000_000_000), Wishes()),
+STAYING: dict[Rule, tuple[RunningPod, DrainSpec]] = {
+    Rule.DAEMON: (pod(daemon=True), DrainSpec()),
+    Rule.CRITICAL: (pod(priority=2_000_000_000), DrainSpec()),
     Rule.LABEL: (pod(), keeping(app="web")),
-    Rule.BARE: (pod(bare=True), Wishes(keep_bare=True)),
+    Rule.BARE: (pod(bare=True), DrainSpec(keep_bare=True)),
 }
 
 
@@ -161,10 +161,10 @@ def test_each_unit_has_its_row() -> None:
 def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
     """The last column, row by row."""
     two, one = budget(allowed=2, desired=0, outside=0), budget(allowed=1, desired=0, outside=0)
-    assert only(planned(job(2), one)).hindrance is Hindrance.BUDGET
+    assert only(planned(job(2), one)).hindrance is BlockerReason.BUDGET
     assert going(planned(job(2), two)) == [["j-0", "j-1"]]
     both = planned([*job(1, "a"), *job(1, "b")], two)
-    assert (len(both.steps), only(both).hindrance) == (1, Hindrance.BUDGET_BUSY)
+    assert (len(both.steps), only(both).hindrance) == (1, BlockerReason.BUDGET_BUSY)
     gang = pods(2, group="g")
     assert going(planned(gang, one)) == []
     assert going(planned(gang, one, begun=[("lab", "g")])) == [["p0"]]
@@ -189,7 +189,7 @@ BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outsid
 
 def refused_twice(found: Plan) -> Plan:
     """As the controller tells of it when the API server has refused its one pod again and again."""
-    drain, (unit,) = Drain("research", now=0.0, rate=1.0), found.steps
+    drain, (unit,) = DrainExecutor("research", now=0.0, rate=1.0), found.steps
     for _ in range(2):
         told = Answer(drain="research", unit=unit, how=unit.how, pod=unit.pods[0], outcome=Outcome.REFUSED)
         drain.answered(told, now=0.0)
@@ -197,37 +197,37 @@ def refused_twice(found: Plan) -> Plan:
 
 
 #: What each hindrance comes of, and whether it is for good.
-BLOCKED: dict[Hindrance, tuple[Plan, str]] = {
-    Hindrance.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
-    Hindrance.TWO_BUDGETS: (planned([pod()], budget("a", allowed=9), budget("b", allowed=9)), "yes"),
-    Hindrance.MANY_BUDGETS: (planned_unread(job(1)), "yes"),
-    Hindrance.BUDGET_BUSY: (BUSY, "no"),
-    Hindrance.KEPT_PART: (
+BLOCKED: dict[BlockerReason, tuple[Plan, str]] = {
+    BlockerReason.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
+    BlockerReason.TWO_BUDGETS: (planned([pod()], budget("a", allowed=9), budget("b", allowed=9)), "yes"),
+    BlockerReason.MANY_BUDGETS: (planned_unread(job(1)), "yes"),
+    BlockerReason.BUDGET_BUSY: (BUSY, "no"),
+    BlockerReason.KEPT_PART: (
         planned([*job(1), *job(1, "j", labels={"keep": "me"})], wishes=keeping(keep="me")),
         "yes",
     ),
-    Hindrance.DEADLINE: (planned([pod()], wishes=Wishes(deadline=NOW)), "yes"),
-    Hindrance.SETTINGS: (planned([pod()], wishes=Wishes(unreadable="no")), "yes"),
-    Hindrance.REFUSED: (refused_twice(planned([pod()])), "no"),
+    BlockerReason.DEADLINE: (planned([pod()], wishes=DrainSpec(deadline=NOW)), "yes"),
+    BlockerReason.SETTINGS: (planned([pod()], wishes=DrainSpec(unreadable="no")), "yes"),
+    BlockerReason.REFUSED: (refused_twice(planned([pod()])), "no"),
 }
 
 
 def test_each_hindrance_has_its_row() -> None:
     """And says whether it is for good as the plan does."""
     [rows] = tables("What blocks, and what to do")
-    assert [row[0] for row in rows] == list(BLOCKED) == list(Hindrance)
+    assert [row[0] for row in rows] == list(BLOCKED) == list(BlockerReason)
     assert [row[1] for row in rows] == [said for _, said in BLOCKED.values()]
     for hindrance, (found, said) in BLOCKED.items():
         block = only(found)
         assert (block.hindrance, block.never) == (hindrance, said != "no")
     now_only = planned([pod()], budget(allowed=0, desired=0, outside=0))
-    assert (only(now_only).hindrance, only(now_only).never) == (Hindrance.BUDGET, False)
+    assert (only(now_only).hindrance, only(now_only).never) == (BlockerReason.BUDGET, False)
 
 
 @pytest.mark.parametrize(("who", "how"), [(pods(1), How.DELETE), (job(1), How.SUSPEND_ANYWAY)])
-def test_only_a_deadline_goes_past_a_budget(who: list[Runner], how: How) -> None:
+def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: How) -> None:
     """When it has passed, and Delete is asked for; until then the block is not for good."""
-    wishes = Wishes(deadline=NOW, delete_after=True)
+    wishes = DrainSpec(deadline=NOW, delete_after=True)
     before = planned(who, KEEPS, wishes=wishes, now=NOW - SECOND)
     assert (before.steps, only(before).never) == ((), False)
     assert [unit.how for unit in planned(who, KEEPS, wishes=wishes).steps] == [how]
@@ -272,11 +272,11 @@ def test_each_delay_has_its_row() -> None:
 
 # How far it is
 
-STANDING: dict[Standing, list[Report]] = {
-    Standing.DRAINED: [Report(kept=1)],
-    Standing.DRAINING: [Report(left=2, blocked=1), Report(left=1, leaving=1)],
-    Standing.BLOCKED: [Report(left=2, blocked=2)],
-    Standing.OVERDUE: [Report(left=2, blocked=2, overdue=True)],
+STANDING: dict[DrainProgress, list[Report]] = {
+    DrainProgress.DRAINED: [Report(kept=1)],
+    DrainProgress.DRAINING: [Report(left=2, blocked=1), Report(left=1, leaving=1)],
+    DrainProgress.BLOCKED: [Report(left=2, blocked=2)],
+    DrainProgress.OVERDUE: [Report(left=2, blocked=2, overdue=True)],
 }
 
 
@@ -285,9 +285,9 @@ def test_each_reason_of_the_condition_has_its_row() -> None:
     rows = tables("How far it is")[0]
     told = ruled(queues.drain.progress.__doc__)[0]
     assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
-    assert [row[1] for row in rows] == list(Standing)
+    assert [row[1] for row in rows] == list(DrainProgress)
     for row in rows:
-        found = drained("it", STANDING[Standing(row[1])])
+        found = drained("it", STANDING[DrainProgress(row[1])])
         assert [str(found.status), found.reason] == row[:2]
     assert f"Condition `{DRAINED}`" in PAGE
     assert all(f"`{event}`" in PAGE for event in DRAIN_EVENTS.values())

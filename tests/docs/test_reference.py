@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from cluster.coordination import replicas as presence
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from cluster.objects import QueueObject
 from controller.drain.accounts import REASON, _how
 from controller.events.queue_events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues import labels as names
 from queues.drain.model import How
-from queues.drain.progress import DRAINED, Standing
+from queues.drain.progress import DRAINED, DrainProgress
 from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
     LABELS_LIMIT,
@@ -85,7 +85,7 @@ def test_each_endpoint_has_its_row() -> None:
 
 def test_each_metric_has_its_row() -> None:
     """Every metric is listed, and no other."""
-    assert words("Metrics") == {metric.name for metric in Counting().registry.collect()}
+    assert words("Metrics") == {metric.name for metric in Metrics().registry.collect()}
 
 
 def test_each_name_on_objects_has_its_row() -> None:
@@ -135,7 +135,7 @@ def test_each_metric_is_of_the_kind_that_is_told() -> None:
     gauges, histograms, _ = (
         set(re.findall(r"`(sluice_\w+)`", part)) for part in re.split("gauges|histograms", text)
     )
-    kinds = {metric.name: metric.type for metric in Counting().registry.collect()}
+    kinds = {metric.name: metric.type for metric in Metrics().registry.collect()}
     assert {name for name, kind in kinds.items() if kind == "gauge"} == gauges
     assert {name for name, kind in kinds.items() if kind == "histogram"} == histograms
     assert {kinds[name] for name in kinds.keys() - gauges - histograms} == {"counter"}
@@ -145,7 +145,7 @@ def test_each_metric_has_its_labels() -> None:
     """In their order."""
     told = {row[0]: [label for label in row[1].split(", ") if label] for row in rows("Metrics")}
     held = {
-        one._name: list(one._labelnames) for one in vars(Counting()).values() if hasattr(one, "_labelnames")
+        one._name: list(one._labelnames) for one in vars(Metrics()).values() if hasattr(one, "_labelnames")
     }
     assert held.items() <= told.items()
 
@@ -153,7 +153,7 @@ def test_each_metric_has_its_labels() -> None:
 def test_conditions_have_known_reasons() -> None:
     """The table of conditions names only causes that verdicts have, and the two good ones; of drains, all."""
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
-    assert drained == [[str(one is Standing.DRAINED), one.value] for one in Standing]
+    assert drained == [[str(one is DrainProgress.DRAINED), one.value] for one in DrainProgress]
     others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
     withdrawn = not_acknowledged(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
     assert others <= {*Why, "Open", "Ready", withdrawn.reason}

@@ -15,13 +15,13 @@ from cluster.cache.workloads import is_live, templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
-from queues.admission.accepted_work import Owner, still_taken
+from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.membership import Membership, PodFacts, Rules, of_submitted_pod
 from queues.status.podgroup_phases import (
     POPULATED,
     SCHEDULED,
     Phase,
-    Pods,
+    PodTally,
     phase,
 )
 from queues.workload_kinds import KINDS, Kind
@@ -32,7 +32,7 @@ from tests.support.docs.pages import (
     tables_of,
     yes,
 )
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 PAGE = (DOCS / "states.md").read_text()
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -154,7 +154,7 @@ def test_each_kind_is_live_while_the_page_says() -> None:
 
 
 OWNER = Owner(kind="Deployment", name="web", queue="it", created=NOW - SECOND)
-BY_A_USER = OWNER if Terms().is_controller("ann") else None
+BY_A_USER = OWNER if AdmissionSettings().is_controller("ann") else None
 #: By the words of the page: what is asked, and what the answer has to be for each.
 TAKEN: dict[str, list[dict[str, Any]]] = {
     "of an owner made before, still live": [{}, {"owner": msgspec.structs.replace(OWNER, created=NOW)}],
@@ -179,11 +179,11 @@ def test_accepted_work_is_what_the_code_takes() -> None:
     for what, answer in rows:
         for case in TAKEN[what]:
             told = {"owner": OWNER, "closed": False, **case}
-            taken = still_taken(told["owner"], queue="it", refusing_since=NOW, closed=told["closed"])
+            taken = is_accepted_work(told["owner"], queue="it", refusing_since=NOW, closed=told["closed"])
             assert yes(taken) == answer.partition(":")[0], what
 
 
-PHASES: dict[str, Callable[[Pods, int, bool], bool]] = {
+PHASES: dict[str, Callable[[PodTally, int, bool], bool]] = {
     "none of its pods is left to run, at least `minMember` of them are done": lambda pods, least, _: (
         not pods.waiting and not pods.running and pods.done >= least
     ),
@@ -204,7 +204,7 @@ def test_each_phase_of_a_podgroup_has_its_row() -> None:
     for waiting, running, succeeded, failed, least, schedules in product(
         range(3), range(3), range(3), range(3), range(1, 4), (False, True)
     ):
-        pods = Pods(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
+        pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
         told = next(row[1] for row in rows if PHASES[row[0]](pods, least, schedules))
         assert told == phase(pods=pods, least=least, schedules=schedules, before=Phase.PENDING)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.inflight import binds as passes_module
-from cluster.inflight.binds import Passes
+from cluster.inflight.binds import BindPasses
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -187,15 +187,15 @@ def test_the_pass_is_recorded_before_the_board_is_read(
     """A stop that is published in between finds the pass, or the answer has the stop: never neither."""
     server.has(*([member(queue="research")] if known else []))
     record = "filtered" if known else "filtered_stranger"
-    recorded = getattr(Passes, record)
+    recorded = getattr(BindPasses, record)
 
-    def then_the_queue_is_stopped(passes: Passes, **of: Any) -> Any:
+    def then_the_queue_is_stopped(passes: BindPasses, **of: Any) -> Any:
         answer = recorded(passes, **of)
         assert passes.open_in({"research"})
         server.has(queue("research", version=2, generation=2, state="Suspended"))
         return answer
 
-    monkeypatch.setattr(Passes, record, then_the_queue_is_stopped)
+    monkeypatch.setattr(BindPasses, record, then_the_queue_is_stopped)
     assert ask(server, member(queue="research"))["NodeNames"] == []
 
 

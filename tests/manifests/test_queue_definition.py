@@ -15,7 +15,7 @@ from queues.admission.field_validation import (
     field_refusal,
 )
 from queues.apimachinery.label_selectors import Operator
-from queues.drain.model import _Drain, wishes_of
+from queues.drain.model import _Drain, drain_spec_of
 from queues.drain.progress import (
     TOLD,
     Blocker,
@@ -83,12 +83,14 @@ def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]
 def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> None:
     """Keep keeps and Delete deletes; the other word is the default, which changes nothing."""
     said = spec["drain"]["properties"]
-    read = {word: wishes_of({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
+    read = {word: drain_spec_of({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
     assert read == {"Evict": False, "Keep": True}
-    read = {word: wishes_of({"afterDeadline": word}).delete_after for word in said["afterDeadline"]["enum"]}
+    read = {
+        word: drain_spec_of({"afterDeadline": word}).delete_after for word in said["afterDeadline"]["enum"]
+    }
     assert read == {"Keep": False, "Delete": True}
     defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
-    assert wishes_of(defaults) == wishes_of(None)
+    assert drain_spec_of(defaults) == drain_spec_of(None)
 
 
 def test_all_that_is_told_of_a_drain_has_its_place() -> None:

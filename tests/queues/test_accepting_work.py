@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from queues.admission.accepted_work import Owner, still_taken
+from queues.admission.accepted_work import Owner, is_accepted_work
 from tests.support.rules.cases import NOW, SECOND
 
 BEFORE, AFTER = NOW - SECOND, NOW + SECOND
@@ -18,7 +18,7 @@ def owner(**more: object) -> Owner:
 
 
 def taken(of: Owner | None, *, closed: bool = False) -> bool:
-    return still_taken(of, queue="q", refusing_since=NOW, closed=closed)
+    return is_accepted_work(of, queue="q", refusing_since=NOW, closed=closed)
 
 
 def test_of_an_owner_admitted_before_and_still_live_it_is_taken() -> None:
@@ -61,11 +61,11 @@ def test_every_combination_is_decided_by_whoever_says_no() -> None:
             "finished": not live,
             "closed": closed,
         }
-        found = still_taken(
+        found = is_accepted_work(
             owner(queue=queue, created=created, live=live), queue="q", refusing_since=since, closed=closed
         )
         assert found is not any(noes.values()), noes
-        assert not still_taken(None, queue="q", refusing_since=since, closed=closed)
+        assert not is_accepted_work(None, queue="q", refusing_since=since, closed=closed)
 
 
 @pytest.mark.parametrize("kind", ["Job", "Deployment", "DaemonSet", "PodGroup", "Whatever"])

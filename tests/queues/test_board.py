@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from queues.messages import stop_text, waiting_warning
 from queues.queue import Queue
-from queues.snapshot import Board, Ruling
+from queues.snapshot import QueueDecision, QueueSnapshot
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from tests.support.rules.cases import (
@@ -32,11 +32,11 @@ from tests.support.rules.cases import (
 )
 
 
-def board(*queues: Queue, now: datetime = NOW) -> Board:
-    return Board(tree(*queues), now=now)
+def board(*queues: Queue, now: datetime = NOW) -> QueueSnapshot:
+    return QueueSnapshot(tree(*queues), now=now)
 
 
-def rulings(of: Board) -> dict[str, Ruling]:
+def rulings(of: QueueSnapshot) -> dict[str, QueueDecision]:
     return {name: of.ruling(name) for name in of.tree}
 
 
@@ -44,7 +44,7 @@ def rulings(of: Board) -> dict[str, Ruling]:
 @given(random_forests(), random_times(), st.booleans())
 def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
     """For every queue, and one that is not there, the board says what the verdict says, members or none."""
-    of = Board(Tree(queues), now=now)
+    of = QueueSnapshot(Tree(queues), now=now)
     for name in (*of.tree, "nobody"):
         ruling, found = of.ruling(name), asked(of.tree, name, live=live, now=now)
         assert (
@@ -68,7 +68,7 @@ def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: 
 @given(random_forests(), random_times(), st.booleans())
 def test_a_boards_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
     """Asked with members or without, the board gives the verdict of its tree at its time."""
-    of = Board(Tree(queues), now=now)
+    of = QueueSnapshot(Tree(queues), now=now)
     assert all(
         of.verdict(name, live=live) == asked(of.tree, name, live=live, now=now) for name in (*of.tree, "x")
     )
@@ -78,7 +78,7 @@ def test_a_boards_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime
 @given(random_forests(), random_times())
 def test_a_ruling_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datetime) -> None:
     """A queue that schedules has no text and no warning; one that does not has those of its cause."""
-    for ruling in rulings(Board(Tree(queues), now=now)).values():
+    for ruling in rulings(QueueSnapshot(Tree(queues), now=now)).values():
         expected = (stop_text(ruling.stop), waiting_warning(ruling.stop)) if ruling.stop else ("", "")
         assert (ruling.text, ruling.warning) == expected
 
@@ -87,7 +87,7 @@ def test_a_ruling_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datet
 @given(random_forests(), random_times())
 def test_the_stopped_are_those_that_do_not_schedule(queues: dict[str, Queue], now: datetime) -> None:
     """`stopped` names each of them once, and no other."""
-    of = Board(Tree(queues), now=now)
+    of = QueueSnapshot(Tree(queues), now=now)
     assert sorted(of.stopped()) == sorted(n for n in of.tree if not asked(of.tree, n, now=now).schedules)
 
 
@@ -95,19 +95,21 @@ def test_the_stopped_are_those_that_do_not_schedule(queues: dict[str, Queue], no
 @given(random_forests(), random_times())
 def test_two_replicas_make_the_same_board(queues: dict[str, Queue], now: datetime) -> None:
     """The order in which queues were seen leaves no trace, down to the bytes of the texts and revisions."""
-    one, other = (Board(Tree(dict(order)), now=now) for order in (queues.items(), reversed(queues.items())))
+    one, other = (
+        QueueSnapshot(Tree(dict(order)), now=now) for order in (queues.items(), reversed(queues.items()))
+    )
     assert rulings(one) == rulings(other)
 
 
 def test_a_board_keeps_its_tree_and_time() -> None:
     """Whoever holds a board can ask what it was made of."""
     of = tree(queue("q"))
-    assert (Board(of, now=NOW).tree, Board(of, now=NOW).now) == (of, NOW)
+    assert (QueueSnapshot(of, now=NOW).tree, QueueSnapshot(of, now=NOW).now) == (of, NOW)
 
 
 def test_a_board_says_how_new_its_tree_is() -> None:
     """What was seen is told as it was given, 0 if nothing was, and changes no ruling."""
-    old, new = Board(tree(queue("q")), now=NOW), Board(tree(queue("q")), now=NOW, seen=7)
+    old, new = QueueSnapshot(tree(queue("q")), now=NOW), QueueSnapshot(tree(queue("q")), now=NOW, seen=7)
     assert (old.seen, new.seen) == (0, 7)
     assert rulings(old) == rulings(new)
 
@@ -127,9 +129,9 @@ def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
 @given(random_forests(), random_times())
 def test_until_its_time_a_board_stays_what_it_is(queues: dict[str, Queue], now: datetime) -> None:
     """The last moment before `valid_until` gives the same board; where there is none, any moment does."""
-    first = Board(Tree(queues), now=now)
+    first = QueueSnapshot(Tree(queues), now=now)
     end = first.valid_until or datetime.max.replace(tzinfo=now.tzinfo)
-    last = Board(first.tree, now=end - timedelta(microseconds=1))
+    last = QueueSnapshot(first.tree, now=end - timedelta(microseconds=1))
     assert rulings(first) == rulings(last)
     assert all(first.verdict(n, live=v) == last.verdict(n, live=v) for n in first.tree for v in (True, False))
 
@@ -138,7 +140,7 @@ def test_until_its_time_a_board_stays_what_it_is(queues: dict[str, Queue], now: 
 @given(random_forests(), random_times())
 def test_at_its_time_someones_stop_ends(queues: dict[str, Queue], now: datetime) -> None:
     """A board is not given up for nothing: at `valid_until`, still to come, some queue's stop is over."""
-    end = Board(Tree(queues), now=now).valid_until
+    end = QueueSnapshot(Tree(queues), now=now).valid_until
     if end is not None:
         assert end > now
         assert any(
@@ -170,7 +172,7 @@ def test_a_board_whose_stops_have_no_end_holds_for_ever(at: datetime | None) -> 
 
 def test_a_board_of_nothing_holds_for_ever() -> None:
     """No queues, no end."""
-    assert Board(Tree({}), now=NOW).valid_until is None
+    assert QueueSnapshot(Tree({}), now=NOW).valid_until is None
 
 
 @pytest.mark.parametrize("desired", [OPEN, CLOSED])
@@ -234,7 +236,7 @@ def test_the_revision_is_short_and_plain() -> None:
 def test_the_passing_of_time_is_no_revision() -> None:
     """A stop that ended by itself is the same spec."""
     timed = line(queue("q", desired=SUSPENDED, resume_at=NOW))
-    before, after = (Board(timed, now=now).ruling("q") for now in (NOW - SECOND, NOW))
+    before, after = (QueueSnapshot(timed, now=now).ruling("q") for now in (NOW - SECOND, NOW))
     assert (before.schedules, after.schedules) == (False, True)
     assert before.revision == after.revision
 
@@ -246,9 +248,9 @@ def test_a_board_that_follows_another_is_the_one_made_anew(
 ) -> None:
     """Whatever changed, came or went, and however much time went by."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
-    former = Board(Tree(before), now=min(then, now))
-    following = Board.follow(former, Tree(after), changed=changed, now=max(then, now), seen=7)
-    anew = Board(Tree(after), now=max(then, now), seen=7)
+    former = QueueSnapshot(Tree(before), now=min(then, now))
+    following = QueueSnapshot.follow(former, Tree(after), changed=changed, now=max(then, now), seen=7)
+    anew = QueueSnapshot(Tree(after), now=max(then, now), seen=7)
     assert rulings(following) == rulings(anew)
     assert (following.valid_until, following.seen, following.now) == (anew.valid_until, anew.seen, anew.now)
     assert set(following.stopped()) == set(anew.stopped())
@@ -260,9 +262,9 @@ def test_what_does_not_change_keeps_its_ruling(
     queues: dict[str, Queue], now: datetime, data: st.DataObject
 ) -> None:
     """A queue apart from the one that changed is not worked out again."""
-    former = Board(Tree(queues), now=now)
+    former = QueueSnapshot(Tree(queues), now=now)
     name = data.draw(st.sampled_from(sorted(former.tree)))
-    following = Board.follow(former, former.tree, changed=[name], now=now)
+    following = QueueSnapshot.follow(former, former.tree, changed=[name], now=now)
     apart = set(former.tree) - former.tree.below(name)
     if former.valid_until is None or former.valid_until > now:
         assert all(following.ruling(one) is former.ruling(one) for one in apart)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from queues.apimachinery.label_selectors import Selector
 from queues.drain.model import (
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Rule,
-    Runner,
-    Wishes,
+    RunningPod,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -37,13 +37,13 @@ from tests.support.rules.cases import (
     plain,
 )
 
-WAITS, NEVER = (Hindrance.BUDGET, False), (Hindrance.BUDGET, True)
-BUSY = (Hindrance.BUDGET_BUSY, False)
+WAITS, NEVER = (BlockerReason.BUDGET, False), (BlockerReason.BUDGET, True)
+BUSY = (BlockerReason.BUDGET_BUSY, False)
 B = (LAB, "b")
 
 #: The deadline has passed, and who is left stays, or is deleted.
-OVERDUE = Wishes(deadline=NOW - SECOND)
-DELETE = Wishes(deadline=NOW, delete_after=True)
+OVERDUE = DrainSpec(deadline=NOW - SECOND)
+DELETE = DrainSpec(deadline=NOW, delete_after=True)
 
 
 # Two budgets
@@ -52,7 +52,7 @@ DELETE = Wishes(deadline=NOW, delete_after=True)
 def test_a_pod_under_two_budgets_never_goes() -> None:
     """The eviction API answers 500 for ever, whatever they allow: both are named, and the way out."""
     found = only(planned([pod("a")], budget("b", allowed=9), budget("c", allowed=9)))
-    assert (found.hindrance, found.never) == (Hindrance.TWO_BUDGETS, True)
+    assert (found.hindrance, found.never) == (BlockerReason.TWO_BUDGETS, True)
     assert found.by == "PodDisruptionBudget lab/b and PodDisruptionBudget lab/c"
     assert "refuses pod lab/a for ever" in found.message
     assert "leave it under one of them" in found.message
@@ -66,15 +66,15 @@ def test_a_pod_under_two_budgets_that_does_not_run_yet_goes() -> None:
 def test_an_unready_pod_under_two_budgets_never_goes() -> None:
     """The API counts the budgets before it looks at their policies."""
     spares = [budget(name, spares_unready=True) for name in "bc"]
-    assert only(planned([pod(ready=False)], *spares)).hindrance is Hindrance.TWO_BUDGETS
+    assert only(planned([pod(ready=False)], *spares)).hindrance is BlockerReason.TWO_BUDGETS
 
 
 @pytest.mark.parametrize("held", [job(3), gang(3)], ids=["job", "gang"])
-def test_one_pod_under_two_budgets_keeps_the_whole_unit(held: list[Runner]) -> None:
+def test_one_pod_under_two_budgets_keeps_the_whole_unit(held: list[RunningPod]) -> None:
     *others, last = held
     twice = pod(last.name, group=last.group, work=last.work, labels={"app": "web", "tier": "front"})
     found = planned([*others, twice], budget(allowed=9), budget("t", labels={"tier": "front"}, allowed=9))
-    assert only(found).hindrance is Hindrance.TWO_BUDGETS
+    assert only(found).hindrance is BlockerReason.TWO_BUDGETS
     assert found.left == 3
 
 
@@ -117,7 +117,7 @@ def test_jobs_of_two_budgets_go_together() -> None:
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[Runner]) -> None:
+def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[RunningPod]) -> None:
     """While one of them is not being deleted, whoever suspended it, though a rule would have kept it."""
     before = job(1, "before", paused=True, labels={"app": "web", "stay": "yes"})
     found = planned([*before, *after], budget(allowed=9), wishes=keeping(stay="yes"))
@@ -126,14 +126,14 @@ def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[Runner]
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_nobody_waits_for_pods_that_are_being_deleted(after: list[Runner]) -> None:
+def test_nobody_waits_for_pods_that_are_being_deleted(after: list[RunningPod]) -> None:
     """They are not healthy any more: one that hangs on a finalizer keeps nobody else."""
     found = planned([*job(1, "before", paused=True, leaving=True), *after], budget(allowed=9))
     assert (len(found.steps), found.blocked, found.busy) == (1, (), frozenset())
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_suspended_work_of_another_drain_is_waited_for_too(after: list[Runner]) -> None:
+def test_suspended_work_of_another_drain_is_waited_for_too(after: list[RunningPod]) -> None:
     """Its budgets are told to us; they are not ours to tell on."""
     found = planned(after, budget(allowed=9), busy=[B])
     assert list(blocked(found).values()) == [BUSY]
@@ -161,16 +161,16 @@ def test_the_unready_pods_of_a_job_count() -> None:
     assert planned(held, budget(**whole, spares_unready=True)).steps
 
 
-@pytest.mark.parametrize("wishes", [keeping(stay="yes"), Wishes(keep=Selector())], ids=["one", "all"])
-def test_a_job_of_which_a_pod_is_to_stay_stays(wishes: Wishes) -> None:
+@pytest.mark.parametrize("wishes", [keeping(stay="yes"), DrainSpec(keep=Selector())], ids=["one", "all"])
+def test_a_job_of_which_a_pod_is_to_stay_stays(wishes: DrainSpec) -> None:
     """It would go with the others; all of it kept is kept, and no block."""
     held = [*job(2), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
     found = planned(held, wishes=wishes)
-    if wishes == Wishes(keep=Selector()):
+    if wishes == DrainSpec(keep=Selector()):
         assert (len(found.kept), found.blocked) == (3, ())
         return
     block = only(found)
-    assert (block.hindrance, block.never, block.by) == (Hindrance.KEPT_PART, True, "pod lab/kept")
+    assert (block.hindrance, block.never, block.by) == (BlockerReason.KEPT_PART, True, "pod lab/kept")
     assert "stays by rule (KeepSelector)" in block.message
     assert [(one.name, rule) for one, rule in found.kept] == [("kept", Rule.LABEL)]
     assert found.left == 2
@@ -299,10 +299,10 @@ def test_pods_that_stay_anyway_make_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("held", [[pod()], job(2), gang(2)], ids=["pod", "job", "gang"])
-def test_past_the_deadline_who_is_left_stays(held: list[Runner]) -> None:
+def test_past_the_deadline_who_is_left_stays(held: list[RunningPod]) -> None:
     """`afterDeadline: Keep`: nobody is asked any more, whatever the budgets say."""
     block = only(planned(held, budget(allowed=9), wishes=OVERDUE))
-    assert (block.hindrance, block.by, block.never) == (Hindrance.DEADLINE, "spec.drain.deadline", True)
+    assert (block.hindrance, block.by, block.never) == (BlockerReason.DEADLINE, "spec.drain.deadline", True)
     assert block.message.startswith("the deadline 2030-01-01T11:59:59Z has passed")
 
 
@@ -324,20 +324,20 @@ def test_past_the_deadline_who_is_left_is_deleted() -> None:
 def test_past_the_deadline_who_stays_by_rule_stays() -> None:
     """So does the Job that would take a kept pod along."""
     held = [pod("d", daemon=True), *job(1), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
-    wishes = Wishes(keep=keeping(stay="yes").keep, deadline=NOW, delete_after=True)
+    wishes = DrainSpec(keep=keeping(stay="yes").keep, deadline=NOW, delete_after=True)
     found = planned(held, wishes=wishes)
     assert [one.name for one, _ in found.kept] == ["d", "kept"]
-    assert only(found).hindrance is Hindrance.KEPT_PART
+    assert only(found).hindrance is BlockerReason.KEPT_PART
 
 
 def test_before_the_deadline_budgets_hold() -> None:
-    wishes = Wishes(deadline=NOW + SECOND, delete_after=True)
+    wishes = DrainSpec(deadline=NOW + SECOND, delete_after=True)
     assert blocked(planned([pod()], budget(), wishes=wishes)) == {"p": WAITS}
 
 
 def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -> None:
     """Waiting helps: neither "for good" nor "set a deadline" is said where one is set."""
-    wishes = Wishes(deadline=NOW + timedelta(hours=1), delete_after=True)
+    wishes = DrainSpec(deadline=NOW + timedelta(hours=1), delete_after=True)
     found = only(planned([pod()], budget(desired=1, outside=0), wishes=wishes))
     assert (found.hindrance, found.never) == WAITS
     assert "for good" not in found.message
@@ -348,23 +348,23 @@ def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -
 
 
 def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
-    wishes = Wishes(deadline=NOW + SECOND)
+    wishes = DrainSpec(deadline=NOW + SECOND)
     assert only(planned([pod()], budget(desired=1, outside=0), wishes=wishes)).never
 
 
 # Settings
 
 
-@pytest.mark.parametrize("overdue", [Wishes(), DELETE], ids=["in time", "overdue"])
-def test_nobody_goes_where_the_settings_cannot_be_read(overdue: Wishes) -> None:
+@pytest.mark.parametrize("overdue", [DrainSpec(), DELETE], ids=["in time", "overdue"])
+def test_nobody_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> None:
     """What they would have kept is not known. DaemonSets stay by rule all the same."""
-    wishes = Wishes(
+    wishes = DrainSpec(
         unreadable="spec.drain is a riddle", deadline=overdue.deadline, delete_after=overdue.delete_after
     )
     found = planned([pod(), *job(2), pod("d", daemon=True)], wishes=wishes)
     assert found.steps == ()
     assert {(block.hindrance, block.by, block.message, block.never) for block in found.blocked} == {
-        (Hindrance.SETTINGS, "spec.drain", "spec.drain is a riddle", True)
+        (BlockerReason.SETTINGS, "spec.drain", "spec.drain is a riddle", True)
     }
     assert [one.name for one, _ in found.kept] == ["d"]
 
@@ -381,9 +381,11 @@ def test_every_hindrance_is_told_on_one_line() -> None:
         planned([*job(1), *job(1, "k")], budget(allowed=2)).blocked[0],
         only(planned([*job(1), pod("d", daemon=True, work=job(1)[0].work)])),
         only(planned([pod()], wishes=OVERDUE)),
-        only(planned([pod()], wishes=Wishes(unreadable="so it is"))),
+        only(planned([pod()], wishes=DrainSpec(unreadable="so it is"))),
     ]
-    assert [block.hindrance for block in told] == [one for one in Hindrance if one is not Hindrance.REFUSED]
+    assert [block.hindrance for block in told] == [
+        one for one in BlockerReason if one is not BlockerReason.REFUSED
+    ]
     assert all(plain(block.message) and plain(block.by) and block.message for block in told)
 
 
@@ -391,7 +393,7 @@ def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> No
     """What its controller says is told; the deadline is the way past it, as past any other."""
     held = budget(broken="jobs.batch does not implement the scale subresource")
     block = only(planned(job(2), held))
-    assert (block.hindrance, block.never) == (Hindrance.BUDGET, True)
+    assert (block.hindrance, block.never) == (BlockerReason.BUDGET, True)
     assert "jobs.batch does not implement" in block.message
     assert len(planned(job(2), held, wishes=DELETE).steps) == 1
 
@@ -413,10 +415,10 @@ def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
 
 
 @pytest.mark.parametrize("held", [job(2), gang(2)], ids=["job", "gang"])
-def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[Runner]) -> None:
+def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[RunningPod]) -> None:
     """A suspended Job asks no budget; past the deadline none is asked anyway."""
     block = only(planned_unread(held))
-    assert (block.hindrance, block.never) == (Hindrance.MANY_BUDGETS, True)
+    assert (block.hindrance, block.never) == (BlockerReason.MANY_BUDGETS, True)
     assert "afterDeadline Delete" in block.message
     assert len(planned_unread(held, wishes=DELETE).steps) == 1
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from queues.drain.model import Plan, Runner
+from queues.drain.model import Plan, RunningPod
 from queues.drain.progress import (
+    DrainProgress,
     Report,
-    Standing,
     drained,
     reports,
 )
@@ -23,7 +23,7 @@ from tests.support.drain.drain_cases import (
 FAR = "far"
 
 
-def report_of(plan: Plan, *late: Runner) -> Report:
+def report_of(plan: Plan, *late: RunningPod) -> Report:
     """Of a queue that selects namespace `lab` alone. `late`: pods on their way that do not end."""
     delays = {one.uid: Delayed(pod=one, delay=Delay.NOT_ENDED, message="it does not end") for one in late}
     return reports(plan, ["q"], delays=delays, selects=lambda _queue, namespace: namespace == LAB)["q"]
@@ -45,12 +45,12 @@ STRANGERS = [pod(f"s{number}", namespace=FAR) for number in range(3)]
     ],
     ids=["to go", "on its way"],
 )
-def test_a_stranger_keeps_no_queue_from_drained(stranger: Runner) -> None:
+def test_a_stranger_keeps_no_queue_from_drained(stranger: RunningPod) -> None:
     """It is evicted like any other; how far that is is not waited for."""
     found = planned([stranger])
     assert found.steps or found.leaving
     assert said(found) == (
-        Standing.DRAINED,
+        DrainProgress.DRAINED,
         'no pod of queue "q" runs but 1 of namespaces that it does not select',
     )
 
@@ -59,7 +59,7 @@ def test_a_budget_that_keeps_strangers_for_good_blocks_nobody_else() -> None:
     keeps = budget("keeps", namespace=FAR, desired=3, healthy=3, outside=0)
     found = planned(STRANGERS, keeps)
     assert len(found.blocked) == 3
-    assert said(found)[0] == Standing.DRAINED
+    assert said(found)[0] == DrainProgress.DRAINED
     assert report_of(found) == Report(not_selected=3)
 
 
@@ -73,7 +73,7 @@ def test_the_queues_own_pods_are_told_of_as_ever() -> None:
     found = planned([*pods(2), *STRANGERS])
     report = report_of(found)
     assert (report.left, report.not_selected) == (2, 3)
-    assert said(found)[0] == Standing.DRAINING
+    assert said(found)[0] == DrainProgress.DRAINING
 
 
 def test_where_every_namespace_is_selected_nothing_changes() -> None:

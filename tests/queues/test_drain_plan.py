@@ -8,7 +8,7 @@ import pytest
 
 from queues.drain import plan as planning
 from queues.drain.model import (
-    Hindrance,
+    BlockerReason,
     How,
     Rule,
 )
@@ -26,7 +26,7 @@ from tests.support.drain.drain_cases import (
     pods,
 )
 
-WAITS = (Hindrance.BUDGET, False)
+WAITS = (BlockerReason.BUDGET, False)
 B = (LAB, "b")
 
 

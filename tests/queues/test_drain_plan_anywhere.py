@@ -14,12 +14,12 @@ from queues.apimachinery.label_selectors import Selector
 from queues.drain.disruption_budgets import Budget, Key
 from queues.drain.model import (
     Block,
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -53,7 +53,7 @@ LONG = timedelta(days=1)
 
 
 @st.composite
-def random_pods(draw: st.DrawFn, name: str) -> Runner:
+def random_pods(draw: st.DrawFn, name: str) -> RunningPod:
     """Any pod; one that is ready runs."""
     kind, _, which = draw(st.sampled_from(MAKERS)).partition(" ")
     running = draw(st.sampled_from(OFTEN))
@@ -86,9 +86,9 @@ def random_budgets(draw: st.DrawFn, number: int) -> Budget:
 
 
 @st.composite
-def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> Wishes:
+def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> DrainSpec:
     late = (NOW - SECOND,) if overdue else ()
-    return Wishes(
+    return DrainSpec(
         keep_bare=draw(st.booleans()),
         keep=draw(st.sampled_from((None, KEEP))),
         deadline=draw(st.sampled_from((None, None, None, NOW + LONG, *late))),
@@ -125,7 +125,7 @@ def uids(unit: Unit) -> frozenset[str]:
 
 def never(found: Plan) -> list[Block]:
     """Blocks of budgets that are said to be for good."""
-    return [block for block in found.blocked if block.never and block.hindrance is Hindrance.BUDGET]
+    return [block for block in found.blocked if block.never and block.hindrance is BlockerReason.BUDGET]
 
 
 def goes_against_budgets(found: Plan) -> bool:
@@ -272,7 +272,7 @@ def test_a_drain_ends_or_says_what_keeps_it(cluster: Cluster, data: st.DataObjec
 def test_a_deadline_that_deletes_ends_every_drain(cluster: Cluster) -> None:
     """Past it nobody is left but who stays by rule, and work of which a part does."""
     cluster.wishes = replace(cluster.wishes, deadline=NOW + LONG, delete_after=True)
-    assert all(block.hindrance is Hindrance.KEPT_PART for block in cluster.plan().blocked if block.never)
+    assert all(block.hindrance is BlockerReason.KEPT_PART for block in cluster.plan().blocked if block.never)
     found = cluster.plan(now=NOW + LONG)
-    assert all(block.hindrance is Hindrance.KEPT_PART for block in found.blocked)
+    assert all(block.hindrance is BlockerReason.KEPT_PART for block in found.blocked)
     assert {unit.how for unit in found.steps} <= {How.DELETE, How.SUSPEND_ANYWAY}

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from queues.drain.model import (
     Plan,
-    Runner,
+    RunningPod,
     Termination,
 )
 from queues.drain.progress import (
     TOLD,
-    Standing,
+    DrainProgress,
     drained,
     reports,
 )
@@ -24,13 +24,13 @@ from tests.support.rules.cases import NOW
 YEARS = 1_000_000_000
 
 
-def stubborn(number: int, prefix: str = "p", *, namespace: str = LAB, grace: int = YEARS) -> list[Runner]:
+def stubborn(number: int, prefix: str = "p", *, namespace: str = LAB, grace: int = YEARS) -> list[RunningPod]:
     """Pods that were asked to go an hour ago, and are still there."""
     termination = Termination(requested_at=NOW - timedelta(hours=1), grace=grace, node="node-0")
     return pods(number, prefix, namespace=namespace, leaving=True, termination=termination)
 
 
-def delays(*those: Runner) -> dict[str, Delayed]:
+def delays(*those: RunningPod) -> dict[str, Delayed]:
     found = (delayed(one, now=NOW, longest=300, gone_nodes=()) for one in those)
     return {one.pod.uid: one for one in found if one is not None}
 
@@ -61,8 +61,8 @@ def test_a_queue_of_which_only_delayed_pods_are_left_is_blocked_and_says_by_what
     """One that has its place yet is being evicted."""
     slow = stubborn(2)
     found = drained("q", reports(Plan(leaving=tuple(slow)), ["q"], delays=delays(*slow)).values())
-    assert found.reason == Standing.BLOCKED
+    assert found.reason == DrainProgress.BLOCKED
     assert "pod lab/p0 and 1 more of its namespace (2): it has until" in found.message
     fresh = replace(slow[0], uid="fresh", termination=None)
     found = drained("q", reports(Plan(leaving=(*slow, fresh)), ["q"], delays=delays(*slow)).values())
-    assert found.reason == Standing.DRAINING
+    assert found.reason == DrainProgress.DRAINING

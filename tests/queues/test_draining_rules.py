@@ -10,14 +10,14 @@ import pytest
 from queues.apimachinery.label_selectors import Selector
 from queues.drain import model as draining
 from queues.drain.model import (
+    DrainSpec,
     How,
     Plan,
     Rule,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
+    drain_spec_of,
     rule_for,
-    wishes_of,
 )
 from tests.support.drain.drain_cases import (
     job,
@@ -33,7 +33,7 @@ from tests.support.rules.cases import (
 
 CRITICAL = 2_000_000_000
 STAYS = keeping(stay="yes")
-KEEP_BARE = Wishes(keep_bare=True)
+KEEP_BARE = DrainSpec(keep_bare=True)
 
 
 # spec.drain
@@ -41,12 +41,12 @@ KEEP_BARE = Wishes(keep_bare=True)
 
 @pytest.mark.parametrize("nothing", [None, {}, {"rate": None, "keep": None, "deadline": None}])
 def test_nothing_wished_is_nothing_kept_and_no_bound(nothing: Any) -> None:
-    assert wishes_of(nothing) == Wishes()
+    assert drain_spec_of(nothing) == DrainSpec()
 
 
 def test_every_wish_is_read() -> None:
     """Under the names that the definition of a Queue has."""
-    found = wishes_of(
+    found = drain_spec_of(
         {
             "rate": 2.5,
             "inFlight": 7,
@@ -56,7 +56,7 @@ def test_every_wish_is_read() -> None:
             "afterDeadline": "Delete",
         }
     )
-    assert found == Wishes(
+    assert found == DrainSpec(
         rate=2.5,
         in_flight=7,
         keep_bare=True,
@@ -67,13 +67,13 @@ def test_every_wish_is_read() -> None:
 
 
 def test_the_other_choice_of_each_wish_is_the_default() -> None:
-    assert wishes_of({"barePods": "Evict", "afterDeadline": "Keep"}) == Wishes()
+    assert drain_spec_of({"barePods": "Evict", "afterDeadline": "Keep"}) == DrainSpec()
 
 
 def test_an_empty_keep_selector_keeps_everybody() -> None:
     """As an empty selector does everywhere; one that is not there keeps nobody."""
-    assert rule_for(pod(), wishes_of({"keep": {}})) is Rule.LABEL
-    assert rule_for(pod(), wishes_of({})) is None
+    assert rule_for(pod(), drain_spec_of({"keep": {}})) is Rule.LABEL
+    assert rule_for(pod(), drain_spec_of({})) is None
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_an_empty_keep_selector_keeps_everybody() -> None:
 )
 def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place: str) -> None:
     """They name the field; none of them passes for another wish, for a pod lost by a typing error is lost."""
-    found = wishes_of(wrong)
+    found = drain_spec_of(wrong)
     assert found.unreadable.startswith("spec.drain")
     assert place in found.unreadable
     assert plain(found.unreadable)
-    assert found == Wishes(unreadable=found.unreadable)
+    assert found == DrainSpec(unreadable=found.unreadable)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place
 )
 def test_a_deadline_is_held_in_utc(written: str, meant: datetime) -> None:
     """Whatever zone it was written in, and at either end of the calendar."""
-    found = wishes_of({"deadline": written}).deadline
+    found = drain_spec_of({"deadline": written}).deadline
     assert found == meant
     assert found.tzinfo is UTC
 
@@ -128,13 +128,13 @@ def test_a_deadline_is_held_in_utc(written: str, meant: datetime) -> None:
     ("deadline", "overdue"), [(None, False), (NOW + SECOND, False), (NOW, True), (NOW - SECOND, True)]
 )
 def test_a_drain_is_overdue_from_its_deadline_on(deadline: datetime | None, overdue: bool) -> None:
-    assert Wishes(deadline=deadline).overdue(NOW) is overdue
+    assert DrainSpec(deadline=deadline).overdue(NOW) is overdue
 
 
 def test_a_deadline_counts_across_zones() -> None:
     east = timezone(timedelta(hours=2))
-    assert Wishes(deadline=NOW.astimezone(east)).overdue(NOW)
-    assert not Wishes(deadline=(NOW + SECOND).astimezone(east)).overdue(NOW)
+    assert DrainSpec(deadline=NOW.astimezone(east)).overdue(NOW)
+    assert not DrainSpec(deadline=(NOW + SECOND).astimezone(east)).overdue(NOW)
 
 
 # Who stays by rule
@@ -143,12 +143,12 @@ def test_a_deadline_counts_across_zones() -> None:
 @pytest.mark.parametrize(
     ("one", "wishes", "rule"),
     [
-        (pod(), Wishes(), None),
-        (pod(bare=True), Wishes(), None),
-        (pod(daemon=True), Wishes(), Rule.DAEMON),
-        (pod(priority=CRITICAL), Wishes(), Rule.CRITICAL),
-        (pod(priority=CRITICAL + 1000), Wishes(), Rule.CRITICAL),
-        (pod(priority=CRITICAL - 1), Wishes(), None),
+        (pod(), DrainSpec(), None),
+        (pod(bare=True), DrainSpec(), None),
+        (pod(daemon=True), DrainSpec(), Rule.DAEMON),
+        (pod(priority=CRITICAL), DrainSpec(), Rule.CRITICAL),
+        (pod(priority=CRITICAL + 1000), DrainSpec(), Rule.CRITICAL),
+        (pod(priority=CRITICAL - 1), DrainSpec(), None),
         (pod(labels={"stay": "yes"}), STAYS, Rule.LABEL),
         (pod(labels={"stay": "no"}), STAYS, None),
         (pod(labels={}), STAYS, None),
@@ -156,13 +156,13 @@ def test_a_deadline_counts_across_zones() -> None:
         (pod(), KEEP_BARE, None),
     ],
 )
-def test_each_rule_keeps_those_it_names(one: Runner, wishes: Wishes, rule: Rule | None) -> None:
+def test_each_rule_keeps_those_it_names(one: RunningPod, wishes: DrainSpec, rule: Rule | None) -> None:
     assert rule_for(one, wishes) is rule
 
 
 def test_the_first_rule_that_holds_is_told() -> None:
     """In the order of the table; take one away, and the next holds."""
-    wishes = Wishes(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
+    wishes = DrainSpec(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
     all_of_them = {"daemon": True, "priority": CRITICAL, "labels": {"stay": "yes"}, "bare": True}
     found = []
     for _ in range(len(all_of_them) + 1):

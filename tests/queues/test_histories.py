@@ -16,7 +16,7 @@ from queues.admission.queue_edits import (
     wish_refusal,
 )
 from queues.queue import Queue
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy, edit_allowed, own_state
 from queues.tree import Tree
 from queues.verdict import Verdict, verdict
@@ -152,7 +152,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_board_agrees(self) -> None:
-        board = Board(Tree(self.queues), now=self.now)
+        board = QueueSnapshot(Tree(self.queues), now=self.now)
         for name in NAMES:
             ruling, found = board.ruling(name), self.verdict(name)
             assert (ruling.accepts, ruling.schedules, ruling.drains) == (

@@ -19,8 +19,8 @@ from queues.namespace_access import denial, restrictions
 from queues.namespace_selectors import NamespaceSelector, compiled
 from queues.queue import Queue
 from queues.snapshot import (
-    Board,
-    Ruling,
+    QueueDecision,
+    QueueSnapshot,
     for_namespace,
 )
 from queues.status.changes import between
@@ -52,8 +52,10 @@ def one_of(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def ruled(*queues: Queue, name: str = "q", namespace: str = "team", labels: Labels | None = None) -> Ruling:
-    ruling = Board(tree(*queues), now=NOW).ruling(name)
+def ruled(
+    *queues: Queue, name: str = "q", namespace: str = "team", labels: Labels | None = None
+) -> QueueDecision:
+    ruling = QueueSnapshot(tree(*queues), now=NOW).ruling(name)
     return for_namespace(ruling, namespace=namespace, labels={} if labels is None else labels)
 
 
@@ -159,7 +161,7 @@ def test_a_namespace_has_to_match_every_selector_of_the_chain(
 ) -> None:
     """Whatever the tree, cycles and missing parents included; and no more than that is asked."""
     forest = Tree({name: _with(one, selectors.get(name)) for name, one in queues.items()})
-    board = Board(forest, now=NOW)
+    board = QueueSnapshot(forest, now=NOW)
     for name in forest:
         written = [selector_of(selectors.get(above.name)) for above in forest.chain(name).queues]
         expected = all(one.selects(labels) for one in written if one is not None)
@@ -190,7 +192,7 @@ def test_a_selector_of_root_is_for_every_queue() -> None:
 
 def test_where_no_selector_is_nothing_is_restricted() -> None:
     """So that a request asks for nobody's labels, and gets the queue's own ruling."""
-    board = Board(tree(queue("p"), queue("q", "p")), now=NOW)
+    board = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
     assert (board.restricted, board.ruling("q").restricted) == ((), ())
     assert for_namespace(board.ruling("q"), namespace="team", labels=None) is board.ruling("q")
 
@@ -202,11 +204,11 @@ def test_a_queue_that_is_not_there_has_no_selector() -> None:
 
 def test_a_board_that_follows_knows_whose_selector_changed() -> None:
     """Also for the queues below, and when it is taken away again."""
-    before = Board(tree(queue("p"), queue("q", "p")), now=NOW)
-    after = Board.follow(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
+    before = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
+    after = QueueSnapshot.follow(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
     assert set(after.restricted) == {"p", "q"}
     assert after.ruling("q").restricted == restrictions(after.tree.chain("q"))
-    assert Board.follow(after, before.tree, changed=["p"], now=NOW).restricted == ()
+    assert QueueSnapshot.follow(after, before.tree, changed=["p"], now=NOW).restricted == ()
 
 
 # Labels that are not known
@@ -225,7 +227,7 @@ def test_a_board_that_follows_knows_whose_selector_changed() -> None:
 )
 def test_of_a_namespace_that_is_not_known_the_name_is(selector: Any, *, selected: bool) -> None:
     """Nothing is believed of other labels, that there are none neither."""
-    board = Board(tree(selecting("q", selector)), now=NOW)
+    board = QueueSnapshot(tree(selecting("q", selector)), now=NOW)
     found = for_namespace(board.ruling("q"), namespace="team", labels=None)
     assert found.selected is selected
     assert selected or plain(found.text)

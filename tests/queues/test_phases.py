@@ -8,7 +8,7 @@ import pytest
 
 from queues.status.podgroup_phases import (
     Phase,
-    Pods,
+    PodTally,
     phase,
 )
 
@@ -42,7 +42,7 @@ def test_for_all_small_numbers_the_phase_is_that_of_the_table(
 ) -> None:
     """`minMember` is 1 where it is less."""
     for waiting, running, succeeded, failed in product(FEW, repeat=4):
-        pods = Pods(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
+        pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
         states = ["waiting"] * waiting + ["running"] * running
         states += ["succeeded"] * succeeded + ["failed"] * failed
         found = phase(pods=pods, least=least, schedules=schedules, before=before)
@@ -52,26 +52,26 @@ def test_for_all_small_numbers_the_phase_is_that_of_the_table(
 
 
 ROWS = [
-    ("done, as many as are needed", Pods(succeeded=2, failed=1), True, Phase.RUNNING, Phase.COMPLETED),
-    ("done, but too few of them", Pods(succeeded=2), True, Phase.RUNNING, Phase.INQUEUE),
-    ("enough run", Pods(running=3, waiting=5), True, Phase.INQUEUE, Phase.RUNNING),
-    ("enough run or are done", Pods(running=1, succeeded=2), True, Phase.RUNNING, Phase.RUNNING),
-    ("too few run", Pods(running=2, waiting=1), True, Phase.RUNNING, Phase.UNKNOWN),
-    ("too few run in a stopped queue", Pods(running=2, waiting=1), False, Phase.RUNNING, Phase.UNKNOWN),
-    ("none runs", Pods(waiting=3), True, Phase.PENDING, Phase.INQUEUE),
-    ("none runs in a stopped queue", Pods(waiting=3), False, Phase.INQUEUE, Phase.PENDING),
-    ("no pods yet", Pods(), True, Phase.PENDING, Phase.INQUEUE),
-    ("no pods yet in a stopped queue", Pods(), False, Phase.PENDING, Phase.PENDING),
-    ("completed, its pods taken away", Pods(), True, Phase.COMPLETED, Phase.COMPLETED),
-    ("completed, some taken away", Pods(succeeded=1), False, Phase.COMPLETED, Phase.COMPLETED),
-    ("completed, and a pod comes", Pods(waiting=1, succeeded=1), True, Phase.COMPLETED, Phase.INQUEUE),
+    ("done, as many as are needed", PodTally(succeeded=2, failed=1), True, Phase.RUNNING, Phase.COMPLETED),
+    ("done, but too few of them", PodTally(succeeded=2), True, Phase.RUNNING, Phase.INQUEUE),
+    ("enough run", PodTally(running=3, waiting=5), True, Phase.INQUEUE, Phase.RUNNING),
+    ("enough run or are done", PodTally(running=1, succeeded=2), True, Phase.RUNNING, Phase.RUNNING),
+    ("too few run", PodTally(running=2, waiting=1), True, Phase.RUNNING, Phase.UNKNOWN),
+    ("too few run in a stopped queue", PodTally(running=2, waiting=1), False, Phase.RUNNING, Phase.UNKNOWN),
+    ("none runs", PodTally(waiting=3), True, Phase.PENDING, Phase.INQUEUE),
+    ("none runs in a stopped queue", PodTally(waiting=3), False, Phase.INQUEUE, Phase.PENDING),
+    ("no pods yet", PodTally(), True, Phase.PENDING, Phase.INQUEUE),
+    ("no pods yet in a stopped queue", PodTally(), False, Phase.PENDING, Phase.PENDING),
+    ("completed, its pods taken away", PodTally(), True, Phase.COMPLETED, Phase.COMPLETED),
+    ("completed, some taken away", PodTally(succeeded=1), False, Phase.COMPLETED, Phase.COMPLETED),
+    ("completed, and a pod comes", PodTally(waiting=1, succeeded=1), True, Phase.COMPLETED, Phase.INQUEUE),
 ]
 
 
 @pytest.mark.parametrize(
     ("pods", "schedules", "before", "found"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_each_row_of_a_group_of_three(pods: Pods, schedules: bool, before: Phase, found: Phase) -> None:
+def test_each_row_of_a_group_of_three(pods: PodTally, schedules: bool, before: Phase, found: Phase) -> None:
     assert phase(pods=pods, least=3, schedules=schedules, before=before) is found
 
 
@@ -79,6 +79,6 @@ def test_each_row_of_a_group_of_three(pods: Pods, schedules: bool, before: Phase
 def test_a_phase_that_was_written_is_found_again(before: Phase) -> None:
     """What is derived from the result of a derivation is the same: nothing is written twice."""
     for counts, least, schedules in product(product(FEW, repeat=4), FEW, [True, False]):
-        pods = Pods(**dict(zip(["waiting", "running", "succeeded", "failed"], counts, strict=True)))
+        pods = PodTally(**dict(zip(["waiting", "running", "succeeded", "failed"], counts, strict=True)))
         once = phase(pods=pods, least=least, schedules=schedules, before=before)
         assert phase(pods=pods, least=least, schedules=schedules, before=once) is once

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from queues.queue import BUILT_IN, Queue
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
 from tests.support.rules.cases import (
     CLOSED,
@@ -78,7 +78,7 @@ def test_the_time_is_the_same_in_every_zone() -> None:
 def test_a_time_without_a_zone_does_not_break_every_queue() -> None:
     """One queue's naive `resumeAt` leaves the board of all queues whole."""
     odd = queue("odd", desired=SUSPENDED, resume_at=NOW.replace(tzinfo=None))
-    assert Board(tree(odd, queue("q")), now=NOW).ruling("q").schedules
+    assert QueueSnapshot(tree(odd, queue("q")), now=NOW).ruling("q").schedules
 
 
 def test_a_time_without_a_zone_is_utc() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from queues.apimachinery.display import (
     NAME_LIMIT,
     REASON_LIMIT,
+    printable,
     quoted,
-    shown,
 )
 from tests.support.rules.cases import (
     HOSTILE,
@@ -34,28 +34,28 @@ from tests.support.rules.cases import (
 )
 def test_a_text_is_shown_as_words_on_a_line(text: str, line: str) -> None:
     """What cannot be printed is a gap, gaps are single spaces, words stay."""
-    assert shown(text) == line
+    assert printable(text) == line
 
 
 @pytest.mark.parametrize(("length", "kept"), [(9, 9), (10, 10), (11, 9), (1000, 9)])
 def test_a_long_text_is_cut_with_a_mark(length: int, kept: int) -> None:
     """The ellipsis counts, so that no more is shown than the limit."""
-    assert shown("x" * length, limit=10) == "x" * kept + ("" if length == kept else "\u2026")
+    assert printable("x" * length, limit=10) == "x" * kept + ("" if length == kept else "\u2026")
 
 
 def test_a_reason_is_cut_at_its_limit() -> None:
     """Without a limit given, that of reasons holds."""
-    assert len(shown("x" * 1000)) == REASON_LIMIT
+    assert len(printable("x" * 1000)) == REASON_LIMIT
 
 
 @MODEST
 @given(st.text(max_size=400) | st.text(alphabet="\n\x00 \u202e\ud800x", max_size=400), st.integers(1, 200))
 def test_any_text_is_shown_on_one_printable_line_of_the_limit(text: str, limit: int) -> None:
     """Whatever the characters: one printable line, no longer than asked, the same when shown again."""
-    line = shown(text, limit=limit)
+    line = printable(text, limit=limit)
     assert plain(line)
     assert len(line) <= limit
-    assert shown(line, limit=limit) == line
+    assert printable(line, limit=limit) == line
 
 
 def test_the_limits_are_those_of_names_and_of_what_is_read() -> None:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from queues.apimachinery.label_selectors import Selector
 from queues.drain import terminating_pods as terminating
 from queues.drain.model import (
-    Runner,
+    DrainSpec,
+    RunningPod,
     Termination,
-    Wishes,
 )
 from queues.drain.terminating_pods import (
     GRACE_LIMIT,
@@ -40,11 +40,11 @@ from tests.support.rules.cases import (
 
 #: Thirty years; more than any calendar has.
 YEARS, FOREVER = 1_000_000_000, 9_000_000_000_000_000_000
-DELETE = Wishes(deadline=NOW - SECOND, delete_after=True)
+DELETE = DrainSpec(deadline=NOW - SECOND, delete_after=True)
 GRACES = st.sampled_from((0, 1, 30, 300, 301, 3600, YEARS, FOREVER))
 
 
-def terminated(*, grace: int, ago: float = 0.0, finalizers: tuple[str, ...] = ()) -> Runner:
+def terminated(*, grace: int, ago: float = 0.0, finalizers: tuple[str, ...] = ()) -> RunningPod:
     """A pod whose deletion was asked for so many seconds ago."""
     termination = Termination(
         requested_at=NOW - timedelta(seconds=ago), grace=grace, node="node-0", finalizers=finalizers
@@ -52,12 +52,12 @@ def terminated(*, grace: int, ago: float = 0.0, finalizers: tuple[str, ...] = ()
     return pod(leaving=True, own_grace=grace, termination=termination)
 
 
-def delay_of(runner: Runner, *, longest: int = GRACE_LIMIT, gone: tuple[str, ...] = ()) -> Delay | None:
+def delay_of(runner: RunningPod, *, longest: int = GRACE_LIMIT, gone: tuple[str, ...] = ()) -> Delay | None:
     found = delayed(runner, now=NOW, longest=longest, gone_nodes=gone)
     return found.delay if found is not None else None
 
 
-def cut(runner: Runner, wishes: Wishes) -> int | None:
+def cut(runner: RunningPod, wishes: DrainSpec) -> int | None:
     return cut_grace(runner, wishes, now=NOW, limit=GRACE_LIMIT)
 
 
@@ -94,15 +94,20 @@ def test_no_grace_period_keeps_a_place_for_longer_than_the_longest(grace: int, m
 
 @pytest.mark.parametrize(
     ("wishes", "longest"),
-    [(Wishes(), GRACE_LIMIT), (Wishes(grace=5), 5), (Wishes(grace=86_400), 86_400), (Wishes(grace=0), 1)],
+    [
+        (DrainSpec(), GRACE_LIMIT),
+        (DrainSpec(grace=5), 5),
+        (DrainSpec(grace=86_400), 86_400),
+        (DrainSpec(grace=0), 1),
+    ],
 )
-def test_the_longest_grace_period_is_the_drains_or_the_servers(wishes: Wishes, longest: int) -> None:
+def test_the_longest_grace_period_is_the_drains_or_the_servers(wishes: DrainSpec, longest: int) -> None:
     assert longest_grace(wishes, limit=GRACE_LIMIT) == longest
 
 
 # Delays
 
-DELAYS: dict[Delay, Runner] = {
+DELAYS: dict[Delay, RunningPod] = {
     Delay.NODE_GONE: terminated(grace=30, ago=100, finalizers=("example.com/wait",)),
     Delay.GRACE: terminated(grace=YEARS, ago=1000, finalizers=("example.com/wait",)),
     Delay.FINALIZERS: terminated(grace=30, ago=100, finalizers=("example.com/wait",)),
@@ -153,9 +158,9 @@ def test_when_a_deletion_was_asked_for_is_read_off_its_end() -> None:
 
 
 def test_who_may_take_long_is_known_before() -> None:
-    assert takes_long(pod(own_grace=301), Wishes(), limit=300)
-    assert not takes_long(pod(own_grace=300), Wishes(), limit=300)
-    assert not takes_long(pod(own_grace=YEARS), Wishes(grace=YEARS), limit=300)
+    assert takes_long(pod(own_grace=301), DrainSpec(), limit=300)
+    assert not takes_long(pod(own_grace=300), DrainSpec(), limit=300)
+    assert not takes_long(pod(own_grace=YEARS), DrainSpec(grace=YEARS), limit=300)
 
 
 # Grace periods that are given and cut
@@ -175,31 +180,31 @@ def test_who_may_take_long_is_known_before() -> None:
 )
 def test_what_a_pod_is_given_to_end(own: int, wished: int | None, delete: bool, given: int | None) -> None:
     """Its own, unless the drain says so; past the deadline no more than the longest. Never nothing."""
-    assert given_grace(pod(own_grace=own), Wishes(grace=wished), delete=delete, limit=300) == given
+    assert given_grace(pod(own_grace=own), DrainSpec(grace=wished), delete=delete, limit=300) == given
 
 
 @pytest.mark.parametrize(
     ("wishes", "grace", "ago", "cut_to"),
     [
-        (Wishes(), YEARS, 0, None),
-        (Wishes(deadline=NOW + SECOND, delete_after=True), YEARS, 0, None),
-        (Wishes(deadline=NOW - SECOND), YEARS, 0, None),
-        (Wishes(deadline=NOW - SECOND, grace=5), YEARS, 0, None),
-        (Wishes(grace=5, unreadable="so it is"), YEARS, 0, None),
+        (DrainSpec(), YEARS, 0, None),
+        (DrainSpec(deadline=NOW + SECOND, delete_after=True), YEARS, 0, None),
+        (DrainSpec(deadline=NOW - SECOND), YEARS, 0, None),
+        (DrainSpec(deadline=NOW - SECOND, grace=5), YEARS, 0, None),
+        (DrainSpec(grace=5, unreadable="so it is"), YEARS, 0, None),
         (DELETE, YEARS, 0, 300),
         (DELETE, YEARS, 100, 200),
         (DELETE, YEARS, 10_000, 1),
         (DELETE, 300, 100, None),
         (DELETE, 30, 100, None),
         (replace(DELETE, grace=3600), YEARS, 0, 3600),
-        (Wishes(grace=5), YEARS, 0, 5),
-        (Wishes(grace=0), YEARS, 0, 1),
-        (Wishes(grace=5), YEARS, 60, 1),
-        (Wishes(grace=5), 5, 0, None),
+        (DrainSpec(grace=5), YEARS, 0, 5),
+        (DrainSpec(grace=0), YEARS, 0, 1),
+        (DrainSpec(grace=5), YEARS, 60, 1),
+        (DrainSpec(grace=5), 5, 0, None),
     ],
 )
 def test_when_the_grace_period_of_a_terminating_pod_is_cut(
-    wishes: Wishes, grace: int, ago: int, cut_to: int | None
+    wishes: DrainSpec, grace: int, ago: int, cut_to: int | None
 ) -> None:
     """Where an administrator has said so; the time that has gone by counts."""
     assert cut(terminated(grace=grace, ago=ago), wishes) == cut_to

@@ -8,7 +8,7 @@ import pytest
 from queues.admission.accepted_work import Owner
 from queues.membership import Membership, PodFacts, Rules, Source
 from queues.queue import IMPLIED_ROOT, Queue
-from queues.snapshot import Board
+from queues.snapshot import QueueSnapshot
 from queues.status.conditions import active
 from queues.tree import Break
 from queues.verdict import Cause, Why
@@ -28,7 +28,7 @@ VALUES = {
         Break("q", "ghost"),
         asked(WOOD, "q"),
         Cause(why=Why.SUSPENDED, queue="q", by="q"),
-        Board(WOOD, now=NOW).ruling("q"),
+        QueueSnapshot(WOOD, now=NOW).ruling("q"),
         active(asked(WOOD, "q")),
         Membership("q", Source.PODGROUP),
         Rules(),

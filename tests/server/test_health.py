@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from server.app import create_app
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import pod, review
@@ -53,7 +53,7 @@ def test_probes_may_ask_by_head() -> None:
     assert (reply.status_code, reply.data) == (200, b"")
 
 
-def requests_counted(counting: Counting) -> dict[tuple[str, str], float]:
+def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
     text = create_app(counting=counting).test_client().get("/metrics").text
     return {
         (sample.labels["path"], sample.labels["code"]): sample.value
@@ -64,7 +64,7 @@ def requests_counted(counting: Counting) -> dict[tuple[str, str], float]:
 
 
 def test_the_metrics_count_requests_by_route_and_never_by_what_was_asked() -> None:
-    counting = Counting()
+    counting = Metrics()
     http = create_app(counting=counting).test_client()
     http.post("/mutate/pods", json=review(pod()))
     http.post("/mutate/pods", data=b"nonsense", content_type="application/json")
@@ -87,6 +87,6 @@ def test_the_metrics_are_in_prometheus_format() -> None:
 
 
 def test_two_servers_in_one_process_do_not_mix() -> None:
-    one, two = Counting(), Counting()
+    one, two = Metrics(), Metrics()
     create_app(counting=one).test_client().get("/healthz")
     assert ("/healthz", "200") not in requests_counted(two)

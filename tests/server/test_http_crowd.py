@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from server.http.connections import Crowd, Phase
+from server.http.connections import ConnectionTable, Phase
 from server.http.limits import Limits
 
 LIMITS = Limits(
@@ -51,9 +51,9 @@ class Clock:
         return self.now
 
 
-def crowd_of(*phases: Phase, clock: Clock) -> tuple[Crowd, list[Known]]:
+def crowd_of(*phases: Phase, clock: Clock) -> tuple[ConnectionTable, list[Known]]:
     """One member in each of these phases, a second apart."""
-    crowd, members = Crowd(limits=LIMITS, clock=clock), [Known(phase.name) for phase in phases]
+    crowd, members = ConnectionTable(limits=LIMITS, clock=clock), [Known(phase.name) for phase in phases]
     for member, phase in zip(members, phases, strict=True):
         crowd.enter(member, phase)
         clock.now += 1
@@ -126,7 +126,7 @@ def test_who_has_left_is_forgotten() -> None:
     assert (len(crowd), crowd.phase(member), crowd.of(*Phase)) == (0, None, [])
 
 
-def owe(crowd: Crowd, member: Known, size: int) -> None:
+def owe(crowd: ConnectionTable, member: Known, size: int) -> None:
     member.owed = size
     crowd.owe(member, size)
 

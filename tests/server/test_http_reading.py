@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from server.http.limits import GET_BYTES, Limits
-from server.http.request_parser import Reader
+from server.http.request_parser import RequestParser
 
 LIMITS = Limits(head_bytes=8_192, body_bytes=100_000)
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def read_on(begin: bytes, more: bytes, *, most: int) -> Reader:
+def read_on(begin: bytes, more: bytes, *, most: int) -> RequestParser:
     """A reader that is given `more` again and again, until it refuses or `most` bytes were sent."""
-    reader = Reader(limits=LIMITS)
+    reader = RequestParser(limits=LIMITS)
     reader.feed(begin)
     sent = 0
     while reader.refused is None and sent < most:
@@ -42,7 +42,7 @@ def test_what_is_no_body_has_an_end(begin: bytes, more: bytes) -> None:
 
 
 def test_a_body_in_chunks_may_be_as_long_as_any(begin: bytes = CHUNKED) -> None:
-    reader = Reader(limits=LIMITS)
+    reader = RequestParser(limits=LIMITS)
     reader.feed(begin + b"64\r\n" + b"x" * 100 + b"\r\n")
     for _ in range(999):
         reader.feed(b"64;a=b\r\n" + b"x" * 100 + b"\r\n")
@@ -52,7 +52,7 @@ def test_a_body_in_chunks_may_be_as_long_as_any(begin: bytes = CHUNKED) -> None:
 
 
 def test_what_is_held_is_what_is_not_complete() -> None:
-    reader = Reader(limits=LIMITS)
+    reader = RequestParser(limits=LIMITS)
     reader.feed(CHUNKED + b"5\r\nhello\r\n")
     assert reader.held > 5
     reader.feed(b"0\r\n\r\n")
@@ -64,7 +64,7 @@ def test_what_is_held_is_what_is_not_complete() -> None:
 )
 @pytest.mark.parametrize("chunked", [False, True])
 def test_each_path_has_a_limit_of_its_own(target: str, status: int, chunked: bool) -> None:
-    reader, size = Reader(limits=LIMITS), GET_BYTES + 1
+    reader, size = RequestParser(limits=LIMITS), GET_BYTES + 1
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
     reader.feed(f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode())
     body = b"x" * size

@@ -7,8 +7,8 @@ import itertools
 import logging
 from typing import Any, cast
 
-from server.http.connections import Crowd, Phase
-from server.http.context import Site
+from server.http.connections import ConnectionTable, Phase
+from server.http.context import ConnectionContext
 from server.http.http1_connection import Connection
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
@@ -35,12 +35,12 @@ class RecordingTransport(asyncio.Transport):
         """It is never asked whether it did."""
 
 
-def site_where_every_slice_is_over_at_once(turns: list[Any]) -> Site:
+def site_where_every_slice_is_over_at_once(turns: list[Any]) -> ConnectionContext:
     seconds = itertools.count()
-    return Site(
+    return ConnectionContext(
         app=lambda environ, start_response: [],
         limits=Limits(),
-        crowd=Crowd(limits=Limits(), clock=lambda: 0.0),
+        crowd=ConnectionTable(limits=Limits(), clock=lambda: 0.0),
         shared={},
         log=logging.getLogger("test"),
         run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),

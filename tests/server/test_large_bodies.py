@@ -20,7 +20,7 @@ from server.http.large_bodies import (
     WAITING_OF_A_CALLER,
     LargeBodies,
 )
-from server.http.request_parser import Refused
+from server.http.request_parser import RequestError
 from tests.server.test_http2_worker import Caller
 from tests.support.http.asking import Server
 from tests.support.http.served_worker import (
@@ -64,7 +64,7 @@ def test_which_are_large(large_bodies: LargeBodies, data: bytes, expected: bool)
 
 
 def test_what_no_honest_caller_sends_is_refused(large_bodies: LargeBodies) -> None:
-    with pytest.raises(Refused, match="150,000 values") as caught:
+    with pytest.raises(RequestError, match="150,000 values") as caught:
         large_bodies.concern(body(b"," * (MOST_VALUES + 1)))
     assert caught.value.status == 413
 
@@ -108,7 +108,7 @@ def test_only_so_many_wait(gated: Gated, size: int, callers: int, taken: int) ->
     """And once one is answered there is room for another."""
     for number in range(taken):
         gated.submit(str(number % callers), size)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestError) as caught:
         gated.submit("0", size)
     assert caught.value.status == 503
     gated.turn()

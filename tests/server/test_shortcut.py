@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from server.app import BODY_LIMIT, create_app
 from tests.server.test_bad_input import BODIES, NOT_JSON, PATHS, SERVER, refused
 
@@ -71,7 +71,7 @@ def test_a_length_below_the_bodys_cuts_it() -> None:
     refused(asked(CONTENT_LENGTH="10"), 400)
 
 
-def counted(counting: Counting, code: str) -> float:
+def counted(counting: Metrics, code: str) -> float:
     labels = {"path": "/mutate/pods", "code": code}
     return counting.registry.get_sample_value("sluice_requests_total", labels) or 0.0
 
@@ -79,7 +79,7 @@ def counted(counting: Counting, code: str) -> float:
 @pytest.mark.parametrize("content_type", ["application/json", LONG])
 def test_each_request_is_counted_once_by_its_code(content_type: str) -> None:
     """A refusal is worded by Flask after the short way has tried."""
-    counting = Counting()
+    counting = Metrics()
     http = create_app(SERVER.store, counting=counting).test_client()
     for body in (BODIES["/mutate/pods"], BODIES["/mutate/pods"], 5):
         http.post("/mutate/pods", data=json.dumps(body), content_type=content_type)

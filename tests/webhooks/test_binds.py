@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.inflight.binds import Passes
+from cluster.inflight.binds import BindPasses
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -95,14 +95,14 @@ def test_a_pod_that_filter_saw_before_the_store_did_is_known(server: Server) -> 
 def test_the_pass_is_recorded_before_the_board_is_read(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = Passes.binding
+    recorded = BindPasses.binding
 
-    def then_the_queue_is_stopped(passes: Passes, **of: Any) -> None:
+    def then_the_queue_is_stopped(passes: BindPasses, **of: Any) -> None:
         recorded(passes, **of)
         assert passes.open_in({"research"})
         server.has(queue("research", version=2, generation=2, state="Suspended"))
 
-    monkeypatch.setattr(Passes, "binding", then_the_queue_is_stopped)
+    monkeypatch.setattr(BindPasses, "binding", then_the_queue_is_stopped)
     server.has(member(queue="research"))
     assert not bind(server).allowed
 

@@ -7,7 +7,7 @@ import pytest
 from cluster.inflight.namespaces import (
     REMEMBERED,
     SECONDS,
-    ComingNamespaces,
+    PendingNamespaces,
 )
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
@@ -80,7 +80,7 @@ def test_one_that_never_comes_is_forgotten(server: Server) -> None:
 
 
 def test_no_more_are_remembered_than_a_bound() -> None:
-    coming = ComingNamespaces(clock=lambda: 0.0)
+    coming = PendingNamespaces(clock=lambda: 0.0)
     for number in range(REMEMBERED + 5):
         coming.note(f"n{number}", "research")
     assert coming.queue_of("n4") == ""

@@ -21,7 +21,7 @@ from tests.support.http.wire_objects import (
     queue,
 )
 from tests.support.webhooks.json_patch import applied
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 QUEUE = "sluice.dev/queue"
 #: Who makes the pods of Jobs.
@@ -271,7 +271,7 @@ def test_a_new_pod_whose_metadata_has_no_namespace_yet_is_in_the_reviews(server:
 
 
 def test_an_owned_scheduler_makes_a_member_of_default() -> None:
-    server = Server(rules=Rules(owned_schedulers=frozenset({"mine"})), terms=Terms())
+    server = Server(rules=Rules(owned_schedulers=frozenset({"mine"})), terms=AdmissionSettings())
     after, _ = admitted(server.has(queue("default")), pod(schedulerName="mine"))
     assert is_written(after, "default")
 
@@ -334,7 +334,9 @@ def test_a_marker_that_is_there_is_left_alone_wherever_it_is(server: Server) -> 
 
 
 def test_only_pods_of_schedulers_that_call_us_are_marked() -> None:
-    server = Server(terms=Terms(marked_schedulers=frozenset({"mine"}))).has(queue("held", stopPolicy="Hold"))
+    server = Server(terms=AdmissionSettings(marked_schedulers=frozenset({"mine"}))).has(
+        queue("held", stopPolicy="Hold")
+    )
     other, _ = admitted(server, submitted("held"))
     assert "resources" not in other["spec"]["containers"][0]
     assert gates(other) == [QUEUE], "a scheduler that does not ask us is held by the gate"

@@ -14,7 +14,7 @@ from tests.support.http.wire_objects import (
     queue,
     review,
 )
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 CLOSED = {"state": "Closed", "observedGeneration": 1}
 LIVE = member("live", queue="research", nodeName="node-1")
@@ -307,13 +307,15 @@ def test_a_queue_on_a_broken_chain_may_still_be_edited_where_it_stands() -> None
 
 
 def test_the_tree_is_as_deep_as_the_setting_says() -> None:
-    server = Server(terms=Terms(depth_limit=2)).has(queue("a"), queue("b", parent="a"))
+    server = Server(terms=AdmissionSettings(depth_limit=2)).has(queue("a"), queue("b", parent="a"))
     refused(create(server, queue("c", parent="b")), by="spec.parent: ", way_out="nearer to root")
     assert create(server, queue("c", parent="a")).allowed
 
 
 def test_what_stands_below_moves_along_and_counts() -> None:
-    server = Server(terms=Terms(depth_limit=2)).has(queue("a"), queue("b", parent="a"), queue("c"))
+    server = Server(terms=AdmissionSettings(depth_limit=2)).has(
+        queue("a"), queue("b", parent="a"), queue("c")
+    )
     refused(edit(server, queue("a"), queue("a", parent="c")), by="spec.parent: ", way_out="nearer to root")
 
 

@@ -23,7 +23,7 @@ from queues import labels as names
 from queues.messages import stop_text
 from queues.verdict import Cause, Why
 from webhooks.review import ALLOWED, Answer, Request, refused, subject
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 CUT_OFF = (
     "sluice cannot rely on what it knows of the queues: it has lost the API server or their definitions, "
@@ -38,7 +38,7 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
 _bindings = msgspec.json.Decoder(Binding)
 
 
-def guarded(request: Request, *, store: Store, terms: Terms) -> Answer:
+def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook on `pods/binding` and `bindings`."""
     binding = subject(request.object, _bindings)
     namespace = request.namespace or binding.metadata.namespace

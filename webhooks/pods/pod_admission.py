@@ -60,12 +60,12 @@ from webhooks.json_patch import (
 )
 from webhooks.pods.node_affinity import by_affinity
 from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 _pods = msgspec.json.Decoder(Pod)
 
 
-def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
+def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE."""
     pod = subject(request.object, _pods)
     membership = of_submitted_pod(
@@ -80,7 +80,9 @@ def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
     return _member(pod, request, membership, store=store, terms=terms)
 
 
-def _member(pod: Pod, request: Request, membership: Membership, *, store: Store, terms: Terms) -> Answer:
+def _member(
+    pod: Pod, request: Request, membership: Membership, *, store: Store, terms: AdmissionSettings
+) -> Answer:
     assert membership.queue is not None  # noqa: S101 - the caller has seen to it
     what = Submission(
         queue=membership.queue,
@@ -119,7 +121,7 @@ def _stranger(pod: Pod) -> Answer:
     return Answer(patch=joined(_taken_off(pod), _unmarked(pod)))
 
 
-def _without_group(pod: Pod, membership: Membership, *, terms: Terms) -> Answer:
+def _without_group(pod: Pod, membership: Membership, *, terms: AdmissionSettings) -> Answer:
     cause = Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)
     if pod.spec.node_name:
         return refused(f"a pod with spec.nodeName would run at once: {stop_text(cause)}")
@@ -158,7 +160,7 @@ def written(pod: Pod, queue: str, *, came: str) -> list[Step]:
     ]
 
 
-def marker(pod: Pod, *, terms: Terms) -> list[Step]:
+def marker(pod: Pod, *, terms: AdmissionSettings) -> list[Step]:
     """The request that makes kube-scheduler call us, where its scheduler is configured to.
 
     Of another scheduler it is taken off: the pod would count as one that filter is asked about.
@@ -218,7 +220,7 @@ def checked(request: Request, *, store: Store) -> Answer:
     )
 
 
-def updated(request: Request, *, store: Store, terms: Terms) -> Answer:
+def updated(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook on UPDATE."""
     if request.user_info.username == terms.own_user:
         return ALLOWED

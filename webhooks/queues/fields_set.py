@@ -25,7 +25,7 @@ import msgspec
 
 from cluster.objects import Metadata
 from webhooks.review import Request
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: The field managers of clients that mean each field that is there.
@@ -62,7 +62,7 @@ def fields_set(
     *,
     before: tuple[Metadata, Mapping[str, Any]],
     after: tuple[Metadata, Mapping[str, Any]],
-    terms: Terms,
+    terms: AdmissionSettings,
 ) -> frozenset[str]:
     """The fields of spec that the request sets, those that read the same included.
 

@@ -26,7 +26,7 @@ from cluster.objects import Metadata, QueueObject
 from queues import labels as names
 from queues.admission import stop_fields
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import (
@@ -39,14 +39,11 @@ from webhooks.json_patch import Step, entries
 from webhooks.queues.fields_set import fields_set
 from webhooks.queues.queue_validation import (
     TOLD,
-    Told,
-    judged,
+    SubmittedQueue,
     stored,
 )
 from webhooks.review import Answer, Request, refused, subject
-from webhooks.settings import Terms
-
-__all__ = ["defaulted", "judged"]
+from webhooks.settings import AdmissionSettings
 
 _CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspended"}
 #: What else is false is of a wrong type, and no wish to be given one of ours.
@@ -58,7 +55,7 @@ _encoder = msgspec.json.Encoder()
 _queue = Converter[QueueObject](QueueObject)
 
 
-def defaulted(request: Request, *, store: Store, terms: Terms) -> Answer:
+def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     told = subject(request.object, TOLD)
     steps, spec = _spec_steps(told, creating=request.operation == "CREATE")
@@ -95,7 +92,7 @@ def defaulted(request: Request, *, store: Store, terms: Terms) -> Answer:
     )
 
 
-def _spec_steps(told: Told, *, creating: bool) -> tuple[list[Step], dict[str, Any]]:
+def _spec_steps(told: SubmittedQueue, *, creating: bool) -> tuple[list[Step], dict[str, Any]]:
     """What is missing or misspelt in `spec`, and the spec as it will be."""
     held, status = told.spec or {}, told.status or {}
     wanted: dict[str, Any] = {}
@@ -129,7 +126,12 @@ def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
 
 
 def _set_anew(
-    request: Request, before: Told, meta: Metadata, spec: dict[str, Any], *, terms: Terms
+    request: Request,
+    before: SubmittedQueue,
+    meta: Metadata,
+    spec: dict[str, Any],
+    *,
+    terms: AdmissionSettings,
 ) -> frozenset[str]:
     return fields_set(request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms)
 
@@ -141,13 +143,13 @@ def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
     return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
 
 
-def _author(request: Request, told: Told, *, terms: Terms) -> str:
+def _author(request: Request, told: SubmittedQueue, *, terms: AdmissionSettings) -> str:
     user = request.user_info.username
     behalf = told.metadata.annotation(names.ON_BEHALF_OF)
     return behalf if user == terms.own_user and behalf else user
 
 
-def _history_steps(told: Told, lines: list[Change], kept: Mapping[str, str | None]) -> list[Step]:
+def _history_steps(told: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]) -> list[Step]:
     text = _encoder.encode(lines[-KEPT:]).decode() if lines else None
     wanted = {names.CHANGES: text, names.ON_BEHALF_OF: None, **kept}
     return entries("/metadata/annotations", told.metadata.annotations, wanted)
@@ -162,6 +164,6 @@ def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
     for key, kind in (("state", Desired), ("stopPolicy", StopPolicy)):
         word = spec.get(key)
         if word is not None and word not in {one.value for one in kind}:
-            told = shown(str(word), limit=80)
+            told = printable(str(word), limit=80)
             raise Unreadable(f'spec.{key}: "{told}" is not known; use one of {", ".join(kind)}')
     return queue_value(obj)

@@ -41,10 +41,10 @@ from queues.states import State, StopPolicy, own_state
 from queues.tree import Tree
 from queues.verdict import verdict
 from webhooks.review import ALLOWED, Answer, Request, refused, subject
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 
-class Told(msgspec.Struct, frozen=True):
+class SubmittedQueue(msgspec.Struct, frozen=True):
     """A queue as it came: the whole spec, and the state that its author may have written."""
 
     metadata: Metadata
@@ -52,7 +52,7 @@ class Told(msgspec.Struct, frozen=True):
     status: dict[str, Any] | None = None
 
 
-class World(msgspec.Struct, frozen=True):
+class AdmittedQueues(msgspec.Struct, frozen=True):
     """All queues as they will be once what was admitted is stored."""
 
     tree: Tree
@@ -67,13 +67,13 @@ class World(msgspec.Struct, frozen=True):
         return {name: self.quota(name) for name in names if name != but}
 
 
-TOLD = msgspec.json.Decoder(Told)
+TOLD = msgspec.json.Decoder(SubmittedQueue)
 _queues = msgspec.json.Decoder(QueueObject)
 _queue = Converter[QueueObject](QueueObject)
 _time = Converter[datetime | None](datetime | None)
 
 
-def judged(request: Request, *, store: Store, terms: Terms) -> Answer:
+def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook."""
     with store.edits.deciding:
         answer, before, after = _judged(request, store=store, terms=terms)
@@ -84,7 +84,7 @@ def judged(request: Request, *, store: Store, terms: Terms) -> Answer:
     return answer
 
 
-def stored(before: Told) -> QueueObject:
+def stored(before: SubmittedQueue) -> QueueObject:
     """What is stored, whatever it is: an object that should not be can be mended."""
     meta = msgspec.to_builtins(before.metadata)
     try:
@@ -94,7 +94,7 @@ def stored(before: Told) -> QueueObject:
 
 
 def _judged(
-    request: Request, *, store: Store, terms: Terms
+    request: Request, *, store: Store, terms: AdmissionSettings
 ) -> tuple[Answer, QueueObject | None, QueueObject | None]:
     """The answer, and the queue before and after."""
     before = None
@@ -132,7 +132,9 @@ def _deadline(spec: Mapping[str, Any]) -> datetime | None:
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
-def _edit(before: QueueObject | None, after: QueueObject, *, store: Store, terms: Terms) -> str | None:
+def _edit(
+    before: QueueObject | None, after: QueueObject, *, store: Store, terms: AdmissionSettings
+) -> str | None:
     world = _world(store)
     was, wanted = queue_value(before) if before else None, queue_value(after)
     return (
@@ -155,7 +157,9 @@ def _root(before: QueueObject | None, after: QueueObject) -> str | None:
     return ROOT_HAS_NO_PARENT if after.spec.parent else None
 
 
-def _place(was: Queue | None, wanted: Queue, *, store: Store, terms: Terms, tree: Tree) -> str | None:
+def _place(
+    was: Queue | None, wanted: Queue, *, store: Store, terms: AdmissionSettings, tree: Tree
+) -> str | None:
     """Where it is put, if it is put anywhere."""
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
@@ -165,7 +169,7 @@ def _place(was: Queue | None, wanted: Queue, *, store: Store, terms: Terms, tree
     )
 
 
-def _share(before: QueueObject | None, after: QueueObject, *, world: World) -> str | None:
+def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQueues) -> str | None:
     """Its quota among its family's, if that or its place is changed."""
     was, wanted = queue_value(before) if before else None, queue_value(after)
     quotas = _quota(before) if before else Quota(), _quota(after)
@@ -201,7 +205,7 @@ def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None
     return edit_refusal(was, wanted, own=own)
 
 
-def _observed(told: Told, *, store: Store) -> bool:
+def _observed(told: SubmittedQueue, *, store: Store) -> bool:
     """Whether what is said of a queue is of its wishes, and its ancestors', as they are now."""
     if (told.status or {}).get("observedGeneration") != told.metadata.generation:
         return False
@@ -221,14 +225,14 @@ def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer
     return refused(refusal) if refusal else ALLOWED
 
 
-def _world(store: Store) -> World:
+def _world(store: Store) -> AdmittedQueues:
     """What is settled is looked up first: the board that is read after it has it."""
     coming = store.edits.coming(store.queues)
     tree = store.board.tree
     if coming:
         others = {name: queue for name, queue in tree.queues.items() if name not in coming}
         tree = Tree(others | {name: queue_value(obj) for name, obj in coming.items() if obj is not None})
-    return World(tree, store.queues, coming)
+    return AdmittedQueues(tree, store.queues, coming)
 
 
 def _quota(obj: QueueObject) -> Quota:

@@ -46,7 +46,7 @@ from cluster.cache.workloads import (
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import request_of
 from cluster.objects import WorkloadObject
-from queues.apimachinery.display import shown
+from queues.apimachinery.display import printable
 from queues.membership import Disagreement, Membership, of_workload, valid_name
 from queues.messages import fitted, waiting_warning
 from queues.verdict import Cause, Why
@@ -65,7 +65,7 @@ from webhooks.acceptance import (
 )
 from webhooks.json_patch import Step
 from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, joined, refused, subject
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 from webhooks.workloads.pod_templates import (
     in_templates,
     named_by,
@@ -83,11 +83,11 @@ Found = Membership | Disagreement | None
 _workloads = msgspec.json.Decoder(WorkloadObject)
 
 
-def admitted(request: Request, *, store: Store, terms: Terms) -> Answer:
+def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     kind = kind_of(request.resource.group, request.resource.resource)
     if kind is None:
-        raise Unreadable(f"request.resource: {shown(request.resource.resource, limit=80)} is no workload")
+        raise Unreadable(f"request.resource: {printable(request.resource.resource, limit=80)} is no workload")
     after = subject(request.object, _workloads)
     before = None
     if request.operation != "CREATE":
@@ -106,7 +106,7 @@ def _answered(
     request: Request,
     *,
     store: Store,
-    terms: Terms,
+    terms: AdmissionSettings,
 ) -> Answer:
     if before is None:
         return _created(kind, after, request, store=store, terms=terms)
@@ -139,7 +139,9 @@ def scaled(request: Request, *, store: Store) -> Answer:
     return _not_revived(kind, held.queue, why, selected=ruling.selected)
 
 
-def _created(kind: Kind, obj: WorkloadObject, request: Request, *, store: Store, terms: Terms) -> Answer:
+def _created(
+    kind: Kind, obj: WorkloadObject, request: Request, *, store: Store, terms: AdmissionSettings
+) -> Answer:
     found = store.judge_workload(kind, obj, namespace=request.namespace)
     owned = _is_owned(kind, obj) and terms.is_controller(request.user_info.username)
     if isinstance(found, Disagreement):
@@ -181,7 +183,13 @@ def _of_no_queue(
 
 
 def _updated(
-    kind: Kind, before: WorkloadObject, after: WorkloadObject, request: Request, *, store: Store, terms: Terms
+    kind: Kind,
+    before: WorkloadObject,
+    after: WorkloadObject,
+    request: Request,
+    *,
+    store: Store,
+    terms: AdmissionSettings,
 ) -> Answer:
     was = store.judge_workload(kind, before, namespace=request.namespace)
     now = _judged(kind, before, after, request.namespace, store=store)
@@ -281,7 +289,7 @@ def _without_group(found: Found) -> tuple[str, ...]:
 
 def _disagreeing(found: Disagreement) -> Answer:
     first, second = (
-        f'{one.source} says "{shown(one.queue or "", limit=80)}"' for one in (found.first, found.second)
+        f'{one.source} says "{printable(one.queue or "", limit=80)}"' for one in (found.first, found.second)
     )
     return refused(f"it is in two queues: {first}, {second}; name one queue", code=422)
 
@@ -291,7 +299,7 @@ def _not_moved(kind: Kind, held: str, *, owned: bool) -> Answer:
     if owned:
         way_out = "change the workload that made it"
     return refused(
-        f'metadata: the queue of a {kind.kind} cannot be changed (it is "{shown(held, limit=80)}"); '
+        f'metadata: the queue of a {kind.kind} cannot be changed (it is "{printable(held, limit=80)}"); '
         f"{way_out}",
         code=422,
     )

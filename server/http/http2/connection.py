@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import asyncio
 
-from server.http.base_connection import Caller
+from server.http.base_connection import BaseConnection
 from server.http.connections import Phase
-from server.http.context import Site
+from server.http.context import ConnectionContext
 from server.http.http2.headers import fields_of
 from server.http.http2.session import Session
-from server.http.request_parser import Refused, Request
+from server.http.request_parser import Request, RequestError
 from server.http.responses import (
     BODILESS,
     Environ,
-    Said,
+    Response,
     call,
     environ_of,
-    words,
+    error_response,
 )
 
-_BROKEN = Refused(500, "internal error")
+_BROKEN = RequestError(500, "internal error")
 #: Seconds between looks at what a caller makes no room for.
 LOOK_EVERY = 1.0
 
 
-class Connection(Caller):
+class Connection(BaseConnection):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
     answered by another thread (`http_large_bodies`), and others of the same caller meanwhile.
     """
 
-    def __init__(self, *, site: Site, shared: Environ) -> None:
+    def __init__(self, *, site: ConnectionContext, shared: Environ) -> None:
         super().__init__(site=site)
         self._shared = shared
         self._session = Session(limits=site.limits, clock=site.clock)
@@ -162,38 +162,38 @@ class Connection(Caller):
                 answer=lambda: self._said(request),
                 done=lambda said: self._replied(stream, request, said),
             )
-        except Refused as refused:
-            self._say(stream, request, words(refused))
+        except RequestError as refused:
+            self._say(stream, request, error_response(refused))
 
-    def _replied(self, stream: int, request: Request, said: Said) -> None:
+    def _replied(self, stream: int, request: Request, said: Response) -> None:
         """What another thread was asked for is there."""
         self._say(stream, request, said)
         if self._transport is not None:
             self._settle(answered=True)
             self._site.run_queue.submit(self)
 
-    def _say(self, stream: int, request: Request, said: Said) -> None:
+    def _say(self, stream: int, request: Request, said: Response) -> None:
         """If it cannot be said, a 500 that tells the caller nothing and the log everything."""
         try:
             fields = fields_of(said, date=self._site.date)
         except ValueError:
             self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
-            said = words(_BROKEN)
+            said = error_response(_BROKEN)
             fields = fields_of(said, date=self._site.date)
         bodiless = request.method == "HEAD" or said.status.startswith(BODILESS)
         self._session.answer(stream, fields, b"" if bodiless else said.body)
         if said.closing:
             self._session.go()
 
-    def _said(self, request: Request) -> Said:
+    def _said(self, request: Request) -> Response:
         """What the app says; if the app fails, a 500."""
         try:
             return call(self._site.app, environ_of(request, shared=self._shared))
-        except Refused as refused:
-            return words(refused)
+        except RequestError as refused:
+            return error_response(refused)
         except Exception:
             self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
-            return words(_BROKEN)
+            return error_response(_BROKEN)
 
 
 def _shown(request: Request) -> str:

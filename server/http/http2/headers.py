@@ -17,7 +17,7 @@ from server.http.request_parser import Header, Request
 from server.http.responses import (
     BODILESS,
     OURS,
-    Said,
+    Response,
 )
 
 #: RFC 7541 section 4.2: an encoder whose table shrank and grew since the last block says two.
@@ -164,7 +164,7 @@ def length_of(request: Request) -> int | None:
     return int(lengths[0])
 
 
-def fields_of(said: Said, *, date: str) -> list[tuple[bytes, bytes]]:
+def fields_of(said: Response, *, date: str) -> list[tuple[bytes, bytes]]:
     """The head of an answer. Raises ValueError if a header of the app would end the line it is on."""
     fields = [(b":status", said.status[:3].encode()), _field("date", date)]
     measured = said.status.startswith(BODILESS)

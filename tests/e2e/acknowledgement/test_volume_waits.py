@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cluster.exceptions import NotFound
-from controller.context import Parts
+from controller.context import ControllerContext
 from controller.stops.volume_waits import (
     AGAIN_SECONDS,
     KEPT,
@@ -105,7 +105,7 @@ class Cluster:
         self._submitted: list[Any] = []
         store = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now))
         parts = SimpleNamespace(store=store, client=self, guard_writers=self)
-        self.waits = VolumeWaits(cast(Parts, parts))
+        self.waits = VolumeWaits(cast(ControllerContext, parts))
 
     def submit(self, _key: object, work: Any, *, rank: tuple[int, ...]) -> None:
         self._submitted.append(work)

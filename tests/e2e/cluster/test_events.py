@@ -8,26 +8,26 @@ import pytest
 from kubernetes.client import Configuration
 
 from cluster.api.client import Client
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from cluster.recorder import (
     BURST,
     MESSAGE_LIMIT,
     PER_SECOND,
     REMEMBERED,
     SAME_SECONDS,
-    Recorder,
-    Subject,
+    EventRecorder,
+    ObjectReference,
     _body,
 )
-from cluster.write_queue import Writers
+from cluster.write_queue import WriteQueue
 from localcluster.cluster import LocalCluster
 from queues.membership import valid_name
 from tests.support.cluster.notes import eventually
 
 
-def subject(number: int = 0, **more: str) -> Subject:
+def subject(number: int = 0, **more: str) -> ObjectReference:
     told = {"api_version": "v1", "kind": "Pod", "name": f"work-{number}", "uid": f"uid-{number}", **more}
-    return Subject(namespace=told.pop("namespace", "team"), **told)
+    return ObjectReference(namespace=told.pop("namespace", "team"), **told)
 
 
 class Recording:
@@ -35,11 +35,11 @@ class Recording:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.counting = Counting()
-        self.writers = Writers(counting=self.counting)
+        self.counting = Metrics()
+        self.writers = WriteQueue(counting=self.counting)
         nowhere = Configuration()
         nowhere.host = "http://127.0.0.1:1"
-        self.recorder = Recorder(
+        self.recorder = EventRecorder(
             client=Client(nowhere), writers=self.writers, counting=self.counting, clock=lambda: self.now
         )
 
@@ -160,10 +160,10 @@ def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
 def test_it_reaches_whoever_describes_the_object(
     client: Client, namespace: str, cluster: LocalCluster
 ) -> None:
-    counting = Counting()
-    writers = Writers(counting=counting, threads=1)
+    counting = Metrics()
+    writers = WriteQueue(counting=counting, threads=1)
     writers.start()
-    recorder = Recorder(client=client, writers=writers, counting=counting)
+    recorder = EventRecorder(client=client, writers=writers, counting=counting)
     recorder.record(subject(namespace=namespace), reason="QueueStopped", message="why", warning=True)
     path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3Duid-0"
     with cluster.api() as api:

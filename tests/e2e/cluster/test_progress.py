@@ -12,11 +12,11 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.cache import watch_progress as module
-from cluster.cache.marker_pods import NAME, PodMarker
+from cluster.cache.marker_pods import NAME, MarkerPods
 from cluster.cache.members import Members
-from cluster.cache.watch_progress import Marker, Progress
+from cluster.cache.watch_progress import Marker, WatchProgress
 from cluster.informers.reflector import Reflector
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from cluster.objects import Pod
 from localcluster.cluster import LocalCluster
 from tests.support.cluster.notes import (
@@ -56,7 +56,7 @@ def notes(cluster: LocalCluster, namespace: str) -> Iterator[Notes]:
 class Demanding:
     """A reflector of notes, what may be demanded of it, and what was heard of that."""
 
-    def __init__(self, reflector: Reflector[Note], progress: Progress) -> None:
+    def __init__(self, reflector: Reflector[Note], progress: WatchProgress) -> None:
         self.reflector = reflector
         self.progress = progress
         self.reached: list[str] = []
@@ -70,7 +70,7 @@ class Demanding:
 def demanding(
     client: Client, namespace: str, sink: Strict, *, marker: Marker | None = None
 ) -> Iterator[Demanding]:
-    progress = Progress(clock=time.monotonic)
+    progress = WatchProgress(clock=time.monotonic)
     with reflected(client, path(namespace), sink, advanced=progress.advanced) as reflector:
         eventually(reflector.synced.is_set)
         progress.attach("notes", reflector, marker=marker)
@@ -250,7 +250,7 @@ def test_a_listener_that_fails_hinders_neither_the_reflector_nor_another(
 
 
 def test_what_is_not_watched_is_never_up_to_date() -> None:
-    progress = Progress(clock=time.monotonic)
+    progress = WatchProgress(clock=time.monotonic)
     assert not progress.demand("pods", 1)
     assert progress.applied("pods") == 0
 
@@ -263,14 +263,14 @@ def test_a_pod_of_no_use_is_an_event_and_leaves_nothing(
     if litter:
         proxy.order(status(500), when=lambda asked: asked.method == "DELETE")
         with pytest.raises(Exception, match="as ordered"):
-            PodMarker(client, namespace=namespace)()
+            MarkerPods(client, namespace=namespace)()
     reflector = pods(client, lambda _kind, _applied: heard.set())
     reflector.start()
     try:
         eventually(reflector.synced.is_set)
         version = elsewhere(cluster, namespace)
         heard.clear()
-        PodMarker(client, namespace=namespace)()
+        MarkerPods(client, namespace=namespace)()
         eventually(lambda: reflector.applied >= version)
     finally:
         reflector.stop()
@@ -285,6 +285,6 @@ def pods(client: Client, advanced: Callable[[str, int], object]) -> Reflector[Po
         decode=msgspec.json.Decoder(Pod).decode,
         sink=Members(judge=lambda _pod: None, heard=lambda _before, _after: None),
         client=client,
-        counters=Counting(),
+        counters=Metrics(),
         advanced=advanced,
     )

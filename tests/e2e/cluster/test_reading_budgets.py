@@ -13,7 +13,7 @@ from cluster.api import disruption_budgets as budgets
 from cluster.api.client import Client
 from cluster.exceptions import Refused
 from controller.drain import snapshot as drain_reading
-from controller.drain.snapshot import Asked, BudgetReader
+from controller.drain.snapshot import Asked, DrainReader
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import FaultyProxy, status
@@ -55,7 +55,7 @@ def asked(*namespaces: str, at: float = 0.0) -> Asked:
     return Asked(at=at, going=going, waiting=frozenset())
 
 
-def outside(reading: drain_reading.Reading, namespace: str) -> list[int | None]:
+def outside(reading: drain_reading.DrainSnapshot, namespace: str) -> list[int | None]:
     return [budget.outside for budget in reading.index.of(namespace, WEB)]
 
 
@@ -65,7 +65,7 @@ def test_namespaces_are_read_in_turn(
     """A few in each reading; what was read before counts, as of then, whoever asked between."""
     monkeypatch.setattr(drain_reading, "NAMESPACES", 2)
     three, other = [new_namespace() for _ in range(3)], new_namespace()
-    reader, before = BudgetReader(client), len(proxy.asked)
+    reader, before = DrainReader(client), len(proxy.asked)
     first = reader.read(asked(*three, at=1.0))
     assert len(proxy.asked) - before == 2
     assert [first.knows(name) for name in three] == [True, True, False]
@@ -85,7 +85,7 @@ def test_of_one_namespace_no_more_budgets_are_read_than_so_many(
     for number in range(3):
         make(client, crowded, f"budget-{number}")
     make(client, other, "web")
-    reading = BudgetReader(client).read(asked(crowded, other))
+    reading = DrainReader(client).read(asked(crowded, other))
     assert "more than 2" in reading.index.excess(crowded, WEB)
     assert reading.index.of(crowded, WEB) == ()
     assert (reading.index.excess(other, WEB), outside(reading, other)) == ("", [0])
@@ -100,7 +100,7 @@ def test_pods_are_counted_for_one_namespace_after_the_other(
     for number in range(4):
         make(client, crowded, f"budget-{number}")
     make(client, other, "web")
-    reader = BudgetReader(client)
+    reader = DrainReader(client)
     reading = reader.read(asked(crowded, other))
     assert outside(reading, other) == [0]
     assert sorted(outside(reading, crowded), key=str) == [0, None, None, None]
@@ -121,7 +121,7 @@ def test_a_selector_that_is_too_long_to_be_asked_for_concerns_its_budget_alone(
         {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": values}]},
     )
     make(client, other, "web")
-    reading = BudgetReader(client).read(asked(namespace, other))
+    reading = DrainReader(client).read(asked(namespace, other))
     assert (outside(reading, namespace), outside(reading, other)) == ([None], [0])
 
 
@@ -132,7 +132,7 @@ def test_a_namespace_that_cannot_be_read_concerns_itself_alone(
     broken, other = new_namespace(), new_namespace()
     monkeypatch.setattr(drain_reading, "NAMESPACES", 1)
     proxy.order(status(403, reason="Forbidden"), when=lambda asked: broken in asked.path, times=2)
-    reader = BudgetReader(client)
+    reader = DrainReader(client)
     with pytest.raises(Refused):
         reader.read(asked(broken, other))
     reading = reader.read(asked(broken, other, at=1.0))
@@ -151,7 +151,7 @@ def test_budgets_that_are_too_large_are_asked_for_more_seldom(
     large = new_namespace()
     for number in range(3):
         make(client, large, f"budget-{number}")
-    reader, before = BudgetReader(client), len(proxy.asked)
+    reader, before = DrainReader(client), len(proxy.asked)
     reading = reader.read(asked(large))
     reader.read(asked(large, at=1.0))
     assert "too large" in reading.index.excess(large, WEB)
@@ -161,7 +161,7 @@ def test_budgets_that_are_too_large_are_asked_for_more_seldom(
 def test_nodes_are_looked_for_in_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few in each reading; which of them are gone is remembered."""
     monkeypatch.setattr(drain_reading, "NODES", 1)
-    reader, nodes = BudgetReader(client), frozenset({"gone-1", "gone-2", "node-0"})
+    reader, nodes = DrainReader(client), frozenset({"gone-1", "gone-2", "node-0"})
     readings = [
         reader.read(Asked(at=at, going={}, waiting=frozenset(), nodes=nodes)) for at in (1.0, 2.0, 3.0)
     ]

@@ -12,8 +12,8 @@ from cluster.api.client import Client
 from cluster.cache.members import Member
 from cluster.cache.store import Clock, Store
 from cluster.informers import debounce as debouncing
-from cluster.informers.informers import BRISK, Watching
-from cluster.metrics import Counting
+from cluster.informers.informers import BRISK, Informers
+from cluster.metrics import Metrics
 from localcluster.cluster import LocalCluster
 from queues.membership import VOLCANO_ANNOTATION, Rules
 from tests.support.cluster.notes import eventually
@@ -29,9 +29,9 @@ NAMESPACES = "/api/v1/namespaces"
 
 
 @contextmanager
-def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Watching]]:
+def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
     store = Store(rules=Rules(), clock=Clock())
-    watching = Watching(client=client, store=store, counting=Counting())
+    watching = Informers(client=client, store=store, counting=Metrics())
     try:
         watching.start(patience=patience)
         yield store, watching

@@ -10,7 +10,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from server.configuration import Settings
-from server.runtime import Running
+from server.runtime import Runtime
 from tests.support.cluster.notes import eventually
 
 #: Done with what it is for once the server is ready.
@@ -18,16 +18,16 @@ ENDS = "starting"
 
 
 @pytest.fixture
-def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
     monkeypatch.setattr("server.runtime.certified", lambda _settings, *, client: b"")
     monkeypatch.setattr("server.runtime.register", lambda _client, *, certificate: 0)
-    made = Running(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
+    made = Runtime(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
     yield made
     made.stop()
 
 
-def threads_of(running: Running) -> dict[str, threading.Thread]:
+def threads_of(running: Runtime) -> dict[str, threading.Thread]:
     before = set(threading.enumerate())
     ready = threading.Event()
     running.start(ready=ready.set)
@@ -36,7 +36,7 @@ def threads_of(running: Running) -> dict[str, threading.Thread]:
     return {thread.name: thread for thread in started if thread.name != ENDS}
 
 
-def test_every_thread_is_watched(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_thread_is_watched(running: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by looking at what runs, so that a new one is found too."""
     threads = threads_of(running)
     assert running.dead() == []
@@ -49,7 +49,7 @@ def test_every_thread_is_watched(running: Running, monkeypatch: pytest.MonkeyPat
         monkeypatch.delattr(thread, "is_alive")
 
 
-def test_a_start_that_fails_is_named(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_fails_is_named(running: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise RuntimeError("as ordered")
 
@@ -59,7 +59,7 @@ def test_a_start_that_fails_is_named(running: Running, monkeypatch: pytest.Monke
 
 
 def test_certificates_that_cannot_be_had_do_not_end_their_thread(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    running: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 

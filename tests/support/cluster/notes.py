@@ -13,7 +13,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.informers.reflector import Reflector
-from cluster.metrics import Counting
+from cluster.metrics import Metrics
 from cluster.objects import Metadata
 from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
@@ -158,7 +158,7 @@ def reflected(
         decode=msgspec.json.Decoder(Note).decode,
         sink=sink,
         client=client,
-        counters=Counting(),
+        counters=Metrics(),
         advanced=advanced,
         answered=answered,
     )

@@ -15,15 +15,15 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from cluster.api.client import Client
-from cluster.api.servers import ApiServers
+from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
-from cluster.coordination.replicas import Others, Reading
+from cluster.coordination.replicas import OtherReplicas, Reading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
-from cluster.informers.informers import Watching
-from cluster.metrics import Counting
-from cluster.recorder import Recorder
-from cluster.write_queue import Writers
-from controller.context import Parts
+from cluster.informers.informers import Informers
+from cluster.metrics import Metrics
+from cluster.recorder import EventRecorder
+from cluster.write_queue import WriteQueue
+from controller.context import ControllerContext
 from controller.controller import QueueController
 from queues.labels import PROBE_SEEN
 from queues.membership import Rules
@@ -95,7 +95,7 @@ class Boundary:
         raise self.refusal(sent) or Conflict(409, "Conflict", "somebody was faster")
 
 
-class Inline(Writers):
+class Inline(WriteQueue):
     """Writers without threads: what waits is written when the test says so."""
 
     def work(self) -> None:
@@ -108,12 +108,12 @@ class WholeLook:
 
     def __init__(self) -> None:
         self.clock = SetClock()
-        self.counting = Counting()
+        self.counting = Metrics()
         self.store = Store(rules=Rules(), clock=self.clock, failed=self.counting.failed)
         self.store.ready_when(lambda: True)
         self.client = Boundary()
         client = cast(Client, self.client)
-        self._watching = Watching(client=client, store=self.store, counting=self.counting)
+        self._watching = Informers(client=client, store=self.store, counting=self.counting)
         self._watching.reflectors["pods"].applied = VERSION
         self.store.judging = lambda: False  # no list is ever taken here
         self._writers = [
@@ -124,10 +124,10 @@ class WholeLook:
             read=lambda: Reading(views={}, version=VERSION, left=False, vanished=False, lost=[])
         )
         self.controller = QueueController(
-            Parts(
+            ControllerContext(
                 store=self.store,
                 client=client,
-                api_servers=ApiServers(
+                api_servers=ApiServerEndpoints(
                     client,
                     connect=lambda _url: client,
                     clock=self.store.clock.monotonic,
@@ -139,8 +139,8 @@ class WholeLook:
                 drain_rate=0.0,
                 drain_in_flight=10,
                 drain_grace_limit=60,
-                recorder=Recorder(client=client, writers=self._writers[0], counting=self.counting),
-                others=cast(Others, others),
+                recorder=EventRecorder(client=client, writers=self._writers[0], counting=self.counting),
+                others=cast(OtherReplicas, others),
                 leading=lambda: True,
                 term=lambda: 1,
                 namespace="sluice-system",

@@ -16,12 +16,12 @@ from queues.drain.disruption_budgets import (
 )
 from queues.drain.model import (
     Block,
-    Hindrance,
+    BlockerReason,
+    DrainSpec,
     How,
     Plan,
-    Runner,
+    RunningPod,
     Unit,
-    Wishes,
     Work,
 )
 from queues.drain.plan import plan
@@ -31,7 +31,7 @@ LAB = "lab"
 WEB: Mapping[str, str] = {"app": "web"}
 
 
-def pod(name: str = "p", *, age: int = 0, **fields: object) -> Runner:
+def pod(name: str = "p", *, age: int = 0, **fields: object) -> RunningPod:
     """A ready pod of namespace lab and of label app=web, created `age` seconds ago."""
     held: dict[str, object] = {
         "uid": f"uid-{name}",
@@ -41,10 +41,10 @@ def pod(name: str = "p", *, age: int = 0, **fields: object) -> Runner:
         "labels": WEB,
         "created": NOW - timedelta(seconds=age),
     }
-    return Runner(**{**held, **fields})  # type: ignore[arg-type]
+    return RunningPod(**{**held, **fields})  # type: ignore[arg-type]
 
 
-def pods(number: int, prefix: str = "p", **fields: object) -> list[Runner]:
+def pods(number: int, prefix: str = "p", **fields: object) -> list[RunningPod]:
     """So many pods, the youngest first: p0, p1, ..."""
     return [pod(f"{prefix}{index}", age=index, **fields) for index in range(number)]
 
@@ -53,12 +53,12 @@ def work(name: str = "j", *, paused: bool = False, kind: str = "jobs") -> Work:
     return Work(kind=kind, namespace=LAB, name=name, uid=f"uid-{name}", paused=paused)
 
 
-def job(number: int, name: str = "j", *, paused: bool = False, **fields: object) -> list[Runner]:
+def job(number: int, name: str = "j", *, paused: bool = False, **fields: object) -> list[RunningPod]:
     """The pods of a Job."""
     return pods(number, f"{name}-", work=work(name, paused=paused), **fields)
 
 
-def gang(number: int, name: str = "g", **fields: object) -> list[Runner]:
+def gang(number: int, name: str = "g", **fields: object) -> list[RunningPod]:
     """The pods of a PodGroup."""
     return pods(number, f"{name}-", group=name, **fields)
 
@@ -70,9 +70,9 @@ def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: object
 
 
 def planned(
-    runners: Iterable[Runner],
+    runners: Iterable[RunningPod],
     *budgets: Budget,
-    wishes: Wishes | None = None,
+    wishes: DrainSpec | None = None,
     now: datetime = NOW,
     taken: Mapping[Key, int] | None = None,
     begun: Iterable[Key] = (),
@@ -81,7 +81,7 @@ def planned(
     return plan(
         runners,
         Index(budgets),
-        wishes or Wishes(),
+        wishes or DrainSpec(),
         now=now,
         taken=taken,
         begun=frozenset(begun),
@@ -89,15 +89,15 @@ def planned(
     )
 
 
-def planned_unread(runners: Iterable[Runner], *, wishes: Wishes | None = None) -> Plan:
+def planned_unread(runners: Iterable[RunningPod], *, wishes: DrainSpec | None = None) -> Plan:
     """Where the budgets of the namespace are too many to be looked at."""
     index = Index([], excess={LAB: "too many"})
-    return plan(runners, index, wishes or Wishes(), now=NOW)
+    return plan(runners, index, wishes or DrainSpec(), now=NOW)
 
 
-def keeping(**labels: str) -> Wishes:
+def keeping(**labels: str) -> DrainSpec:
     """`drain.keep` of these labels."""
-    return Wishes(keep=selector_of({"matchLabels": labels}))
+    return DrainSpec(keep=selector_of({"matchLabels": labels}))
 
 
 def going(found: Plan) -> list[list[str]]:
@@ -105,7 +105,7 @@ def going(found: Plan) -> list[list[str]]:
     return [[one.name for one in unit.pods] for unit in found.steps]
 
 
-def blocked(found: Plan) -> dict[str, tuple[Hindrance, bool]]:
+def blocked(found: Plan) -> dict[str, tuple[BlockerReason, bool]]:
     """By the pods of a unit: what keeps it, and whether for good."""
     return {
         " ".join(one.name for one in block.unit.pods): (block.hindrance, block.never)
@@ -128,10 +128,10 @@ class Cluster:
 
     def __init__(
         self,
-        runners: Iterable[Runner],
+        runners: Iterable[RunningPod],
         want: Iterable[Budget],
         *,
-        wishes: Wishes,
+        wishes: DrainSpec,
         outside: Mapping[Key, list[bool]],
         begun: Iterable[Key] = (),
     ) -> None:
@@ -171,10 +171,10 @@ class Cluster:
             begun=self.begun,
         )
 
-    def of(self, one: Runner) -> list[Budget]:
+    def of(self, one: RunningPod) -> list[Budget]:
         return [held for held in self.status.values() if held.selects(one.namespace, one.labels)]
 
-    def evict(self, one: Runner) -> bool:
+    def evict(self, one: RunningPod) -> bool:
         """What the eviction API answers, and what it writes (`EvictionREST.Create`)."""
         found = self.of(one)
         if one.running and len(found) > 1:
@@ -184,7 +184,7 @@ class Cluster:
         self.runners[one.uid] = replace(one, leaving=True)
         return True
 
-    def _granted(self, one: Runner, held: Budget) -> bool:
+    def _granted(self, one: RunningPod, held: Budget) -> bool:
         if not one.ready and (held.spares_unready or held.healthy >= held.desired > 0):
             return True
         if not held.allowed:

@@ -11,7 +11,7 @@ import msgspec
 from werkzeug.test import TestResponse
 
 from cluster.cache.store import Clock, Store
-from cluster.informers.event_handlers import NamespaceSink, QueueSink
+from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from queues.membership import Rules
 from queues.workload_kinds import KINDS
@@ -22,7 +22,7 @@ from tests.support.http.wire_objects import (
     review,
 )
 from tests.support.rules.cases import NOW
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 OWN = "system:serviceaccount:sluice-system:sluice"
 
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 class Server:
     """One server. `has` and `lacks` are what its reflectors would hear."""
 
-    def __init__(self, *, rules: Rules | None = None, terms: Terms | None = None) -> None:
+    def __init__(self, *, rules: Rules | None = None, terms: AdmissionSettings | None = None) -> None:
         self.clock = SetClock()
         self.store = Store(rules=rules or Rules(), clock=self.clock)
         self.synced = True
@@ -63,10 +63,10 @@ class Server:
         self.app = create_app(self.store, terms=terms)
         self.http = self.app.test_client()
         self._sinks: dict[str, tuple[type[Any], Any]] = {
-            "Queue": (QueueObject, QueueSink(self.store)),
+            "Queue": (QueueObject, QueueEventHandler(self.store)),
             "Pod": (Pod, self.store.members),
             "PodGroup": (PodGroup, self.store.podgroups),
-            "Namespace": (Namespace, NamespaceSink(self.store)),
+            "Namespace": (Namespace, NamespaceEventHandler(self.store)),
             "Command": (Command, self.store.commands),
         }
         self._workloads = {

@@ -12,12 +12,12 @@ import signal
 import sys
 from typing import Any
 
-from server.boot_watch import Boot
+from server.boot_watch import BootWatch
 from server.gunicorn_settings import ServedApp, gunicorn_settings
 
 
 def main() -> None:
-    boot = Boot()
+    boot = BootWatch()
 
     def start(_worker: Any) -> None:
         if sys.argv[1] == "start":

@@ -26,19 +26,19 @@ import queues
 import server
 import webhooks
 from cluster.api.client import Client
-from cluster.api.pages import listed
+from cluster.api.pages import list_objects
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leases import Leases
-from cluster.informers.informers import Watching
-from cluster.metrics import Counting
+from cluster.informers.informers import Informers
+from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
 from kubectl_queue.drain.progress import drain_of
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import selector_of
-from queues.drain.model import wishes_of
+from queues.drain.model import drain_spec_of
 from queues.membership import Rules
 from webhooks.routes import handlers as webhook_handlers
-from webhooks.settings import Terms
+from webhooks.settings import AdmissionSettings
 
 PROCESSES = 60
 THREADS = 12
@@ -93,13 +93,13 @@ def works() -> list[Work]:
     client = Answering()
     store = Store(rules=Rules(), clock=Clock())
     store.ready_when(lambda: True)
-    watching = Watching(client=client, store=store, counting=Counting())
+    watching = Informers(client=client, store=store, counting=Metrics())
     leases = Leases(client, namespace="n")
     found: list[Work] = [
         lambda: leases.get("a"),
         lambda: leases.listed(label="a"),
-        lambda: list(listed(client, "/x")),
-        lambda: wishes_of(DRAIN),
+        lambda: list(list_objects(client, "/x")),
+        lambda: drain_spec_of(DRAIN),
         lambda: selector_of(SELECTOR),
         lambda: field_refusal({}, SPEC),
         lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
@@ -111,7 +111,7 @@ def works() -> list[Work]:
             encoded({"type": "ERROR", "object": STATUS}),
         ]
         found += [lambda reflector=reflector, line=line: reflector._apply(line) for line in lines]  # type: ignore[misc]
-    for path, handler in {**extender_handlers(store), **webhook_handlers(store, Terms())}.items():
+    for path, handler in {**extender_handlers(store), **webhook_handlers(store, AdmissionSettings())}.items():
         found += [lambda handler=handler, body=body: handler(body) for body in bodies(path)]  # type: ignore[misc]
     return found
 

@@ -26,7 +26,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cluster.inflight.binds import Pass, Passes
+from cluster.inflight.binds import BindPass, BindPasses
 from queues.status.acknowledgement import (
     Evidence,
     Place,
@@ -136,7 +136,7 @@ class Request:
 @dataclass
 class Replica:
     name: str
-    passes: Passes
+    passes: BindPasses
     queues_at: int = 0
     pods_at: int = 0
     answers: bool = True
@@ -162,7 +162,9 @@ class Cluster:
         self.status_version = {PARENT: 1, CHILD: 1}
         self.pods: dict[str, str] = {}  # free, passed, sent or bound
         self.requests: list[Request] = []
-        self.replicas = [Replica(name, Passes(clock=self.clock, request_seconds=REQUEST)) for name in "ab"]
+        self.replicas = [
+            Replica(name, BindPasses(clock=self.clock, request_seconds=REQUEST)) for name in "ab"
+        ]
         self.replicas[1].old = old
         for replica in self.replicas:
             self.publish(replica)
@@ -393,7 +395,7 @@ class Cluster:
     def settle(self, replica: Replica) -> None:
         known, waiting = self.pods_version(replica), set(self.bindable(replica))
 
-        def waits(each: Pass) -> bool:
+        def waits(each: BindPass) -> bool:
             return each.name in waiting
 
         for version, at in replica.settling:
@@ -436,7 +438,7 @@ class Cluster:
 
     def come_back(self, replica: Replica) -> None:
         """As a new process: it lists all there is before it answers."""
-        replica.passes = Passes(clock=self.clock, request_seconds=REQUEST)
+        replica.passes = BindPasses(clock=self.clock, request_seconds=REQUEST)
         replica.queues_at, replica.pods_at = len(self.specs) - 1, len(self.changes)
         replica.answers, replica.lost_at, replica.settling = True, None, []
         self.publish(replica)
@@ -592,7 +594,7 @@ class Cluster:
         self.status_version[write.queue] = write.version if fenced else self.status_version[write.queue]
 
 
-def pod_pass(each: Pass) -> PodPass:
+def pod_pass(each: BindPass) -> PodPass:
     return PodPass(queue=each.queue, namespace=each.namespace, name=each.name, bind=each.bind)
 
 
