@@ -10,7 +10,8 @@ from benchmarks.turns import in_turns
 
 def test_each_way_has_its_turn_in_every_round_and_is_first_in_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "PAIRS", 2)
-    order, said = [], []
+    order: list[str] = []
+    said: list[str] = []
 
     def way(name: str) -> int:
         order.append(name)

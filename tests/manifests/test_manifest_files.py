@@ -84,7 +84,7 @@ def webhooks(kind: str) -> list[dict[str, Any]]:
 
 def field(name: str, dotted: str) -> dict[str, Any]:
     """The schema of a field, through lists."""
-    schema = crd(name)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema: dict[str, Any] = crd(name)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for part in dotted.split("."):
         schema = schema.get("items", schema)["properties"][part]
     return schema

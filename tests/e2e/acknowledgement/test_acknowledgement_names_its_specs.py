@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.support.e2e.calling import Api, Object
@@ -169,7 +170,7 @@ def test_what_is_said_of_the_child_is_true_whenever_it_is_read(corner: Stage, pa
         names = corner.pods(f"member-{number}", MEMBERS, child)
         corner.patch_queue(parent, state="Open").must()
         if number % 2:
-            until(lambda names=names: corner.bound(names), "the flow to be under way", share=0)
+            until(partial(corner.bound, names), "the flow to be under way", share=0)
         corner.patch_queue(parent, state="Suspended").must()
         queues = acknowledged(corner, child)
         assert queues[child]["metadata"]["generation"] == 1

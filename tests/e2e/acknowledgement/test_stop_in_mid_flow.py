@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -213,7 +214,7 @@ def run_rounds(
         if number:
             stage.patch_queue(stopped, state="Open").must()
         if slow is None:
-            until(lambda waiting=waiting: stage.bound(waiting), "the flow to be under way", share=0)
+            until(partial(stage.bound, waiting), "the flow to be under way", share=0)
         else:
             until(lambda: slow.held, "a bind to be kept", share=0)
         stop = Stop(stage, stopped)

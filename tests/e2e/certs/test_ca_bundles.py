@@ -74,7 +74,8 @@ def test_a_change_by_somebody_else_in_between_is_not_overwritten_but_met_again(
 ) -> None:
     """Their write comes after our reading and before our writing, once."""
     path = f"{ADMISSION}/{KINDS[0]}/{NAME}"
-    read, interfered = client.get, []
+    read = client.get
+    interfered: list[bool] = []
 
     def get(where: str, **query: str | int) -> bytes:
         answer = read(where, **query)

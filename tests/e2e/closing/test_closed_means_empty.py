@@ -6,6 +6,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
+from operator import contains
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,10 @@ def stage(module_cluster: LocalCluster, late: Fleet) -> Iterator[Stage]:
     made.close()
 
 
+def deleted(stage: Stage, queue: str) -> bool:
+    return stage.api.delete(f"{QUEUES}/{queue}").status == 200
+
+
 def test_no_pod_comes_to_a_closed_queue(stage: Stage, tmp_path: Path) -> None:
     """Round after round: close in mid-flow, see it Closed, delete it."""
     with SlowWebhook(stage, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook:
@@ -85,11 +91,11 @@ def test_no_pod_comes_to_a_closed_queue(stage: Stage, tmp_path: Path) -> None:
             queue = stage.queue(f"round-{number}")
             since = stage.api.get(stage.pods_path).must().body["metadata"]["resourceVersion"]
             with coming(stage, queue) as answers:
-                until(lambda seen=answers: 201 in seen, "pods to come")
+                until(partial(contains, answers, 201), "pods to come")
                 stage.patch_queue(queue, state="Closed").must()
                 closed = closed_at(stage, queue)
             # The replica that hears late may still know of pods that have ended.
-            until(lambda path=f"{QUEUES}/{queue}": stage.api.delete(path).status == 200, "the queue to go")
+            until(partial(deleted, stage, queue), "the queue to go")
             stage.pod("last").must()
             assert came_after(stage, closed, since=since) == []
             stage.delete_pods()

@@ -9,6 +9,7 @@ from kubernetes.client import Configuration
 
 from cluster.api.client import Client
 from cluster.metrics import Metrics
+from cluster.object_reference import ObjectReference
 from cluster.recorder import (
     BURST,
     MESSAGE_LIMIT,
@@ -16,7 +17,6 @@ from cluster.recorder import (
     REMEMBERED,
     SAME_SECONDS,
     EventRecorder,
-    ObjectReference,
     _body,
 )
 from cluster.write_queue import WriteQueue

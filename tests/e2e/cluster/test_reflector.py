@@ -28,6 +28,7 @@ from tests.support.faults.faulty_proxy import (
     Fault,
     FaultyProxy,
     Silence,
+    When,
     expired_event,
     status,
 )
@@ -484,7 +485,12 @@ def test_the_first_that_is_answered_wakes_the_others(
         early.hurry()
         proxy.come_back()
         version = notes.create("later")
-        eventually(lambda: early.hurry() or late.applied >= version)
+
+        def late_applies() -> bool:
+            early.hurry()
+            return late.applied >= version
+
+        eventually(late_applies)
 
 
 @pytest.mark.parametrize("ask", ["relist", "rewatch"])
@@ -708,11 +714,11 @@ def test_stop_ends_a_watch_under_way(
     ],
 )
 def test_stop_ends_whatever_is_under_way(
-    client: Client, proxy: FaultyProxy, namespace: str, notes: Notes, sink: Strict, fault: Fault, when: object
+    client: Client, proxy: FaultyProxy, namespace: str, notes: Notes, sink: Strict, fault: Fault, when: When
 ) -> None:
-    proxy.order(fault, when=when, times=100)  # type: ignore[arg-type]
+    proxy.order(fault, when=when, times=100)
     with reflected(client, path(namespace), sink) as reflector:
-        eventually(lambda: any(map(when, list(proxy.asked))))  # type: ignore[arg-type]
+        eventually(lambda: any(map(when, list(proxy.asked))))
         time.sleep(0.1)  # until it waits for what does not come
         stopped_at_once(reflector)
 
@@ -789,7 +795,7 @@ def test_after_any_trouble_what_is_held_is_what_there_is(
     monkeypatch.setattr("cluster.informers.reflector.SILENCE_SECONDS", 0.2)
     monkeypatch.setattr("cluster.api.client.READ_SECONDS", 0.5)
     rnd = random.Random(seed)
-    anywhere = [Cut(), Cut(after=500), Silence(after=500), status(410), status(500), Closing()]
+    anywhere: list[Fault] = [Cut(), Cut(after=500), Silence(after=500), status(410), status(500), Closing()]
     faults = [(fault, rnd.choice([on_watch, on_list])) for fault in anywhere]
     faults += [(expired_event(), on_watch), (Answer(200, b"nonsense\n"), on_watch)]
 

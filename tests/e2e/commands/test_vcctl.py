@@ -14,6 +14,7 @@ import pytest
 
 from localcluster.build import BuildFailed
 from localcluster.external_tools import vcctl
+from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import (
     condition,
     history,
@@ -21,7 +22,6 @@ from tests.support.e2e.shapes import (
 )
 from tests.support.e2e.stage import (
     QUEUES,
-    Object,
     Stage,
 )
 from tests.support.e2e.waiting_for import until

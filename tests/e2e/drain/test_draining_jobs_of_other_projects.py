@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 
 import pytest
@@ -43,6 +44,10 @@ from tests.support.e2e.work import (
 SUSPENDED = "sluice.dev/suspended"
 
 
+def is_served(api: Api, path: str) -> bool:
+    return api.get(path).status == 200
+
+
 @pytest.fixture(scope="module")
 def defined(module_cluster: LocalCluster) -> LocalCluster:
     """A cluster with both definitions, which the server knows from its start."""
@@ -50,7 +55,7 @@ def defined(module_cluster: LocalCluster) -> LocalCluster:
         for made in (VOLCANO_JOB, JOB_SET):
             api.create(DEFINITIONS, definition(made)).must(201)
             path = f"/apis/{made.group}/{made.resource}"
-            until(lambda path=path: api.get(path).status == 200, f"{made.kind} to be served")
+            until(partial(is_served, api, path), f"{made.kind} to be served")
     module_cluster.restart_components("server")
     return module_cluster
 

@@ -36,7 +36,7 @@ def pod(api: Api) -> Iterator[str]:
 
 def bind(api: Api, *, old: bool = False, dry: bool = True, **metadata: Any) -> Reply:
     body = binding("unbound")
-    body["metadata"] |= metadata
+    body["metadata"] = {**body["metadata"], **metadata}
     path = BINDINGS if old else f"{pods('default', 'unbound')}/binding"
     return api.create(path, body, user=None if old else SCHEDULER, dry=dry)
 
@@ -54,7 +54,8 @@ def test_a_binding_that_bears_one_of_our_names_is_refused(
     api: Api, pod: str, *, old: bool, kind: str
 ) -> None:
     """By either endpoint, as an annotation or a label, whoever binds; the refusal says which name."""
-    reply = bind(api, old=old, **{kind: {QUEUE: "other", "app": "x"}})
+    metadata: dict[str, Any] = {kind: {QUEUE: "other", "app": "x"}}
+    reply = bind(api, old=old, **metadata)
     assert reply.status == 403
     assert f"a Binding cannot bear {QUEUE}: it would be copied onto the pod" in reply.message
 

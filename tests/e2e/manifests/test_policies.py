@@ -153,7 +153,7 @@ def test_a_command_for_a_job_cannot_be_turned_on_a_queue(api: Api) -> None:
 
 
 @pytest.fixture
-def namespace(api: Api) -> str:
+def namespace(api: Api) -> Iterator[str]:
     """A namespace that names a queue and bears both labels."""
     metadata = {"name": "labelled", "labels": {LABEL: "true"}, "annotations": NAMES_A_QUEUE}
     made = api.create(namespaces(), {"kind": "Namespace", "metadata": metadata})

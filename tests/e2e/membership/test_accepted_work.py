@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.support.e2e.calling import Object
@@ -29,7 +32,7 @@ def queue(stage: Stage) -> str:
     return stage.queue()
 
 
-def deployed(stage: Stage, queue: str, name: str = "work", **spec: object) -> Object:
+def deployed(stage: Stage, queue: str, name: str = "work", **spec: Any) -> Object:
     """A Deployment whose pods run."""
     body = stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, **spec)).must().body
     until(lambda: stage.read_pods() and not stage.waiting(), "its pods to be bound")
@@ -104,7 +107,7 @@ def test_a_job_that_a_cronjob_makes_is_new_work(stage: Stage, queue: str) -> Non
     )
 
 
-FORGED = {
+FORGED: dict[str, Callable[[Object], list[Object]]] = {
     "the right owner": owned_by,
     "one that does not control": lambda owner: owned_by(owner, controller=False),
     "one that is not there": lambda owner: [{**owned_by(owner)[0], "uid": NO_UID}],

@@ -6,6 +6,7 @@ Their controllers do not run here: what they make is made by the test, in their 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -59,16 +60,17 @@ def definition(made: Made) -> Object:
     }
 
 
+def is_served(stage: Stage, made: Made) -> bool:
+    return stage.api.get(made.path(stage.namespace)).status == 200
+
+
 @pytest.fixture(scope="module")
 def corner(module_cluster: LocalCluster) -> Iterator[Stage]:
     """A cluster with both definitions, installed while the server runs."""
     stage = Stage(module_cluster)
     for made in (VOLCANO_JOB, JOB_SET):
         stage.api.create(DEFINITIONS, definition(made)).must(201)
-        until(
-            lambda made=made: stage.api.get(made.path(stage.namespace)).status == 200,
-            f"{made.kind} to be served",
-        )
+        until(partial(is_served, stage, made), f"{made.kind} to be served")
     yield stage
     stage.close()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -38,8 +39,12 @@ def admitted(stage: Stage, moves: dict[str, str]) -> list[str]:
     with ThreadPoolExecutor(len(moves)) as pool:
         passed = [name for name, there in zip(moves, pool.map(move, moves), strict=True) if there]
     for name in passed if len(passed) < len(moves) else ():
-        until(lambda name=name: stage.patch_queue(name, parent="root").status == 200, "to move back")
+        until(partial(moved_back, stage, name), f"{name} to move back")
     return passed
+
+
+def moved_back(stage: Stage, name: str) -> bool:
+    return stage.patch_queue(name, parent="root").status == 200
 
 
 def closed_into_a_cycle(stage: Stage, fleet: Fleet, moves: dict[str, str]) -> None:
@@ -73,15 +78,17 @@ def test_a_cycle_is_named_with_both_edits_and_the_way_out_works(corner: Stage, f
     corner.all_bound(corner.pods("mended", 3, below))
 
 
+def created(stage: Stage, name: str) -> bool:
+    return stage.api.create(QUEUES, queue_body(name)).status in (201, 409)
+
+
 def test_one_replica_by_itself_lets_no_cycle_through(corner: Stage, fleet: Fleet) -> None:
     """However late it hears of what was stored: one of two that come at once is refused."""
     for name in REPLICAS[1:]:
         fleet.kill(name)
     a, b = corner.named("alone-a"), corner.named("alone-b")
     for name in (a, b):  # the connections to those that are dead end one by one
-        until(
-            lambda name=name: corner.api.create(QUEUES, queue_body(name)).status in (201, 409), "to be made"
-        )
+        until(partial(created, corner, name), f"{name} to be made")
         corner.answered(name)
     fleet.ways[REPLICAS[0]].delay = LATE
     try:

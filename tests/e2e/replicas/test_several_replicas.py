@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -146,7 +147,7 @@ class Rounds:
         self._trouble.before()
         stop = self._stopped(number)
         for name in self._fresh(LATE):
-            until(lambda name=name: self._taken(name), "a pod to be taken")  # some replica takes none
+            until(partial(self._taken, name), "a pod to be taken")  # some replica takes none
         self._corner.all_bound(self._corner.pods(f"other-{number}", OTHERS))
         through = sorted({*stop.bound_since(), *stop.binds_behind_the_mark()})
         self._trouble.after()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -246,7 +247,7 @@ def test_every_combination_of_a_queue_that_runs_something(stage: Stage) -> None:
         pair.is_answered()  # else the drain before might still take the next
         unkept = unkept or let_one_go(stage, pods)
         if wishes.drains:
-            until(lambda gone=unkept: is_gone(stage, gone), f"{unkept} to go: {wishes}")
+            until(partial(is_gone, stage, unkept), f"{unkept} to go: {wishes}")
             unkept = ""
         pair.tells_what_the_tables_say(live=True)
         pair.takes_what_the_tables_say()

@@ -77,6 +77,7 @@ def pods(draw: st.DrawFn) -> Wire:
     if draw(st.booleans()) and not queue:
         annotations[GROUP] = "gang"
     namespace = draw(st.sampled_from(["team", "other"]))
+    spec_fields: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{}, {"nodeName": "node-1"}])
     made = pod(
         name,
         namespace=namespace,
@@ -86,7 +87,7 @@ def pods(draw: st.DrawFn) -> Wire:
         gates=draw(st.sampled_from([None, [], [GATE], ["x"], ["x", GATE]])),
         resources=draw(st.sampled_from([None, MARKED])),
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
-        **draw(st.sampled_from([{}, {"nodeName": "node-1"}])),
+        **draw(spec_fields),
     )
     if draw(st.integers(0, 3)) == 0:
         made["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"

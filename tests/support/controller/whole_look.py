@@ -157,7 +157,7 @@ class WholeLook:
 
     def lists(self, kind: str, *objects: Wire) -> None:
         """These are all there are of the kind."""
-        path = self._watching.reflectors[kind]._path
+        path = self._watching.reflectors[kind].path
         self.client.readable[path] = {"metadata": {"resourceVersion": "9"}, "items": list(objects)}
         self._watching.reflectors[kind]._list()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from tests.support.e2e.calling import Object
@@ -31,7 +32,7 @@ def allows(stage: Stage, path: str, number: int) -> None:
 
     def held() -> bool:
         status = stage.api.get(path).must().body.get("status", {})
-        return status.get("observedGeneration", 0) >= 1 and status.get("disruptionsAllowed") == number
+        return bool(status.get("observedGeneration", 0) >= 1 and status.get("disruptionsAllowed") == number)
 
     until(held, f"{path} to allow {number}")
 
@@ -132,9 +133,10 @@ def priorities(stage: Stage, **values: int) -> dict[str, str]:
     """The names of priority classes of these values, once pods may name them."""
     bodies = {short: {"metadata": {"name": stage.named(short)}, "value": values[short]} for short in values}
     found = {short: stage.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
+
+    def is_known(name: str) -> bool:
+        return stage.pod("would-be", priorityClassName=name, dry=True).status == 201
+
     for name in found.values():
-        until(
-            lambda name=name: stage.pod("would-be", priorityClassName=name, dry=True).status == 201,
-            f"priority class {name} to be known",
-        )
+        until(partial(is_known, name), f"priority class {name} to be known")
     return found

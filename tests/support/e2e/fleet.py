@@ -35,8 +35,10 @@ class Fleet:
 
     def close(self) -> None:
         processes.stop(self._cluster.layout.folder, components=list(self._ports))
-        for way in (self._front, *self.ways.values(), *self.interceptors.values()):
+        for way in (self._front, *self.ways.values()):
             way.close()
+        for interceptor in self.interceptors.values():
+            interceptor.close()
 
     def join(self, name: str, *, intercepted: bool = False, prefix: Sequence[str] = ()) -> None:
         """Start one more; returns once it is ready, and gets its share of new connections from then on.

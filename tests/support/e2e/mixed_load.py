@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from tests.support.drain.budget_watch import BudgetWatch, is_ready
 from tests.support.drain.draining import (
@@ -107,7 +108,7 @@ class MixedLoad:
             status = self.stage.api.get(path).must().body["status"]
             if status["disruptionsAllowed"] < AT_ONCE[app] and self._elsewhere[app] < WANTED[app]:
                 name = f"elsewhere-{app}-{self._elsewhere[app]}"
-                until(lambda name=name, app=app: self._made(name, app), f"{name} to be taken")
+                until(partial(self._made, name, app), f"{name} to be taken")
                 self._elsewhere[app] += 1
 
     def _made(self, name: str, app: str) -> bool:
@@ -130,11 +131,11 @@ class MixedLoad:
         """Returns once all is back that can be, as it was."""
         self.edit(stopPolicy=NONE)
         for app, number in BACK.items():
-            until(
-                lambda app=app, number=number: self._run(app) == number,
-                f"{number} pods of {app} to run again",
-            )
+            until(partial(self._runs, app, number), f"{number} pods of {app} to run again")
         until(lambda: self._jobs() == self.jobs, f"the Jobs to be as they were: {self.jobs}")
+
+    def _runs(self, app: str, number: int) -> bool:
+        return self._run(app) == number
 
     def _run(self, app: str) -> int:
         """Its own pods that are ready."""

@@ -95,7 +95,7 @@ def condition(queue: Object, kind: str) -> Object:
 def is_answered(queue: Object) -> bool:
     """Whether its present generation is acted on, stops acknowledged included."""
     generation = queue["metadata"]["generation"]
-    return (
+    return bool(
         queue.get("status", {}).get("observedGeneration") == generation
         and condition(queue, "Active").get("observedGeneration") == generation
     )

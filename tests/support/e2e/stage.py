@@ -6,6 +6,7 @@ import secrets
 import subprocess
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,7 +90,7 @@ class Stage:
         self.api.delete(self.podgroups_path).must()
         self.delete_pods()
         for name in reversed(self.queue_names):
-            until(lambda name=name: self._close(name) in (200, 404), f"queue {name} to be asked to close")
+            until(partial(self._asked_to_close, name), f"queue {name} to be asked to close")
         for path in self._others:
             self.api.delete(path).must(200, 404)
 
@@ -174,6 +175,9 @@ class Stage:
 
         # What we admitted and others refused may still come for a minute, as far as the server knows.
         until(gone, f"queue {name} to go", seconds=90)
+
+    def _asked_to_close(self, name: str) -> bool:
+        return self._close(name) in (200, 404)
 
     def _close(self, queue: str) -> int:
         """Ask for that, whatever it was; the status of the answer."""
@@ -281,7 +285,7 @@ class Stage:
     def podgroups_path(self) -> str:
         return QUEUES.removesuffix("queues") + f"namespaces/{self.namespace}/podgroups"
 
-    def podgroup(self, name: str, queue: str, **more: object) -> None:
+    def podgroup(self, name: str, queue: str, **more: Any) -> None:
         self.make_podgroup(name, queue, **more).must(201)
 
     def make_podgroup(self, name: str, queue: str, *, dry: bool = False, **more: object) -> Answer:

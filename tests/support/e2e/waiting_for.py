@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -16,7 +16,13 @@ PAUSE = 0.03
 SHARE = 0.08
 
 
-def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE, share: float = SHARE) -> T:
+def until(
+    holds: Callable[[], T | Literal[False] | None],
+    what: str,
+    *,
+    seconds: float = PATIENCE,
+    share: float = SHARE,
+) -> T:
     """What `holds` returns as soon as that is true; fails with what was waited for, and what there was.
 
     A failed connection counts as "not yet": components end and start again in some tests. `share`: 0 where it
@@ -24,7 +30,7 @@ def until(holds: Callable[[], T], what: str, *, seconds: float = PATIENCE, share
     """
     began = time.monotonic()
     end = began + seconds
-    found: T | Exception
+    found: T | Literal[False] | Exception | None
     while True:
         asked = time.monotonic()
         try:

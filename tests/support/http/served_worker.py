@@ -73,7 +73,7 @@ def wait_for_file(path: Path) -> None:
 def serve() -> None:
     """The process under test."""
     certfile, keyfile, worker_class, limits = sys.argv[1:]
-    hooks = {
+    hooks: dict[str, Callable[..., object]] = {
         "post_worker_init": lambda worker: worker.log.info("hook: threads may start"),
         "worker_exit": lambda _, worker: worker.log.info("hook: threads must stop"),
     }

@@ -12,7 +12,7 @@ NAMED = "scheduling.volcano.sh/queue-name"
 CREATED = "2029-12-31T12:00:00Z"
 
 
-def meta(name: str, *, version: int = 1, uid: str | None = None, **more: object) -> Wire:
+def meta(name: str, *, version: int = 1, uid: str | None = None, **more: Any) -> Wire:
     return {
         "name": name,
         "uid": f"uid-{name}" if uid is None else uid,
@@ -39,7 +39,7 @@ def queue(
             name,
             version=version,
             generation=generation,
-            **({} if annotations is None else {"annotations": dict(annotations)}),
+            **_maps(annotations, None),
         ),
         "spec": {"parent": "root", "state": "Open", **spec},
         "status": dict(status or {}),
@@ -220,11 +220,11 @@ def job(
 def namespace(
     name: str, *, queue: str = "", version: int = 1, labels: Mapping[str, str] | None = None
 ) -> Wire:
-    more = {"annotations": {NAMED: queue}} if queue else {}
+    annotations = {NAMED: queue} if queue else None
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": meta(name, version=version, **more, **_maps(None, labels)),
+        "metadata": meta(name, version=version, **_maps(annotations, labels)),
     }
 
 

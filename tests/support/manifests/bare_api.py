@@ -142,7 +142,7 @@ def command(name: str, target: str, *, kind: str = "Queue", action: str = "Suspe
     }
 
 
-def binding(name: str) -> dict[str, object]:
+def binding(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -25,6 +25,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from cluster.inflight.binds import BindPass, BindPasses
 from queues.status.acknowledgement import (
@@ -221,7 +222,7 @@ class Cluster:
     def actions(self) -> Iterator[tuple[str, Callable[[], object]]]:
         yield "time", self.pass_time
         for queue in (PARENT, CHILD):
-            yield f"stop or resume {queue}", lambda queue=queue: self.edit(queue)
+            yield f"stop or resume {queue}", partial(self.edit, queue)
         yield "move", self.move
         if sum(state != "bound" for state in self.pods.values()) < 2:
             yield "create", self.create
@@ -231,9 +232,9 @@ class Cluster:
             yield from self.of_replica(replica)
         for server in (0, 1):
             if self.label_at[server] < len(self.labels) - 1:
-                yield f"labels-reach server-{server}", lambda server=server: self.see_label(server)
+                yield f"labels-reach server-{server}", partial(self.see_label, server)
         for request in self.requests:
-            yield f"store {request.pod}", lambda request=request: self.store_bind(request)
+            yield f"store {request.pod}", partial(self.store_bind, request)
         yield from self.of_scheduler()
         yield from self.of_leader()
 
@@ -254,12 +255,12 @@ class Cluster:
         for pod, state in self.pods.items():
             for replica in answering:
                 if state == "free":
-                    yield f"filter {pod} at {replica.name}", lambda p=pod, r=replica: self.filter(p, r)
+                    yield f"filter {pod} at {replica.name}", partial(self.filter, pod, replica)
                 if state == "passed":
                     for server in (0, 1):
                         yield (
                             f"send {pod} by server {server}, guard of {replica.name}",
-                            lambda p=pod, r=replica, s=server: self.send(p, r, s),
+                            partial(self.send, pod, replica, server),
                         )
 
     def of_leader(self) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -278,7 +279,7 @@ class Cluster:
             yield "probe", self.probe
         for queue in (PARENT, CHILD):
             if not self.acknowledged.get(queue) or self.spec_of(self.leader) is not self.looked_at.get(queue):
-                yield f"look at {queue}", lambda queue=queue: self.look(queue)
+                yield f"look at {queue}", partial(self.look, queue)
 
     def weight(self, what: str) -> float:
         """Each run has likings of its own (swarm testing): what is rare in most is common in some."""
