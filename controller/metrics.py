@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster.cache.store import Store
 from controller.context import ControllerContext
-from queues.verdict import Why
+from queues.verdict import CauseKind
 
 
 def set_gauges(parts: ControllerContext) -> None:
@@ -26,4 +26,4 @@ def set_gauges(parts: ControllerContext) -> None:
 
 def _is_absent(store: Store, queue: str) -> bool:
     stop = store.board.ruling(queue).stop
-    return not queue or (stop is not None and stop.why is Why.NOT_FOUND)
+    return not queue or (stop is not None and stop.why is CauseKind.NOT_FOUND)

@@ -41,7 +41,7 @@ from queues.status.podgroup_phases import (
     SCHEDULED,
     Phase,
     PodTally,
-    phase,
+    derive_phase,
 )
 
 COUNT_SECONDS = 1.0
@@ -181,7 +181,9 @@ def _wanted(
     group: PodGroup, pods: PodTally, ruling: QueueDecision, *, had_pods: bool, now: datetime
 ) -> dict[str, Any]:
     """The part of the status that is ours, in wire form."""
-    found = phase(pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group))
+    found = derive_phase(
+        pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group)
+    )
     wanted = {SCHEDULED: _scheduled(found, ruling)}
     if had_pods:
         wanted[POPULATED] = _populated(pods)

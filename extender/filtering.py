@@ -37,7 +37,7 @@ from cluster.objects import Pod
 from extender.wire import FilterArgs, FilterResult
 from queues.membership import Membership, Source
 from queues.messages import stop_text
-from queues.verdict import Cause, Why
+from queues.verdict import Cause, CauseKind
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
 ANSWER_BYTES = 24 * 1024 * 1024
@@ -76,7 +76,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
         return None
     queue = membership.queue
     if queue is None:
-        return stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group))
+        return stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group))
     if member is not None:
         store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid)
     elif not store.passes.filtered_stranger(

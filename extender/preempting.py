@@ -10,7 +10,7 @@ from cluster.cache.store import Store
 from extender.wire import PreemptArgs, PreemptResult
 
 
-def preempted(args: PreemptArgs, *, store: Store) -> PreemptResult:
+def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     """The answer to one preempt call; before the first sync nobody is evicted."""
     if not store.synced:
         return PreemptResult({})

@@ -11,7 +11,7 @@ from cluster.cache.store import Store
 from cluster.decoding import read
 from cluster.exceptions import Unreadable
 from extender.filtering import filter_nodes
-from extender.preempting import preempted
+from extender.preempting import preempt
 from extender.wire import encode, filter_decoder, preempt_decoder
 
 #: From the bytes of a request to the bytes of its answer. Raises `cluster.exceptions.Unreadable`.
@@ -29,10 +29,10 @@ def handlers(store: Store) -> Mapping[str, Handler]:
             )
         return encode(filter_nodes(args, store=store))
 
-    def preempt(body: bytes) -> bytes:
+    def preempt_(body: bytes) -> bytes:
         args = read(body, preempt_decoder)
         if args.NodeNameToMetaVictims is None and args.NodeNameToVictims is None:
             raise Unreadable("NodeNameToMetaVictims: missing or null")
-        return encode(preempted(args, store=store))
+        return encode(preempt(args, store=store))
 
-    return {"/extender/filter": filter_, "/extender/preempt": preempt}
+    return {"/extender/filter": filter_, "/extender/preempt": preempt_}

@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 from kubectl_queue.access.queue_api import Queues
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError
-from queues.namespace_selectors import compiled
+from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, State, StopPolicy, own_state
 from queues.status.conditions import ACCEPTING, ACTIVE
 from queues.status.stop_status import (
     Acknowledgement,
-    Link,
-    ReadChain,
-    acknowledgement,
+    ObservedChain,
+    QueueGeneration,
+    read_acknowledgement,
 )
 from queues.tree import Tree
 
@@ -64,7 +64,7 @@ def queue(item: Object) -> Queue:
         stop_policy=_word(StopPolicy, wishes.get("stopPolicy"), StopPolicy.NONE),
         resume_at=_moment(wishes.get("resumeAt")),
         reason=str(wishes.get("reason") or ""),
-        namespaces=compiled(wishes.get("namespaceSelector")),
+        namespaces=compile_selector(wishes.get("namespaceSelector")),
     )
 
 
@@ -101,11 +101,11 @@ def find(item: Object, kind: str) -> Mapping[str, Any]:
     return next((found for found in status(item).get("conditions") or () if found.get("type") == kind), {})
 
 
-def stop_acknowledgement(item: Object, *, chain: ReadChain) -> Acknowledgement:
+def stop_acknowledgement(item: Object, *, chain: ObservedChain) -> Acknowledgement:
     """What the status says of the stop of a queue that does not schedule, by the specs that were read."""
     active = find(item, ACTIVE)
     is_of_spec = int(active.get("observedGeneration") or 0) >= generation(item)
-    return acknowledgement(
+    return read_acknowledgement(
         stop=status(item).get("stop"),
         active_is_false=active.get("status") == "False" and is_of_spec,
         chain=chain,
@@ -136,11 +136,13 @@ class Snapshot:
         """The same, the queue first; it has to have been read."""
         return [self.items[named], *(item for item in self.branch(named) if name(item) != named)]
 
-    def chain(self, named: str) -> ReadChain:
+    def chain(self, named: str) -> ObservedChain:
         """The specs on the queue's chain, as far as they were read."""
         queues = self.tree.chain(named).queues
         read = list(takewhile(self._is_known, queues))
-        return ReadChain(tuple(Link(each.name, each.generation) for each in read), whole=read == list(queues))
+        return ObservedChain(
+            tuple(QueueGeneration(each.name, each.generation) for each in read), whole=read == list(queues)
+        )
 
     def _is_known(self, queue: Queue) -> bool:
         return queue.name in self.items or (self.complete and queue.name == ROOT)

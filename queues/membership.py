@@ -13,11 +13,11 @@
 
 A workload is in the queue that its pod templates name (rules 2 to 5); else in the one that it names itself
 (rules 2 to 5 for its own labels and annotations, `spec.queue` for a `batch.volcano.sh` Job); else rules 6
-and 7. Where two of its names differ it is in none, and refused (`Disagreement`); while one of them is a
+and 7. Where two of its names differ it is in none, and refused (`QueueConflict`); while one of them is a
 PodGroup that is not there yet, nobody knows whether they do.
 
-Rule 1 holds for what is stored, never for what a user submits: `of_stored_pod` obeys it,
-`of_submitted_pod` does not look at it. An empty value counts as absent.
+Rule 1 holds for what is stored, never for what a user submits: `stored_pod_membership` obeys it,
+`submitted_pod_membership` does not look at it. An empty value counts as absent.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that membership depends on."""
 
     owned_schedulers: frozenset[str] = frozenset({"volcano"})
@@ -82,7 +82,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     namespace_queue: str = ""
 
 
-class Names(msgspec.Struct, frozen=True):
+class NamingMetadata(msgspec.Struct, frozen=True):
     """Labels and annotations of one place that may name a queue."""
 
     labels: Mapping[str, str]
@@ -98,16 +98,16 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     namespace: str
-    templates: tuple[Names, ...]
-    own: Names
+    templates: tuple[NamingMetadata, ...]
+    own: NamingMetadata
     schedulers: tuple[str, ...]
     spec_queue: str = ""
     namespace_queue: str = ""
     owned: bool = False
-    of_jobs: tuple[Names, ...] = ()
+    of_jobs: tuple[NamingMetadata, ...] = ()
 
 
-class Disagreement(msgspec.Struct, frozen=True):
+class QueueConflict(msgspec.Struct, frozen=True):
     """Two names of one workload that are not the same queue."""
 
     first: Membership
@@ -115,30 +115,34 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 
 #: The queue of a PodGroup by namespace and name; None where it is not there.
-QueueOfGroup = Callable[[str, str], str | None]
+PodGroupQueueLookup = Callable[[str, str], str | None]
 
 
-def of_stored_pod(pod: PodFacts, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+def stored_pod_membership(
+    pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+) -> Membership | None:
     """The membership of a pod that the API server holds: what was written down is the answer."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
     written = pod.annotations.get(names.QUEUE)
     if written:
         return Membership(written, Source.WRITTEN)
-    return of_submitted_pod(pod, rules=rules, group=group)
+    return submitted_pod_membership(pod, rules=rules, group=group)
 
 
-def of_submitted_pod(pod: PodFacts, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+def submitted_pod_membership(
+    pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+) -> Membership | None:
     """The membership of a pod as its user submits it; None if it is none of our business."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
-    named = _named(Names(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
+    named = _named(NamingMetadata(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
     return named or _implied(pod.namespace_queue, (pod.scheduler,), rules=rules)
 
 
-def of_workload(
-    work: WorkloadFacts, *, rules: Rules, group: QueueOfGroup
-) -> Membership | Disagreement | None:
+def workload_membership(
+    work: WorkloadFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
+) -> Membership | QueueConflict | None:
     """The membership of a workload; None if it is none of our business.
 
     What the webhook wrote into a template for names that stand elsewhere (`names.QUEUE_FROM`) is not the
@@ -147,7 +151,7 @@ def of_workload(
     if work.namespace in rules.exempt_namespaces:
         return None
     named = [
-        _named(one if work.owned else own_words(one), work.namespace, rules=rules, group=group)
+        _named(one if work.owned else without_webhook_names(one), work.namespace, rules=rules, group=group)
         for one in work.templates
     ]
     for one in (work.own, *work.of_jobs):
@@ -160,31 +164,33 @@ def of_workload(
     return _implied(work.namespace_queue, work.schedulers, rules=rules)
 
 
-def _agreed(told: list[Membership]) -> Membership | Disagreement:
+def _agreed(told: list[Membership]) -> Membership | QueueConflict:
     """What they say with one voice."""
     known = [one for one in told if one.queue is not None]
     other = next((one for one in known if one.queue != known[0].queue), None)
     if other is not None:
-        return Disagreement(known[0], other)
+        return QueueConflict(known[0], other)
     return next((one for one in told if one.queue is None), told[0])
 
 
-def own_words(template: Names) -> Names:
+def without_webhook_names(template: NamingMetadata) -> NamingMetadata:
     """A template's names without what the webhook wrote for names that stand elsewhere."""
     if names.QUEUE_FROM not in template.annotations:
         return template
     kept = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
-    return Names(template.labels, kept)
+    return NamingMetadata(template.labels, kept)
 
 
-def names_itself(template: Names) -> bool:
+def names_a_queue(template: NamingMetadata) -> bool:
     """Whether it names a queue or a PodGroup by any of the keys for it, Kueue's label apart."""
     return any(template.annotations.get(key) for key in NAMING_ANNOTATIONS) or bool(
         template.labels.get(VOLCANO_LABEL)
     )
 
 
-def _implied(namespace_queue: str, schedulers: tuple[str, ...], *, rules: Rules) -> Membership | None:
+def _implied(
+    namespace_queue: str, schedulers: tuple[str, ...], *, rules: MembershipSettings
+) -> Membership | None:
     if namespace_queue:
         return Membership(namespace_queue, Source.NAMESPACE)
     if any(scheduler in rules.owned_schedulers for scheduler in schedulers):
@@ -192,7 +198,9 @@ def _implied(namespace_queue: str, schedulers: tuple[str, ...], *, rules: Rules)
     return None
 
 
-def _named(of: Names, namespace: str, *, rules: Rules, group: QueueOfGroup) -> Membership | None:
+def _named(
+    of: NamingMetadata, namespace: str, *, rules: MembershipSettings, group: PodGroupQueueLookup
+) -> Membership | None:
     name = of.annotations.get(GROUP_ANNOTATION)
     if name:
         return Membership(group(namespace, name), Source.PODGROUP, name)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
-from queues.verdict import TRY_AGAIN, Cause, Why
+from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 #: The way out where a name is none.
-NAMES = "names are made of lower case letters, digits, '-' and '.'"
+NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
 _RECALLED = " (asked again)"
 #: Clients cut longer warnings.
 WARNING_LIMIT = 119
@@ -30,22 +30,22 @@ def stop_text(cause: Cause) -> str:
 
 def waiting_warning(cause: Cause) -> str:
     """The admission warning for work that is taken but has to wait; where it is long the way out stays."""
-    way_out = command(cause) or NAMES
+    way_out = remedy_command(cause) or NAME_RULE
     for whole in (
         f"{_is_stopped(cause)}: this waits until: {way_out}",
         f"{_is_stopped(cause)}: {way_out}",
     ):
         if len(whole) <= WARNING_LIMIT:
             return whole
-    return fitted(_shortened(cause, way_out))
+    return truncate_warning(_shortened(cause, way_out))
 
 
 def _shortened(cause: Cause, way_out: str) -> str:
     """The warning with a name cut."""
     kind, name, what = "queue", cause.queue, f": {cause.why}"
-    if cause.why is Why.STOPPED:
+    if cause.why is CauseKind.STOPPED:
         what = f" is stopped ({cause.policy})"
-    if cause.why is Why.NO_PODGROUP:
+    if cause.why is CauseKind.NO_PODGROUP:
         kind, name, what = "PodGroup", cause.by, " does not exist"
     room = WARNING_LIMIT - len(f'{kind} ""{what}: {way_out}')
     return f'{kind} "{printable(name, limit=max(8, room))}"{what}: {way_out}'
@@ -53,9 +53,9 @@ def _shortened(cause: Cause, way_out: str) -> str:
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     """Why a queue takes nothing new. `state` is what it shows: Closing, Closed, Suspended, Unknown."""
-    if cause.why is Why.NOT_SELECTED:
+    if cause.why is CauseKind.NOT_SELECTED:
         return stop_text(cause)
-    if cause.why is Why.BROKEN:
+    if cause.why is CauseKind.BROKEN:
         return f"{_is_stopped(cause)} and takes no new {kind}; {_way_out(cause)}"
     why = _because(cause.reason)
     if cause.by != cause.queue:
@@ -67,16 +67,16 @@ def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     return f"queue {quoted(cause.queue)} is {told} and takes no new {kind}; {_way_out(cause)}"
 
 
-def recalled(text: str) -> str:
+def with_retry_mark(text: str) -> str:
     """The same text on a pod whose scheduler is asked to try once more; the scheduler writes over it."""
     return text + _RECALLED
 
 
-def is_recalled(text: str) -> bool:
+def has_retry_mark(text: str) -> bool:
     return text.endswith(_RECALLED)
 
 
-def fitted(warning: str) -> str:
+def truncate_warning(warning: str) -> str:
     """A warning cut to what clients show."""
     return warning if len(warning) <= WARNING_LIMIT else warning[: WARNING_LIMIT - 1] + "…"
 
@@ -85,18 +85,18 @@ def _is_stopped(cause: Cause) -> str:
     queue = f"queue {quoted(cause.queue)}"
     by = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
     match cause.why:
-        case Why.SUSPENDED:
+        case CauseKind.SUSPENDED:
             return f"{queue} is Suspended" + (f" by {by}" if by else "")
-        case Why.STOPPED:
+        case CauseKind.STOPPED:
             return f"{queue} is stopped by stopPolicy {cause.policy}" + (f" of {by}" if by else "")
-        case Why.BROKEN:
+        case CauseKind.BROKEN:
             return f"{queue} is Unknown: {cause.broken}"
-        case Why.NOT_FOUND | Why.NO_PODGROUP:
-            missing = queue if cause.why is Why.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
+        case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
+            missing = queue if cause.why is CauseKind.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
             return f"{missing} does not exist"
-        case Why.CLOSED:
+        case CauseKind.CLOSED:
             return f"{queue} is Closed" + (f" by {by}" if by else "")
-        case Why.NOT_SELECTED:
+        case CauseKind.NOT_SELECTED:
             selector = f"the namespaceSelector of {by or 'the queue'}"
             return f"{queue} is not for namespace {quoted(cause.namespace)}: {selector} {cause.unmet}"
 
@@ -107,36 +107,36 @@ def _because(reason: str) -> str:
 
 
 def _way_out(cause: Cause) -> str:
-    way = command(cause)
+    way = remedy_command(cause)
     if not way:
-        return NAMES
+        return NAME_RULE
     match cause.why:
-        case Why.BROKEN:
+        case CauseKind.BROKEN:
             return f"mend it with: {way}"
-        case Why.NOT_FOUND | Why.NO_PODGROUP:
+        case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
             return f"create it with: {way}"
-        case Why.CLOSED:
+        case CauseKind.CLOSED:
             return f"reopen it with: {way}"
-        case Why.SUSPENDED | Why.STOPPED:
+        case CauseKind.SUSPENDED | CauseKind.STOPPED:
             return f"resume it with: {way}"
-        case Why.NOT_SELECTED:
+        case CauseKind.NOT_SELECTED:
             return way if way == TRY_AGAIN else f"use another queue, or change that with: {way}"
 
 
-def command(cause: Cause) -> str:
+def remedy_command(cause: Cause) -> str:
     """What to type; empty where a name is none that an object could have."""
-    if cause.why is Why.NO_PODGROUP:
+    if cause.why is CauseKind.NO_PODGROUP:
         return "kubectl create -f PODGROUP"
-    if cause.why is Why.NOT_SELECTED:
+    if cause.why is CauseKind.NOT_SELECTED:
         return cause.way_out
-    name = cause.queue if cause.why is Why.NOT_FOUND else cause.by
+    name = cause.queue if cause.why is CauseKind.NOT_FOUND else cause.by
     return f"{_VERBS[cause.why]} {name}" if valid_name(name) else ""
 
 
 _VERBS = {
-    Why.SUSPENDED: "kubectl queue resume",
-    Why.STOPPED: "kubectl queue resume",
-    Why.CLOSED: "kubectl queue open",
-    Why.NOT_FOUND: "kubectl queue create",
-    Why.BROKEN: "kubectl edit queue",
+    CauseKind.SUSPENDED: "kubectl queue resume",
+    CauseKind.STOPPED: "kubectl queue resume",
+    CauseKind.CLOSED: "kubectl queue open",
+    CauseKind.NOT_FOUND: "kubectl queue create",
+    CauseKind.BROKEN: "kubectl edit queue",
 }

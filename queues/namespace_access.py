@@ -38,7 +38,7 @@ import msgspec
 from queues.apimachinery.label_selectors import Operator
 from queues.namespace_selectors import NAME_LABEL, LabelRequirement, NamespaceSelector
 from queues.tree import Chain
-from queues.verdict import TRY_AGAIN, Cause, Why
+from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 
 class Restriction(msgspec.Struct, frozen=True):
@@ -48,14 +48,14 @@ class Restriction(msgspec.Struct, frozen=True):
     selector: NamespaceSelector
 
 
-def restrictions(chain: Chain) -> tuple[Restriction, ...]:
+def chain_restrictions(chain: Chain) -> tuple[Restriction, ...]:
     """The selectors of a chain, the nearest first."""
     return tuple(
         Restriction(queue.name, queue.namespaces) for queue in chain.queues if queue.namespaces is not None
     )
 
 
-def denial(
+def namespace_denial(
     queue: str, restricted: tuple[Restriction, ...], *, namespace: str, labels: Mapping[str, str] | None
 ) -> Cause | None:
     """Why the namespace may not use the queue; None where it may. `labels`: None where they are not known."""
@@ -77,7 +77,12 @@ def denial(
 
 def _denied(queue: str, one: Restriction, namespace: str, *, unmet: str, way_out: str) -> Cause:
     return Cause(
-        why=Why.NOT_SELECTED, queue=queue, by=one.queue, namespace=namespace, unmet=unmet, way_out=way_out
+        why=CauseKind.NOT_SELECTED,
+        queue=queue,
+        by=one.queue,
+        namespace=namespace,
+        unmet=unmet,
+        way_out=way_out,
     )
 
 

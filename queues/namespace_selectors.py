@@ -1,11 +1,11 @@
 """`spec.namespaceSelector` of a Queue, compiled: which namespaces may use the queue and those below it.
 
-| the selector                                  | selects                                             |
-|-----------------------------------------------|-----------------------------------------------------|
-| absent, null, `{}`, or with empty lists alone | every namespace (`compiled` returns None)           |
-| `matchLabels`, `matchExpressions`             | the namespaces whose labels meet all of them        |
-| what cannot be read as a selector             | no namespace: nobody guesses what it was to select  |
-| one that asks for a label of `sluice.dev/`    | no namespace: sluice itself changes those labels    |
+| the selector                                  | selects                                               |
+|-----------------------------------------------|-------------------------------------------------------|
+| absent, null, `{}`, or with empty lists alone | every namespace (`compile_selector` returns None)     |
+| `matchLabels`, `matchExpressions`             | the namespaces whose labels meet all requirements     |
+| what cannot be read as a selector             | no namespace: what it should select is not guessed    |
+| one that requires a label of `sluice.dev/`    | no namespace: sluice itself changes those labels      |
 
 Kueue's ClusterQueue differs in one point: there an absent selector selects nothing. Here an absent one
 selects everything, as in Volcano, which has no such field: a Queue that says nothing of it keeps its users.
@@ -27,17 +27,17 @@ from queues.apimachinery.label_selectors import (
     BadSelector,
     Operator,
     Selector,
-    selector_of,
+    parse_selector,
 )
 
 #: The label that the API server itself puts on each namespace: its name.
 NAME_LABEL = "kubernetes.io/metadata.name"
 #: What the labels begin with that the server writes.
-OWN_LABELS = "sluice.dev/"
+RESERVED_PREFIX = "sluice.dev/"
 #: How many of each a selector may have; it is evaluated for each namespace and each queue below.
 LABELS_LIMIT, EXPRESSIONS_LIMIT, VALUES_LIMIT = 16, 16, 256
 #: Characters of a selector or a requirement that are shown.
-SHOWN = 120
+TEXT_LIMIT = 120
 
 
 class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,32 +82,33 @@ class NamespaceSelector(msgspec.Struct, frozen=True, kw_only=True):
         return not self.unreadable and all(one.key == NAME_LABEL for one in self.requirements)
 
 
-def compiled(value: Any) -> NamespaceSelector | None:
+def compile_selector(value: Any) -> NamespaceSelector | None:
     """The selector that was decoded from JSON; None where it selects every namespace."""
     try:
-        selector = selector_of(value)
+        selector = parse_selector(value)
     except BadSelector as exc:
         return _unreadable(str(exc))
     except (RecursionError, UnicodeEncodeError):  # the latter: half of a pair
         return _unreadable("it is no text")
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return None
-    reserved = next((key for key in sorted(selector.keys) if is_reserved(key)), None)
+    reserved = next((key for key in sorted(selector.keys) if is_reserved_label(key)), None)
     if reserved is not None:
         return _unreadable(f"label {reserved} is written by sluice itself")
     requirements = tuple(_requirements(selector))
     return NamespaceSelector(
-        text=printable(",".join(one.text for one in requirements), limit=SHOWN), requirements=requirements
+        text=printable(",".join(one.text for one in requirements), limit=TEXT_LIMIT),
+        requirements=requirements,
     )
 
 
-def is_reserved(key: str) -> bool:
+def is_reserved_label(key: str) -> bool:
     """Whether sluice writes labels of this key: who may use a queue would depend on who is stopped."""
-    return key.startswith(OWN_LABELS)
+    return key.startswith(RESERVED_PREFIX)
 
 
 def _unreadable(why: str) -> NamespaceSelector:
-    return NamespaceSelector(text="unreadable", unreadable=printable(why, limit=SHOWN))
+    return NamespaceSelector(text="unreadable", unreadable=printable(why, limit=TEXT_LIMIT))
 
 
 def _requirements(selector: Selector) -> list[LabelRequirement]:
@@ -129,7 +130,7 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
                 operator=one.operator,
                 values=frozenset(values),
                 first=values[0] if values else "",
-                text=printable(str(one), limit=SHOWN),
+                text=printable(str(one), limit=TEXT_LIMIT),
             )
         )
     return requirements

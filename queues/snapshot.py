@@ -10,7 +10,7 @@ Invariants
 - A board made from a former one (`follow`) is the same as one made anew: only queues below a queue that
   changed, in the one tree or the other, are worked out again.
 - A ruling's `revision` changes whenever any spec on the chain does.
-- A ruling is for the queue; what it is for the members of one namespace `for_namespace` says, which differs
+- A decision is for the queue. `decision_for_namespace` gives that for members of one namespace; it differs
   only where a selector is on the chain (`queues.namespace_access`).
 """
 
@@ -23,7 +23,7 @@ from datetime import datetime
 import msgspec
 
 from queues.messages import stop_text, waiting_warning
-from queues.namespace_access import Restriction, denial, restrictions
+from queues.namespace_access import Restriction, chain_restrictions, namespace_denial
 from queues.queue import Queue
 from queues.tree import Chain, Tree
 from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
@@ -132,14 +132,14 @@ class QueueSnapshot:
         return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
 
 
-def for_namespace(
+def decision_for_namespace(
     ruling: QueueDecision, *, namespace: str, labels: Mapping[str, str] | None
 ) -> QueueDecision:
     """What holds for the members of one namespace; `labels` is None where they are not known.
 
     Not to be selected goes before any stop of the queue: resuming the queue would let nobody go.
     """
-    cause = denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
+    cause = namespace_denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
     if cause is None:
         return ruling
     text, undecided = stop_text(cause), cause.way_out == TRY_AGAIN
@@ -170,7 +170,7 @@ def _ruling(found: Verdict, *, chain: Chain | None) -> QueueDecision:
         text=stop_text(found.stop) if found.stop else "",
         warning=waiting_warning(found.stop) if found.stop else "",
         revision=_revision(chain) if chain is not None else "",
-        restricted=restrictions(chain) if chain is not None else (),
+        restricted=chain_restrictions(chain) if chain is not None else (),
     )
 
 

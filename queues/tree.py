@@ -19,10 +19,10 @@ from queues.apimachinery.display import quoted
 from queues.queue import IMPLIED_ROOT, ROOT, Queue
 
 #: Names of a cycle that are told.
-CYCLE_SHOWN = 6
+CYCLE_NAMES_SHOWN = 6
 
 
-class Break(msgspec.Struct, frozen=True, gc=False):
+class ChainBreak(msgspec.Struct, frozen=True, gc=False):
     """Why a chain does not reach `root`: `child` names `parent`, which is missing or closes a cycle."""
 
     child: str
@@ -36,11 +36,11 @@ class Break(msgspec.Struct, frozen=True, gc=False):
 
     def _round(self) -> Iterator[str]:
         """The names on the cycle and the first again; the middle of a long one is left out."""
-        if len(self.cycle) <= CYCLE_SHOWN:
+        if len(self.cycle) <= CYCLE_NAMES_SHOWN:
             yield from self.cycle
         else:
-            yield from self.cycle[: CYCLE_SHOWN - 1]
-            yield f"({len(self.cycle) - CYCLE_SHOWN} more)"
+            yield from self.cycle[: CYCLE_NAMES_SHOWN - 1]
+            yield f"({len(self.cycle) - CYCLE_NAMES_SHOWN} more)"
             yield self.cycle[-1]
         yield self.cycle[0]
 
@@ -49,7 +49,7 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
     """A queue and its ancestors, nearest first, and the break if there is one."""
 
     queues: tuple[Queue, ...]
-    broken: Break | None = None
+    broken: ChainBreak | None = None
 
 
 class Tree:
@@ -97,10 +97,10 @@ class Tree:
             if parent in walked:
                 names = tuple(walked)
                 cycle = names[names.index(parent) :]
-                return Chain(tuple(walked.values()), Break(queue.name, parent, cycle))
+                return Chain(tuple(walked.values()), ChainBreak(queue.name, parent, cycle))
             above = self._queues.get(parent)
             if above is None:
-                return Chain(tuple(walked.values()), Break(queue.name, parent))
+                return Chain(tuple(walked.values()), ChainBreak(queue.name, parent))
             walked[parent] = above
             queue = above
         return Chain(tuple(walked.values()))

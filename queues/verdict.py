@@ -32,13 +32,13 @@ import msgspec
 
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
-from queues.tree import Break, Chain, Tree
+from queues.tree import Chain, ChainBreak, Tree
 
 #: The way out of what is not known yet.
 TRY_AGAIN = "try again"
 
 
-class Why(StrEnum):
+class CauseKind(StrEnum):
     """The kinds of cause; the values are the reasons of conditions and events."""
 
     SUSPENDED = "Suspended"
@@ -57,12 +57,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `namespace`, what its selector asks for that the namespace has not (`unmet`), and what would change that.
     """
 
-    why: Why
+    why: CauseKind
     queue: str
     by: str
     policy: StopPolicy = StopPolicy.NONE
     reason: str = ""
-    broken: Break | None = None
+    broken: ChainBreak | None = None
     namespace: str = ""
     unmet: str = ""
     way_out: str = ""
@@ -80,14 +80,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy_by: str = ""
     stop: Cause | None
     refusal: Cause | None
-    broken: Break | None
+    broken: ChainBreak | None
 
 
 def verdict(name: str, *, tree: Tree, live: bool, now: datetime) -> Verdict:
     """The verdict for the queue `name`; `live`: a member of it or of those below it is live.
 
     A queue that is not in the tree accepts, so that one file can hold a queue and its job, and
-    does not schedule (`Why.NOT_FOUND`).
+    does not schedule (`CauseKind.NOT_FOUND`).
     """
     if name not in tree:
         return _not_found(name)
@@ -129,11 +129,11 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
         return _broken(name, chain.broken)
     suspended = _nearest(chain, Desired.SUSPENDED, now=now)
     if suspended:
-        return Cause(why=Why.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
+        return Cause(why=CauseKind.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
     held = _strictest(chain, now=now)
     if held:
         return Cause(
-            why=Why.STOPPED,
+            why=CauseKind.STOPPED,
             queue=name,
             by=held.name,
             policy=held.stop_policy_at(now),
@@ -145,7 +145,7 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
 def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:
     closed = _nearest(chain, Desired.CLOSED, now=now)
     if closed:
-        return Cause(why=Why.CLOSED, queue=name, by=closed.name, reason=closed.reason)
+        return Cause(why=CauseKind.CLOSED, queue=name, by=closed.name, reason=closed.reason)
     return _broken(name, chain.broken) if chain.broken else None
 
 
@@ -159,12 +159,12 @@ def _strictest(chain: Chain, *, now: datetime) -> Queue | None:
     return held if held.stop_policy_at(now) is not StopPolicy.NONE else None
 
 
-def _broken(name: str, broken: Break) -> Cause:
-    return Cause(why=Why.BROKEN, queue=name, by=broken.child, broken=broken)
+def _broken(name: str, broken: ChainBreak) -> Cause:
+    return Cause(why=CauseKind.BROKEN, queue=name, by=broken.child, broken=broken)
 
 
 def _not_found(name: str) -> Verdict:
-    cause = Cause(why=Why.NOT_FOUND, queue=name, by=name)
+    cause = Cause(why=CauseKind.NOT_FOUND, queue=name, by=name)
     return Verdict(
         queue=name,
         state=State.UNKNOWN,

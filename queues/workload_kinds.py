@@ -27,7 +27,7 @@ from types import MappingProxyType
 import msgspec
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True):
     """One row. `key` names it among all: its resource, with the group where that alone is not enough."""
 
     key: str
@@ -50,8 +50,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ROWS = (
-    Kind(key="jobs", group="batch", version="v1", resource="jobs", kind="Job", fixed=True),
-    Kind(
+    WorkloadKind(key="jobs", group="batch", version="v1", resource="jobs", kind="Job", fixed=True),
+    WorkloadKind(
         key="cronjobs",
         group="batch",
         version="v1",
@@ -59,11 +59,11 @@ _ROWS = (
         kind="CronJob",
         answers_for_children=False,
     ),
-    Kind(key="deployments", group="apps", version="v1", resource="deployments", kind="Deployment"),
-    Kind(key="statefulsets", group="apps", version="v1", resource="statefulsets", kind="StatefulSet"),
-    Kind(key="replicasets", group="apps", version="v1", resource="replicasets", kind="ReplicaSet"),
-    Kind(key="daemonsets", group="apps", version="v1", resource="daemonsets", kind="DaemonSet"),
-    Kind(
+    WorkloadKind(key="deployments", group="apps", version="v1", resource="deployments", kind="Deployment"),
+    WorkloadKind(key="statefulsets", group="apps", version="v1", resource="statefulsets", kind="StatefulSet"),
+    WorkloadKind(key="replicasets", group="apps", version="v1", resource="replicasets", kind="ReplicaSet"),
+    WorkloadKind(key="daemonsets", group="apps", version="v1", resource="daemonsets", kind="DaemonSet"),
+    WorkloadKind(
         key="jobs.batch.volcano.sh",
         group="batch.volcano.sh",
         version="v1alpha1",
@@ -72,7 +72,7 @@ _ROWS = (
         fixed=True,
         optional=True,
     ),
-    Kind(
+    WorkloadKind(
         key="jobsets",
         group="jobset.x-k8s.io",
         version="v1alpha2",
@@ -84,10 +84,10 @@ _ROWS = (
 )
 
 #: By key.
-KINDS: Mapping[str, Kind] = MappingProxyType({row.key: row for row in _ROWS})
+KINDS: Mapping[str, WorkloadKind] = MappingProxyType({row.key: row for row in _ROWS})
 
 
-def kind_of(group: str, resource: str) -> Kind | None:
+def find_kind(group: str, resource: str) -> WorkloadKind | None:
     """The row of what a review is about."""
     return next((row for row in _ROWS if (row.group, row.resource) == (group, resource)), None)
 

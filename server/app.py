@@ -25,7 +25,7 @@ from cluster.cache.store import Clock, Store
 from cluster.exceptions import NotReady, Unreadable
 from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from server.close_when_unready import CloseWhenUnready
 from server.fast_path import FastPath, Handler
 from server.health import Check
@@ -50,7 +50,7 @@ def create_app(
     ready: Check | None = None,
 ) -> Flask:
     """The app, answering from `store`; without one it knows of no cluster and is not ready."""
-    store = store or Store(rules=Rules(), clock=Clock())
+    store = store or Store(rules=MembershipSettings(), clock=Clock())
     counting = counting or Metrics()
     app = Flask("sluice", static_folder=None)
     app.url_map.merge_slashes = False

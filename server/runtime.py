@@ -59,7 +59,7 @@ from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from server.configuration import Settings
 from webhooks.settings import AdmissionSettings
 
@@ -311,8 +311,8 @@ def _identity() -> str:
     return f"{host[:40]}-{secrets.token_hex(4)}".lower()
 
 
-def _rules(settings: Settings) -> Rules:
-    return Rules(
+def _rules(settings: Settings) -> MembershipSettings:
+    return MembershipSettings(
         owned_schedulers=frozenset(settings.owned_schedulers),
         kueue=settings.kueue_label,
         exempt_namespaces=frozenset({"kube-system", settings.namespace}),

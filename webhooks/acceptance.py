@@ -23,12 +23,12 @@ from cluster.objects import OwnerReference
 from queues import labels as names
 from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.apimachinery.display import printable
-from queues.apimachinery.timestamps import moment_of
-from queues.messages import NAMES, refusal_text
+from queues.apimachinery.timestamps import parse_timestamp
+from queues.messages import NAME_RULE, refusal_text
 from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
-from webhooks.review import Answer, Request, refused
+from webhooks.review import Answer, Request, deny
 from webhooks.settings import AdmissionSettings
 
 
@@ -41,17 +41,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
 
 
-def bad_name(queue: str, *, where: str) -> Answer:
-    return refused(f'{where}: "{printable(queue, limit=80)}" is not a queue name; {NAMES}', code=422)
+def deny_bad_name(queue: str, *, where: str) -> Answer:
+    return deny(f'{where}: "{printable(queue, limit=80)}" is not a queue name; {NAME_RULE}', code=422)
 
 
-def unknown_namespace(request: Request) -> Answer:
+def deny_unknown_namespace(request: Request) -> Answer:
     """What names no queue itself may be of its namespace's, which we have not heard of yet."""
     told = printable(request.namespace, limit=80)
-    return refused(f'namespace "{told}" is new and not known to sluice yet; try again', code=503)
+    return deny(f'namespace "{told}" is new and not known to sluice yet; try again', code=503)
 
 
-def taken(
+def accept_submission(
     submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
 ) -> QueueDecision | Answer:
     """The queue's ruling if it takes the submission, else the refusal."""
@@ -64,10 +64,10 @@ def taken(
     if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):
         return ruling
     store.admissions.refused(request.uid)
-    return refused(refusal(asked, kind=submission.kind, store=store))
+    return deny(refusal_message(asked, kind=submission.kind, store=store))
 
 
-def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
+def admission_id(request: Request, held: str, *, queue: str, store: Store) -> str:
     """The value of `sluice.dev/admission`, for what was just taken.
 
     `held` is the one that is there: while it is open for the same queue it is of a former call for the same
@@ -79,7 +79,7 @@ def admission(request: Request, held: str, *, queue: str, store: Store) -> str:
     return request.uid
 
 
-def refusal(ruling: QueueDecision, *, kind: str, store: Store) -> str:
+def refusal_message(ruling: QueueDecision, *, kind: str, store: Store) -> str:
     """Why the queue takes nothing new, with the way out."""
     assert ruling.refusal is not None  # noqa: S101 - it does not accept
     live = store.live_members(ruling.queue) > 0
@@ -93,7 +93,7 @@ def _accepted_work(
     held = store.queues.get(submission.queue)
     condition = held.status.condition(ACCEPTING) if held else None
     written = condition.last_transition_time if condition and condition.status == "False" else None
-    since = moment_of(written) if written else None
+    since = parse_timestamp(written) if written else None
     closed = held is not None and since is not None and held.status.state == State.CLOSED
     return any(
         is_accepted_work(owner, queue=submission.queue, refusing_since=since, closed=closed)

@@ -17,24 +17,24 @@ from queues.admission.command_targets import is_ours, target_refusal
 from queues.admission.queue_edits import action_refusal
 from queues.apimachinery.display import printable
 from queues.states import Action
-from webhooks.json_patch import entries
-from webhooks.review import ALLOWED, Answer, Request, refused, subject
+from webhooks.json_patch import patch_map
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 
 _commands = msgspec.json.Decoder(Command)
 
 
 def mutate(request: Request, *, store: Store) -> Answer:
     """The answer to the mutating webhook on CREATE."""
-    command = subject(request.object, _commands)
+    command = decode_object(request.object, _commands)
     target = command.target or OwnerReference()
     if not is_ours(target.kind):
         return ALLOWED
     refusal = _refusal(command, target)
     if refusal:
-        return refused(refusal, code=422)
+        return deny(refusal, code=422)
     stamp: dict[str, str | None] = {names.AUTHOR: request.user_info.username}
     return Answer(
-        patch=tuple(entries("/metadata/annotations", command.metadata.annotations, stamp)),
+        patch=tuple(patch_map("/metadata/annotations", command.metadata.annotations, stamp)),
         warnings=_warnings(target.name, store=store),
     )
 

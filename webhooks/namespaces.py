@@ -22,19 +22,19 @@ from queues import labels as names
 from queues.apimachinery.display import printable
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.namespace_selectors import NAME_LABEL
-from queues.snapshot import for_namespace
-from webhooks.json_patch import entries
-from webhooks.review import Answer, Request, refused, subject
+from queues.snapshot import decision_for_namespace
+from webhooks.json_patch import patch_map
+from webhooks.review import Answer, Request, decode_object, deny
 
 _namespaces = msgspec.json.Decoder(Namespace)
 
 
 def mutate(request: Request, *, store: Store) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    meta = subject(request.object, _namespaces).metadata
+    meta = decode_object(request.object, _namespaces).metadata
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if queue and not valid_name(queue):
-        return refused(
+        return deny(
             f'metadata.annotations[{VOLCANO_ANNOTATION}]: "{printable(queue, limit=80)}" is not a '
             "queue name; use lower case letters, digits, '-' and '.'",
             code=422,
@@ -42,12 +42,12 @@ def mutate(request: Request, *, store: Store) -> Answer:
     labels = {NAME_LABEL: meta.name, **(meta.labels or {})}
     refusal = _not_selected(request, meta, labels, store=store)
     if refusal:
-        return refused(refusal)
+        return deny(refusal)
     named = bool(queue) and meta.name not in store.rules.exempt_namespaces
     if named and not request.dry_run:
         store.coming.note(meta.name, queue, labels)
     wanted = {names.MEMBER_NAMESPACE: "true" if named else None}
-    return Answer(patch=tuple(entries("/metadata/labels", meta.labels, wanted)))
+    return Answer(patch=tuple(patch_map("/metadata/labels", meta.labels, wanted)))
 
 
 def _not_selected(request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store) -> str | None:
@@ -59,8 +59,8 @@ def _not_selected(request: Request, meta: Metadata, labels: Mapping[str, str], *
     if not ruling.restricted:
         return None
     if request.operation != "CREATE":
-        before = subject(request.old_object, _namespaces, where="oldObject").metadata
+        before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
         if before.annotation(VOLCANO_ANNOTATION) == queue:
             return None
-    after = for_namespace(ruling, namespace=meta.name or meta.generate_name, labels=labels)
+    after = decision_for_namespace(ruling, namespace=meta.name or meta.generate_name, labels=labels)
     return None if after.selected else f"metadata.annotations[{VOLCANO_ANNOTATION}]: {after.text}"

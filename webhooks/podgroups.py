@@ -20,12 +20,12 @@ from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
 from webhooks.acceptance import (
     Submission,
-    admission,
-    bad_name,
-    taken,
+    accept_submission,
+    admission_id,
+    deny_bad_name,
 )
-from webhooks.json_patch import Step, entries
-from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.json_patch import PatchStep, patch_map
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny, join_patches
 from webhooks.settings import AdmissionSettings
 
 
@@ -39,9 +39,9 @@ _podgroups = msgspec.json.Decoder(PodGroup)
 _shapes = msgspec.json.Decoder(_Shape)
 
 
-def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    group = subject(request.object, _podgroups)
+    group = decode_object(request.object, _podgroups)
     if request.operation == "CREATE":
         return _created(group, request, store=store, terms=terms)
     return _updated(group, request, store=store, terms=terms)
@@ -57,7 +57,7 @@ def _created(group: PodGroup, request: Request, *, store: Store, terms: Admissio
 
 
 def _updated(group: PodGroup, request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
-    before, queue = subject(request.old_object, _podgroups, where="oldObject"), queue_of(group)
+    before, queue = decode_object(request.old_object, _podgroups, where="oldObject"), queue_of(group)
     if request.namespace in store.rules.exempt_namespaces or group.metadata.deletion_timestamp is not None:
         return ALLOWED
     if queue == queue_of(before):
@@ -71,32 +71,32 @@ def _submitted(
     group: PodGroup, queue: str, request: Request, *, store: Store, terms: AdmissionSettings
 ) -> Answer:
     if not valid_name(queue):
-        return bad_name(queue, where="spec.queue")
+        return deny_bad_name(queue, where="spec.queue")
     what = Submission(queue=queue, kind="podgroups", references=group.metadata.owner_references)
-    ruling = taken(what, request, store=store, terms=terms)
+    ruling = accept_submission(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission(request, request_of(group.metadata), queue=queue, store=store)
-    annotations = entries("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
-    patch = joined(_labelled(group, queue), _placed(group, queue, request), annotations)
+    came = admission_id(request, request_of(group.metadata), queue=queue, store=store)
+    annotations = patch_map("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
+    patch = join_patches(_labelled(group, queue), _placed(group, queue, request), annotations)
     return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning else ())
 
 
 def _not_moved(request: Request) -> Answer:
-    return refused(
+    return deny(
         f'spec.queue: PodGroup "{printable(request.name, limit=80)}" has pods, and their queue cannot be '
         "changed under them; delete the pods first, or create another PodGroup",
         code=422,
     )
 
 
-def _labelled(group: PodGroup, queue: str) -> list[Step]:
-    return entries("/metadata/labels", group.metadata.labels, {names.QUEUE: label_value(queue)})
+def _labelled(group: PodGroup, queue: str) -> list[PatchStep]:
+    return patch_map("/metadata/labels", group.metadata.labels, {names.QUEUE: label_value(queue)})
 
 
-def _placed(group: PodGroup, queue: str, request: Request) -> list[Step]:
+def _placed(group: PodGroup, queue: str, request: Request) -> list[PatchStep]:
     if group.spec.queue == queue:
         return []
-    if subject(request.object, _shapes).spec is None:
+    if decode_object(request.object, _shapes).spec is None:
         return [{"op": "add", "path": "/spec", "value": {"queue": queue}}]
     return [{"op": "add", "path": "/spec/queue", "value": queue}]

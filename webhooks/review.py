@@ -19,7 +19,7 @@ from queues.apimachinery.display import printable, truncated
 T = TypeVar("T")
 
 
-class Kind(msgspec.Struct, frozen=True, gc=False):
+class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
     """A GroupVersionKind, or a GroupVersionResource; only the words that differ are kept."""
 
     group: str = ""
@@ -44,8 +44,8 @@ class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     uid: str
     operation: str
-    kind: Kind = Kind()
-    resource: Kind = Kind()
+    kind: GroupVersionKind = GroupVersionKind()
+    resource: GroupVersionKind = GroupVersionKind()
     sub_resource: str = ""
     name: str = ""
     namespace: str = ""
@@ -93,11 +93,11 @@ _REASONS = {
 }
 
 
-def refused(message: str, *, code: int = FORBIDDEN) -> Answer:
+def deny(message: str, *, code: int = FORBIDDEN) -> Answer:
     return Answer(allowed=False, code=code, message=message)
 
 
-def decode(body: bytes) -> Request:
+def decode_review(body: bytes) -> Request:
     """The request of a review. Raises `Unreadable`."""
     review = read(body, _reviews)
     if review.kind != "AdmissionReview" or review.api_version != "admission.k8s.io/v1":
@@ -110,7 +110,7 @@ def decode(body: bytes) -> Request:
     return review.request
 
 
-def subject(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: str = "object") -> T:
+def decode_object(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: str = "object") -> T:
     """The object of a request.
 
     Raises `Unreadable` if there is none, and `Faulty` if it is one but not of its kind's shape.
@@ -124,7 +124,7 @@ def subject(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: str = 
         raise Faulty(str(exc)) from exc
 
 
-def encode(uid: str, answer: Answer) -> bytes:
+def encode_review(uid: str, answer: Answer) -> bytes:
     response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:
         response["status"] = {
@@ -143,5 +143,5 @@ def encode(uid: str, answer: Answer) -> bytes:
     )
 
 
-def joined(*patches: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def join_patches(*patches: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     return tuple(step for patch in patches for step in patch)

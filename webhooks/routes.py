@@ -32,32 +32,32 @@ from webhooks.pods import binds
 from webhooks.pods import pod_admission as pods
 from webhooks.queues import queue_admission as queues
 from webhooks.queues import queue_validation
-from webhooks.review import Answer, Request, decode, encode, refused
+from webhooks.review import Answer, Request, decode_review, deny, encode_review
 from webhooks.settings import AdmissionSettings
 from webhooks.workloads import workload_admission as workloads
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.
 Handler = Callable[[bytes], bytes]
-Judge = Callable[[Request], Answer]
+ReviewHandler = Callable[[Request], Answer]
 
 GUARD = "/validate/binds"
 
 
 def handlers(store: Store, terms: AdmissionSettings) -> Mapping[str, Handler]:
     """Each path and what answers it."""
-    judges: Mapping[str, Judge] = {
+    judges: Mapping[str, ReviewHandler] = {
         "/mutate/queues": lambda asked: queues.mutate(asked, store=store, terms=terms),
         "/validate/queues": lambda asked: queue_validation.validate(asked, store=store, terms=terms),
-        "/mutate/pods": lambda asked: pods.admitted(asked, store=store, terms=terms),
+        "/mutate/pods": lambda asked: pods.mutate(asked, store=store, terms=terms),
         "/validate/pods": lambda asked: (
-            pods.checked(asked, store=store)
+            pods.validate_create(asked, store=store)
             if asked.operation == "CREATE"
-            else pods.updated(asked, store=store, terms=terms)
+            else pods.validate_update(asked, store=store, terms=terms)
         ),
-        "/mutate/workloads": lambda asked: workloads.admitted(asked, store=store, terms=terms),
-        "/validate/scales": lambda asked: workloads.scaled(asked, store=store),
-        "/mutate/podgroups": lambda asked: podgroups.admitted(asked, store=store, terms=terms),
+        "/mutate/workloads": lambda asked: workloads.mutate(asked, store=store, terms=terms),
+        "/validate/scales": lambda asked: workloads.validate_scale(asked, store=store),
+        "/mutate/podgroups": lambda asked: podgroups.mutate(asked, store=store, terms=terms),
         GUARD: lambda asked: binds.validate(asked, store=store, terms=terms),
         "/mutate/namespaces": lambda asked: namespaces.mutate(asked, store=store),
         "/mutate/commands": lambda asked: commands.mutate(asked, store=store),
@@ -65,18 +65,18 @@ def handlers(store: Store, terms: AdmissionSettings) -> Mapping[str, Handler]:
     return {path: _handler(path, judge, store) for path, judge in judges.items()}
 
 
-def _handler(path: str, judge: Judge, store: Store) -> Handler:
+def _handler(path: str, judge: ReviewHandler, store: Store) -> Handler:
     def handle(body: bytes) -> bytes:
-        asked = decode(body)
+        asked = decode_review(body)
         if not store.synced and not (path == GUARD and store.cut_off()):
             raise NotReady("sluice has not read the cluster yet")
-        return encode(asked.uid, _answer(judge, asked))
+        return encode_review(asked.uid, _answer(judge, asked))
 
     return handle
 
 
-def _answer(judge: Judge, asked: Request) -> Answer:
+def _answer(judge: ReviewHandler, asked: Request) -> Answer:
     try:
         return judge(asked)
     except Faulty as exc:
-        return refused(str(exc), code=422)
+        return deny(str(exc), code=422)

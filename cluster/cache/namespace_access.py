@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from queues.snapshot import QueueDecision, for_namespace
+from queues.snapshot import QueueDecision, decision_for_namespace
 
 REMEMBERED = 50_000
 
@@ -31,7 +31,7 @@ class NamespaceAccess:
         known = self._answers.get(key)
         if known is not None and known[0] is ruling and known[1] is labels:
             return known[2]
-        answer = for_namespace(ruling, namespace=namespace, labels=labels)
+        answer = decision_for_namespace(ruling, namespace=namespace, labels=labels)
         if len(self._answers) >= REMEMBERED:
             self._answers.clear()
         self._answers[key] = (ruling, labels, answer)

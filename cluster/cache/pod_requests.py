@@ -17,7 +17,7 @@ from queues import labels as names
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
-    parse,
+    parse_quantity,
 )
 
 #: Sorted by resource; equal ones are one object, for there are many pods and few shapes of them.
@@ -96,7 +96,7 @@ def _amounts(written: _Written) -> Amounts:
     for key, text in written:
         if key not in _MARKERS:
             try:
-                found[key] = parse(text)
+                found[key] = parse_quantity(text)
             except BadQuantity:  # the API server took it, so it will count it somehow; we cannot
                 continue
     return found

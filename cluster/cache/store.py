@@ -51,24 +51,24 @@ from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, Wor
 from queues import labels as names
 from queues.membership import (
     VOLCANO_ANNOTATION,
-    Disagreement,
     Membership,
+    MembershipSettings,
     PodFacts,
-    Rules,
-    of_stored_pod,
-    of_workload,
+    QueueConflict,
+    stored_pod_membership,
+    workload_membership,
 )
-from queues.messages import is_recalled
-from queues.namespace_selectors import compiled, is_reserved
+from queues.messages import has_retry_mark
+from queues.namespace_selectors import compile_selector, is_reserved_label
 from queues.queue import ROOT, Queue
 from queues.snapshot import (
     QueueDecision,
     QueueSnapshot,
-    for_namespace,
+    decision_for_namespace,
 )
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
-from queues.workload_kinds import Kind
+from queues.workload_kinds import WorkloadKind
 
 #: What may have changed of a queue: everything, or nothing but the status of its object.
 WHOLE = ""
@@ -112,7 +112,7 @@ class Store:
     def __init__(
         self,
         *,
-        rules: Rules,
+        rules: MembershipSettings,
         clock: Clock,
         request_seconds: float = REQUEST_SECONDS,
         failed: Callable[[str], None] = lambda _step: None,
@@ -256,7 +256,7 @@ class Store:
         """The membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
             self._note_judged_early(pod.metadata.namespace)
-        return of_stored_pod(self.facts(pod), rules=self.rules, group=self.queue_of_group)
+        return stored_pod_membership(self.facts(pod), rules=self.rules, group=self.queue_of_group)
 
     def facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
         """What membership asks of a pod; `namespace` where its metadata does not say it yet."""
@@ -363,20 +363,20 @@ class Store:
         return sum(number for name, number in list(by_namespace.items()) if self.selects(queue, name))
 
     def judge_workload(
-        self, kind: Kind, obj: WorkloadObject, *, namespace: str = ""
-    ) -> Membership | Disagreement | None:
+        self, kind: WorkloadKind, obj: WorkloadObject, *, namespace: str = ""
+    ) -> Membership | QueueConflict | None:
         """The membership of a workload as it is submitted."""
         where = obj.metadata.namespace or namespace
         told = facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
-        return of_workload(told, rules=self.rules, group=self.queue_of_group)
+        return workload_membership(told, rules=self.rules, group=self.queue_of_group)
 
-    def _queue_of_stored(self, kind: Kind, obj: WorkloadObject) -> str:
+    def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
         """What was written down is the answer; of what we were not asked about, the rules' first word."""
         if obj.metadata.namespace in self.rules.exempt_namespaces:
             return ""
         self._note_judged_early(obj.metadata.namespace)
         found = self.judge_workload(kind, obj)
-        if isinstance(found, Disagreement):
+        if isinstance(found, QueueConflict):
             found = found.first
         return written_in(obj) or (found.queue or "" if found else "")
 
@@ -478,7 +478,7 @@ class Store:
         for queue in board.restricted:
             if not self._is_used_by(queue, namespace):
                 continue
-            was = for_namespace(board.ruling(queue), namespace=namespace, labels=before).selected
+            was = decision_for_namespace(board.ruling(queue), namespace=namespace, labels=before).selected
             if self.selects(queue, namespace) is not was:
                 self.selections[queue] = self.selections.get(queue, 0) + 1
                 self.tell(queue)
@@ -517,7 +517,7 @@ class Store:
             return
         if after is None or after.node or not after.live or after.leaving:  # bound then, or never
             self.passes.arrived(latest.namespace, latest.name, latest.uid)
-        elif before is not None and is_recalled(before.condition) and not is_recalled(after.condition):
+        elif before is not None and has_retry_mark(before.condition) and not has_retry_mark(after.condition):
             self.passes.attempt_over(latest.namespace, latest.name)
         if before is not None and before.queue != latest.queue:
             self.tell(before.queue, before.uid)
@@ -530,7 +530,7 @@ def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
     """Those that a selector may ask for: the guard comes and goes with each stop."""
     if labels is None:
         return None
-    return {key: value for key, value in labels.items() if not is_reserved(key)}
+    return {key: value for key, value in labels.items() if not is_reserved_label(key)}
 
 
 def queue_value(obj: QueueObject) -> Queue:
@@ -545,7 +545,7 @@ def queue_value(obj: QueueObject) -> Queue:
         stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
         resume_at=spec.resume_at,
         reason=spec.reason or "",
-        namespaces=None if spec.namespace_selector is None else compiled(spec.namespace_selector),
+        namespaces=None if spec.namespace_selector is None else compile_selector(spec.namespace_selector),
     )
 
 

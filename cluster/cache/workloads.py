@@ -20,10 +20,10 @@ from cluster.cache.members import controller_of
 from cluster.inflight.admissions import request_of
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import labels as names
-from queues.membership import Names, WorkloadFacts
+from queues.membership import NamingMetadata, WorkloadFacts
 from queues.workload_kinds import (
     KINDS,
-    Kind,
+    WorkloadKind,
     is_delegated,
 )
 
@@ -32,7 +32,7 @@ HEIGHT = 8
 
 Keys = tuple[str | int, ...]
 #: The queue of a workload ("" for none), the one that it is stored in.
-QueueOf = Callable[[Kind, WorkloadObject], str]
+QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
 
 _ENDED = {
     "jobs": frozenset({"Complete", "Failed"}),
@@ -50,7 +50,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `delegated`: by `spec.managedBy` another controller than the kind's own acts on it.
     """
 
-    kind: Kind
+    kind: WorkloadKind
     namespace: str
     name: str
     uid: str
@@ -73,7 +73,7 @@ class Workloads:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: WorkloadKind,
         *,
         queue_of: QueueOf,
         tell: Callable[[str], None],
@@ -247,7 +247,7 @@ class AllWorkloads:
         return top
 
 
-def is_live(kind: Kind, obj: WorkloadObject) -> bool:
+def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     """Whether it is not finished, or wants replicas."""
     if kind.key in _NEVER:
         return False
@@ -286,7 +286,7 @@ def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
     return [(keys, template) for keys, template in found if template is not None]
 
 
-def growth(kind: Kind, namespace: str, name: str) -> str:
+def growth(kind: WorkloadKind, namespace: str, name: str) -> str:
     """What a scale from nothing is known by until the workload has come with replicas.
 
     A scale writes nothing on it that would tell.
@@ -294,14 +294,14 @@ def growth(kind: Kind, namespace: str, name: str) -> str:
     return f"scale/{kind.key}/{namespace}/{name}"
 
 
-def facts(kind: Kind, obj: WorkloadObject, *, namespace: str, namespace_queue: str) -> WorkloadFacts:
+def facts(kind: WorkloadKind, obj: WorkloadObject, *, namespace: str, namespace_queue: str) -> WorkloadFacts:
     """What membership asks of it."""
     held = [template for _, template in templates(obj)]
     owner = controller_of(obj.metadata.owner_references)
     return WorkloadFacts(
         namespace=namespace,
         templates=tuple(names_in(one) for one in held),
-        own=Names(obj.metadata.labels or {}, obj.metadata.annotations or {}),
+        own=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
         schedulers=tuple(one.spec.scheduler_name or obj.spec.scheduler_name for one in held),
         spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
@@ -327,10 +327,10 @@ def written_in(obj: WorkloadObject) -> str:
     )
 
 
-def names_in(template: Template) -> Names:
+def names_in(template: Template) -> NamingMetadata:
     """The labels and annotations of a template."""
     return _names(template.metadata)
 
 
-def _names(meta: Metadata | None) -> Names:
-    return Names((meta.labels if meta else None) or {}, (meta.annotations if meta else None) or {})
+def _names(meta: Metadata | None) -> NamingMetadata:
+    return NamingMetadata((meta.labels if meta else None) or {}, (meta.annotations if meta else None) or {})

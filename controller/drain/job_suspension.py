@@ -58,7 +58,7 @@ from queues.drain.model import (
     Unit,
     Work,
 )
-from queues.workload_kinds import KINDS, Kind
+from queues.workload_kinds import KINDS, WorkloadKind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: Budgets over the pods of one Job that are looked at before it is suspended.
@@ -241,7 +241,7 @@ class JobSuspension:
         queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
         return bool(queue) and self._parts.store.board.ruling(queue).drains
 
-    def _command(self, work: Work | Workload, kind: Kind, *, action: str) -> None:
+    def _command(self, work: Work | Workload, kind: WorkloadKind, *, action: str) -> None:
         """One of a kind for each Job: whoever sends it again finds it there."""
         body = {
             "apiVersion": "bus.volcano.sh/v1alpha1",
@@ -329,7 +329,7 @@ def _runs(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not finished and not budgets.is_leaving(pod)
 
 
-def _path(kind: Kind, namespace: str, name: str) -> str:
+def _path(kind: WorkloadKind, namespace: str, name: str) -> str:
     return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.resource}/{name}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cluster.objects import Condition, QueueObject
 from controller.context import ControllerContext, queue_subject
 from queues.drain.progress import DRAINED, DrainProgress
-from queues.status.changes import added, told
+from queues.status.changes import describe_change, new_changes
 from queues.status.conditions import ACTIVE
 
 #: The account of events on queues for what they did not do themselves.
@@ -34,8 +34,10 @@ class QueueEvents:
         # What an ancestor does to a thousand queues below it is no reason for a thousand events.
         own_doing = before.status.observed_generation != after.status.observed_generation
         budget = "" if own_doing else INHERITED
-        for line in added(before.status.changes or (), after.status.changes or ()):
-            self._parts.recorder.record(subject, reason="QueueChanged", message=told(line), again_after=0.0)
+        for line in new_changes(before.status.changes or (), after.status.changes or ()):
+            self._parts.recorder.record(
+                subject, reason="QueueChanged", message=describe_change(line), again_after=0.0
+            )
         if before.status.state != after.status.state:
             self._parts.recorder.record(
                 subject,

@@ -29,16 +29,16 @@ from controller.context import (
 )
 from queues.messages import stop_text
 from queues.snapshot import QueueDecision
-from queues.verdict import Cause, Why
+from queues.verdict import Cause, CauseKind
 
 EVENT_REASONS = {
-    Why.SUSPENDED: "QueueSuspended",
-    Why.STOPPED: "QueueStopped",
-    Why.BROKEN: "QueueChainBroken",
-    Why.NOT_FOUND: "QueueNotFound",
-    Why.NO_PODGROUP: "PodGroupNotFound",
-    Why.CLOSED: "QueueClosed",
-    Why.NOT_SELECTED: "NamespaceNotSelected",
+    CauseKind.SUSPENDED: "QueueSuspended",
+    CauseKind.STOPPED: "QueueStopped",
+    CauseKind.BROKEN: "QueueChainBroken",
+    CauseKind.NOT_FOUND: "QueueNotFound",
+    CauseKind.NO_PODGROUP: "PodGroupNotFound",
+    CauseKind.CLOSED: "QueueClosed",
+    CauseKind.NOT_SELECTED: "NamespaceNotSelected",
 }
 
 
@@ -83,7 +83,7 @@ class PodConditions:
             if evictions_wait and member.created > since:
                 left[member.uid] = member.created
             elif own is None:
-                self._say(member, Cause(why=Why.NO_PODGROUP, queue="", by=member.group))
+                self._say(member, Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group))
             elif own.stop is not None:
                 self._say(member, own.stop, text=own.text)
 

@@ -26,7 +26,7 @@ from cluster.inflight.binds import Key
 from controller.context import ControllerContext, pod_path
 from controller.pods.preemption_retry import without_room
 from queues import labels as names
-from queues.messages import recalled
+from queues.messages import with_retry_mark
 
 AGAIN_SECONDS = 5.0
 #: A pass this old whose bind has not come is doubted; looked for this often, too.
@@ -83,7 +83,7 @@ class Reschedule:
                 "type": "PodScheduled",
                 "status": "False",
                 "reason": "Unschedulable",
-                "message": recalled(ruling.text),
+                "message": with_retry_mark(ruling.text),
             }
             body = {"metadata": meta, "status": {"conditions": [condition]}}
             self._parts.client.patch(f"{path}/status", body, content_type=STRATEGIC)

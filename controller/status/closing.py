@@ -36,7 +36,7 @@ from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from controller.context import ControllerContext
 from queues import labels as names
 from queues.membership import label_value
-from queues.workload_kinds import KINDS, Kind
+from queues.workload_kinds import KINDS, WorkloadKind
 
 #: Queues named in one label selector.
 AT_ONCE = 50
@@ -148,7 +148,7 @@ class _Asked(msgspec.Struct, frozen=True):
     is_live: Callable[[Any], bool]
 
 
-def _of_kind(kind: Kind) -> _Asked:
+def _of_kind(kind: WorkloadKind) -> _Asked:
     return _Asked(kind.path, _workload, lambda obj: is_live(kind, obj))
 
 

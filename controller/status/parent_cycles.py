@@ -13,11 +13,11 @@ from cluster.cache.store import queue_value
 from cluster.objects import QueueObject
 from controller.context import ControllerContext, queue_subject
 from queues import labels as names
-from queues.status.changes import history
+from queues.status.changes import parse_history
 from queues.status.parent_cycles import (
     Cycle,
     cycle_text,
-    cycles,
+    find_cycles,
 )
 from queues.tree import Tree
 
@@ -35,7 +35,7 @@ class ParentCycles:
         board = self._parts.store.board
         if board.tree is self._looked_at:
             return
-        found = cycles(board.tree, board.stopped())
+        found = find_cycles(board.tree, board.stopped())
         ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
         self._parts.store.isolation.each(
             "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
@@ -53,7 +53,8 @@ class ParentCycles:
 
     def _record(self, cycle: Cycle, objects: Mapping[str, QueueObject]) -> None:
         text = cycle_text(
-            cycle, {name: history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()}
+            cycle,
+            {name: parse_history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()},
         )
         for obj in objects.values():
             self._parts.recorder.record(

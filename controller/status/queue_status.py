@@ -23,16 +23,16 @@ import msgspec
 from cluster.cache.members import Counts
 from cluster.objects import Condition, QueueObject, QueueStatus, StopStatus
 from queues import labels as names
-from queues.apimachinery.quantities import Amount, canonical
+from queues.apimachinery.quantities import Amount, format_quantity
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import DrainProgress
-from queues.status.changes import history
+from queues.status.changes import parse_history
 from queues.status.conditions import (
     ACTIVE,
-    Finding,
-    accepting,
-    active,
-    not_acknowledged,
+    DerivedCondition,
+    accepting_condition,
+    active_condition,
+    not_acknowledged_condition,
 )
 from queues.verdict import Verdict
 
@@ -82,7 +82,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """How far a queue's drain is: condition Drained, and `status.drain`."""
 
-    finding: Finding
+    finding: DerivedCondition
     told: dict[str, Any]
 
 
@@ -99,13 +99,13 @@ def wanted(
     """The status in wire form. `drain`: None while it is not known, or there is none."""
     generation = obj.metadata.generation
     findings = []
-    conditions_unknown: Finding | None = None
+    conditions_unknown: DerivedCondition | None = None
     if known.seen:
-        findings.append(accepting(verdict, kept_by=kept_by))
+        findings.append(accepting_condition(verdict, kept_by=kept_by))
     if known.stop or verdict.schedules:
-        findings.append(active(verdict))
+        findings.append(active_condition(verdict))
     elif _is_void(obj.status, scope=known.scope):
-        conditions_unknown = not_acknowledged(verdict)
+        conditions_unknown = not_acknowledged_condition(verdict)
     waiting = len(findings) < BOTH or not known.below
     conditions = {c.type: _told(c) for c in obj.status.conditions or ()}
     if not verdict.drains:
@@ -138,9 +138,11 @@ def _is_void(status: QueueStatus, *, scope: str) -> bool:
     return status.stop is None or status.stop.scope != scope
 
 
-def _unacknowledged(finding: Finding) -> Finding:
+def _unacknowledged(finding: DerivedCondition) -> DerivedCondition:
     """Who was let through before the stop may still come."""
-    return Finding(finding.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet")
+    return DerivedCondition(
+        finding.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet"
+    )
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def allocated(amounts: Mapping[str, Amount], *, quota: Collection[str] = frozens
     names: Iterable[str] = amounts
     if len(amounts) > RESOURCES:
         names = nsmallest(RESOURCES, amounts, key=lambda one: (one not in NATIVE, one not in quota, one))
-    told = {resource: canonical(amounts[resource], resource) for resource in sorted(names)}
+    told = {resource: format_quantity(amounts[resource], resource) for resource in sorted(names)}
     more = len(amounts) - len(told)
     return {**told, **({MORE_RESOURCES: str(more)} if more else {})}
 
@@ -226,7 +228,7 @@ def stop_told(stop: StopStatus) -> dict[str, Any]:
 
 def changes(obj: QueueObject) -> list[dict[str, str]]:
     """The history that admission wrote down."""
-    return [msgspec.to_builtins(line) for line in history(obj.metadata.annotation(names.CHANGES))]
+    return [msgspec.to_builtins(line) for line in parse_history(obj.metadata.annotation(names.CHANGES))]
 
 
 def differing(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +253,9 @@ def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "message": ""} if one["type"] == DRAINS else one for one in conditions]
 
 
-def _condition(finding: Finding, held: Condition | None, *, generation: int, now: datetime) -> dict[str, Any]:
+def _condition(
+    finding: DerivedCondition, held: Condition | None, *, generation: int, now: datetime
+) -> dict[str, Any]:
     status = "Unknown" if finding.status is None else str(finding.status)
     kept = held is not None and held.status == status and held.last_transition_time is not None
     since = held.last_transition_time if kept and held else None

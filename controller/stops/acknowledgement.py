@@ -33,9 +33,9 @@ from controller.pods.reschedule import Reschedule
 from controller.stops.bind_guard import BindGuards
 from controller.stops.volume_waits import VolumeWaits
 from queues.status.acknowledgement import (
+    BindableNamespace,
     Evidence,
     Obstacle,
-    Place,
     PodPass,
     ReplicaView,
     obstacles,
@@ -150,13 +150,13 @@ class StopAcknowledgement:
             self._progress.announce(PODS, version)
         return version
 
-    def _places(self, queues: frozenset[str]) -> tuple[Place, ...]:
+    def _places(self, queues: frozenset[str]) -> tuple[BindableNamespace, ...]:
         members = self._store.members
         places = []
         for queue in queues:
             unasked = frozenset(members.unmarked_namespaces(queue))
             for namespace in members.bindable_namespaces(queue):
-                places.append(Place(queue, namespace, namespace in unasked))
+                places.append(BindableNamespace(queue, namespace, namespace in unasked))
         return tuple(places)
 
     def _open_passes(self) -> dict[str, list[BindPass]]:

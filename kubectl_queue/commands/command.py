@@ -11,7 +11,7 @@ from kubectl_queue.cli.options import COMMAND
 from kubectl_queue.errors import UsageError
 from kubectl_queue.session import Session
 from queues.membership import valid_name
-from queues.messages import NAMES
+from queues.messages import NAME_RULE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def checked(name: str, *, see: str) -> str:
     if not name:
         raise UsageError("resource name may not be empty", see=see)
     if not valid_name(name):
-        raise UsageError(f"invalid resource name {literal(name)}: {NAMES}, at most 253 of them", see=see)
+        raise UsageError(f"invalid resource name {literal(name)}: {NAME_RULE}, at most 253 of them", see=see)
     return name
 
 

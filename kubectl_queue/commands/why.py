@@ -37,8 +37,8 @@ from kubectl_queue.why.targets import (
 from queues.why.explain import explain
 from queues.why.explanation import (
     Explanation,
-    Queues,
-    Thing,
+    ObjectRef,
+    ObservedQueues,
 )
 
 #: Owners above each other that are followed: a cycle of references ends.
@@ -111,7 +111,7 @@ class _Asking:
         drained = queue and queues is not None and queues.verdict(queue).drains
         return _Told(explanation, self._draining(target.type, str(queue)) if drained else ())
 
-    def _labels(self, item: Object, queues: Queues | None) -> Mapping[str, str] | None:
+    def _labels(self, item: Object, queues: ObservedQueues | None) -> Mapping[str, str] | None:
         """The labels of the object's namespace, read where a queue of its chain asks for any."""
         place = str(at(item, "metadata.namespace") or "")
         asks = queues is not None and any(queue.namespaces for queue in queues.tree.queues.values())
@@ -131,7 +131,7 @@ class _Asking:
         with suggested(self._session.api, target.name):
             return self._session.api.get(target.name)
 
-    def _owners(self, item: Object) -> Iterator[tuple[Thing, Type | None, Object | None]]:
+    def _owners(self, item: Object) -> Iterator[tuple[ObjectRef, Type | None, Object | None]]:
         """Each owner, nearest first, with its object where that can be read."""
         place = str(at(item, "metadata.namespace") or "")
         for _ in range(_HEIGHT):
@@ -144,7 +144,7 @@ class _Asking:
             if found is not None and at(found, "metadata.uid") != owner.get("uid"):
                 found = None  # another one of its name
             yield (
-                thing(kind, found) if kind and found else Thing(str(owner.get("kind")), named, place),
+                thing(kind, found) if kind and found else ObjectRef(str(owner.get("kind")), named, place),
                 kind,
                 found,
             )

@@ -33,9 +33,9 @@ from queues.states import Action, State
 from queues.status.conditions import ACCEPTING, ACTIVE
 from queues.status.stop_status import (
     Acknowledgement,
-    Link,
-    ReadChain,
-    is_of,
+    ObservedChain,
+    QueueGeneration,
+    matches_chain,
     waiting_for,
 )
 from queues.verdict import Verdict
@@ -44,12 +44,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
 #: Reads the chain of a queue.
-ChainReader = Callable[[Object], ReadChain]
+ChainReader = Callable[[Object], ObservedChain]
 
 
-def own_spec(item: Object) -> ReadChain:
+def own_spec(item: Object) -> ObservedChain:
     """The chain as far as the queue itself is known."""
-    return ReadChain((Link(name(item), generation(item)),))
+    return ObservedChain((QueueGeneration(name(item), generation(item)),))
 
 
 #: Looks at counts that are late, at most; they are written once a second.
@@ -150,7 +150,7 @@ def not_acknowledged(item: Object) -> str:
 
 def _waits(item: Object) -> str:
     stop = status(item).get("stop")
-    text = waiting_for(stop) if is_of(stop, own_spec(item)) else ""
+    text = waiting_for(stop) if matches_chain(stop, own_spec(item)) else ""
     return f" ({text})" if text else ""
 
 
@@ -241,7 +241,7 @@ def _given_up(goal: Awaited, *, items: Sequence[Object], missing: str, clock: Cl
     item = items[0]
     seconds = clock.timeout.total_seconds() if clock.timeout else 0
     shown = f'timed out after {seconds:g}s waiting for queue "{item["metadata"]["name"]}": {missing}'
-    if not observed(item) and not is_of(status(item).get("stop"), own_spec(item)):
+    if not observed(item) and not matches_chain(status(item).get("stop"), own_spec(item)):
         seen = status(item).get("observedGeneration") or 0
         return (
             f"{shown}; the status is that of generation {seen} and not yet of {generation(item)}: "

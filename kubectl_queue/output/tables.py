@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.output.ages import age, moment
-from queues.namespace_selectors import compiled
+from queues.namespace_selectors import compile_selector
 
 _LEAST, _GAP = 6, 3
 _LINE_END = re.compile(r"[\f\n\r]")
@@ -107,7 +107,7 @@ def _cell(column: Column, item: Object, *, now: datetime) -> str:
 
 def selected(selector: Any) -> str:
     """Which namespaces a queue's own selector selects; empty where that is all."""
-    read = compiled(selector)
+    read = compile_selector(selector)
     if read is None:
         return ""
     return f"none: {read.unreadable}" if read.unreadable else read.text

@@ -27,7 +27,7 @@ from queues.queue import ROOT, Queue
 from queues.states import State
 from queues.status.stop_status import Acknowledgement, waiting_for
 from queues.tree import Tree
-from queues.verdict import Cause, Verdict, Why
+from queues.verdict import Cause, CauseKind, Verdict
 
 
 class Glyphs(NamedTuple):
@@ -145,7 +145,7 @@ def _causes(verdict: Verdict) -> Iterator[str]:
 
 
 def _cause(cause: Cause) -> str:
-    held = cause.why is Why.STOPPED
+    held = cause.why is CauseKind.STOPPED
     what = f"stopPolicy {cause.policy}" if held else cause.why.value.lower()
     by = "" if cause.by == cause.queue else f" {'of' if held else 'by'} {cause.by}"
     reason = printable(cause.reason)

@@ -33,34 +33,36 @@ from kubectl_queue.why.targets import (
 from queues import labels as names
 from queues.membership import (
     VOLCANO_ANNOTATION,
-    Disagreement,
     Membership,
-    Names,
+    MembershipSettings,
+    NamingMetadata,
     PodFacts,
-    Rules,
+    QueueConflict,
     Source,
     WorkloadFacts,
-    of_submitted_pod,
-    of_workload,
+    submitted_pod_membership,
+    workload_membership,
 )
 from queues.queue import DEFAULT
-from queues.why.explanation import Belonging
+from queues.why.explanation import ExplainedMembership
 
 #: The owners of an object with their types, nearest first.
 Owners = tuple[tuple[Type, Object], ...]
-_RULES = Rules()
-_ALL_RULES = Rules(kueue=True)
+_RULES = MembershipSettings()
+_ALL_RULES = MembershipSettings(kueue=True)
 #: Who named the queue, by the word that admission notes; for any other it is the workload.
 _NOTED = {"namespace": Source.NAMESPACE.value, "scheduler": Source.SCHEDULER.value}
 
 
-def belonging(kind: Type, item: Object, *, owners: Owners, objects: Objects) -> Belonging | None:
+def belonging(kind: Type, item: Object, *, owners: Owners, objects: Objects) -> ExplainedMembership | None:
     """The queue of an object; None if it is in none."""
     if kind is QUEUE:
-        return Belonging(queue=str(at(item, "metadata.name")))
+        return ExplainedMembership(queue=str(at(item, "metadata.name")))
     if kind is PODGROUP:
         named = spec(item).get("queue")
-        return Belonging(queue=str(named or DEFAULT), rule=Source.SPEC if named else "no queue being named")
+        return ExplainedMembership(
+            queue=str(named or DEFAULT), rule=Source.SPEC if named else "no queue being named"
+        )
     if at(item, "metadata.namespace") in _RULES.exempt_namespaces:
         return None
     written = _written(kind, item)
@@ -69,12 +71,12 @@ def belonging(kind: Type, item: Object, *, owners: Owners, objects: Objects) -> 
         if found is not None and found.queue is None:
             _see_that_it_is_missing(found.group, item, objects)
         return _told(found)
-    told = Belonging(queue=written, rule=Source.WRITTEN)
+    told = ExplainedMembership(queue=written, rule=Source.WRITTEN)
     return replace(told, origin=_origin(written, ((kind, item), *owners), objects))
 
 
-def _told(found: Membership | None) -> Belonging | None:
-    return Belonging(queue=found.queue, rule=_rule(found), group=found.group) if found else None
+def _told(found: Membership | None) -> ExplainedMembership | None:
+    return ExplainedMembership(queue=found.queue, rule=_rule(found), group=found.group) if found else None
 
 
 def _see_that_it_is_missing(group: str, item: Object, objects: Objects) -> None:
@@ -119,7 +121,7 @@ def _noted(kind: Type, item: Object) -> str:
     return next((str(place[names.QUEUE_FROM]) for place in places if place.get(names.QUEUE_FROM)), "")
 
 
-def _found(kind: Type, item: Object, objects: Objects, *, rules: Rules) -> Membership | None:
+def _found(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
     """By the rules for what is submitted; the namespace is read where only that can tell."""
     found = _judged(kind, item, objects, rules=rules, namespace_queue="")
     if found is not None and found.source is not Source.SCHEDULER:
@@ -134,7 +136,7 @@ def _of_namespace(item: Object, objects: Objects) -> str:
 
 
 def _judged(
-    kind: Type, item: Object, objects: Objects, *, rules: Rules, namespace_queue: str
+    kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings, namespace_queue: str
 ) -> Membership | None:
     def group(namespace: str, name: str) -> str | None:
         held = objects.find(PODGROUP, name, namespace=namespace)
@@ -149,9 +151,9 @@ def _judged(
             scheduler=str(spec(item).get("schedulerName") or ""),
             namespace_queue=namespace_queue,
         )
-        return of_submitted_pod(facts, rules=rules, group=group)
-    found = of_workload(_facts(kind, item, namespace, namespace_queue), rules=rules, group=group)
-    return found.first if isinstance(found, Disagreement) else found
+        return submitted_pod_membership(facts, rules=rules, group=group)
+    found = workload_membership(_facts(kind, item, namespace, namespace_queue), rules=rules, group=group)
+    return found.first if isinstance(found, QueueConflict) else found
 
 
 def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:
@@ -159,8 +161,8 @@ def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> Wo
     scheduler = str(spec(item).get("schedulerName") or "")
     return WorkloadFacts(
         namespace=namespace,
-        templates=tuple(Names(labels_of(each), annotations_of(each)) for each in held),
-        own=Names(labels_of(item), annotations_of(item)),
+        templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in held),
+        own=NamingMetadata(labels_of(item), annotations_of(item)),
         schedulers=tuple(str(at(each, "spec.schedulerName") or scheduler) for each in held),
         spec_queue=str(spec(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
         namespace_queue=namespace_queue,

@@ -23,25 +23,25 @@ from kubectl_queue.snapshot import (
 )
 from kubectl_queue.why.history import changes
 from queues.status.conditions import ACCEPTING
-from queues.status.stop_status import ReadChain, waiting_for
+from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why import explanation
-from queues.why.explanation import Record
+from queues.why.explanation import QueueRecord
 
 
-def read(api: Queues, named: str, *, first: Object | None = None) -> explanation.Queues | None:
+def read(api: Queues, named: str, *, first: Object | None = None) -> explanation.ObservedQueues | None:
     """The chain of a queue; `first`: the queue itself, where it has been read. None: it may not be read."""
     items, complete = _items(api, named, first=first)
     if not items and not complete:
         return None
     seen = Snapshot(items.values(), now=api.now, complete=complete)
-    return explanation.Queues(
+    return explanation.ObservedQueues(
         tree=seen.tree,
         records={name(each): _record(each, chain=seen.chain(name(each))) for each in items.values()},
         now=api.now,
     )
 
 
-def of(api: Queues, item: Object) -> ReadChain:
+def of(api: Queues, item: Object) -> ObservedChain:
     """The specs on the chain of a queue that was read; its ancestors are read now."""
     items, complete = _items(api, name(item), first=item)
     return Snapshot(items.values(), now=api.now, complete=complete).chain(name(item))
@@ -65,8 +65,8 @@ def _items(api: Queues, named: str, *, first: Object | None) -> tuple[dict[str, 
     return items, complete
 
 
-def _record(item: Object, *, chain: ReadChain) -> Record:
-    return Record(
+def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
+    return QueueRecord(
         changes=changes(item),
         created=str(at(item, "metadata.creationTimestamp") or ""),
         accepting=str(find(item, ACCEPTING).get("message") or ""),

@@ -12,12 +12,12 @@ from kubectl_queue.output.ages import age, moment
 from kubectl_queue.output.tables import Layout
 from queues.apimachinery.display import printable, quoted
 from queues.states import Desired, StopPolicy
-from queues.status.changes import KEPT, Change
+from queues.status.changes import HISTORY_LIMIT, Change
 from queues.why.explanation import (
     QUEUE,
-    Belonging,
+    ChainMember,
+    ExplainedMembership,
     Explanation,
-    Standing,
     Stop,
 )
 
@@ -54,7 +54,7 @@ def _said(refusal: Stop, told: Explanation) -> bool:
     return any((stop.why, stop.queue) == (refusal.why, refusal.queue) for stop in told.stops)
 
 
-def _belonging(belonging: Belonging) -> list[str]:
+def _belonging(belonging: ExplainedMembership) -> list[str]:
     if belonging.queue is None:
         return [f"none yet: {printable(belonging.rule)} has the say, and is not there"]
     origin = f" (from {printable(belonging.origin)})" if belonging.origin else ""
@@ -67,7 +67,7 @@ def _chain(told: Explanation, *, now: datetime) -> list[str]:
     return [line.rstrip() for line in Layout().lines(rows)]
 
 
-def _marks(each: Standing, stopping: Container[str], *, now: datetime) -> Iterator[str]:
+def _marks(each: ChainMember, stopping: Container[str], *, now: datetime) -> Iterator[str]:
     if each.desired is Desired.CLOSED:
         yield "is to be Closed"
     if each.stop_policy is not StopPolicy.NONE:
@@ -85,7 +85,11 @@ def _who(stop: Stop, *, now: datetime) -> list[str]:
         return _change(stop.change, queue=stop.queue, now=now)
     if stop.created:
         return [f"whoever made queue {quoted(stop.queue)}, {stop.created} ({age(stop.created, now=now)} ago)"]
-    return [f"nobody that the last {KEPT} changes of queue {quoted(stop.queue)} tell"] if stop.lost else []
+    return (
+        [f"nobody that the last {HISTORY_LIMIT} changes of queue {quoted(stop.queue)} tell"]
+        if stop.lost
+        else []
+    )
 
 
 def _change(change: Change, *, queue: str, now: datetime) -> list[str]:

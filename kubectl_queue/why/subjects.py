@@ -15,8 +15,8 @@ from kubectl_queue.why.targets import (
     Type,
 )
 from queues import labels as names
-from queues.membership import GROUP_ANNOTATION, Rules
-from queues.why.explanation import Subject, Thing
+from queues.membership import GROUP_ANNOTATION, MembershipSettings
+from queues.why.explanation import ObjectRef, ObservedObject
 
 _ENDED_PODS = frozenset({"Succeeded", "Failed"})
 _ENDED = frozenset({"Complete", "Completed", "Failed"})
@@ -26,11 +26,11 @@ _WAITING: Mapping[str, tuple[str, str]] = {
     "Pod": ("PodScheduled", "False"),
     "PodGroup": ("Unschedulable", "True"),
 }
-_RULES = Rules()
+_RULES = MembershipSettings()
 
 
-def thing(kind: Type, item: Object) -> Thing:
-    return Thing(
+def thing(kind: Type, item: Object) -> ObjectRef:
+    return ObjectRef(
         kind=kind.kind,
         name=str(at(item, "metadata.name")),
         namespace=str(at(item, "metadata.namespace") or ""),
@@ -46,12 +46,12 @@ def labels_of(item: Object) -> Mapping[str, str]:
 
 
 def subject(
-    kind: Type, item: Object, *, owners: tuple[Thing, ...] = (), labels: Mapping[str, str] | None = None
-) -> Subject:
+    kind: Type, item: Object, *, owners: tuple[ObjectRef, ...] = (), labels: Mapping[str, str] | None = None
+) -> ObservedObject:
     """The object as it is stored. `labels`: of its namespace; None where they were not read."""
     ended = _ended(kind, item)
     is_pod = kind is POD_TYPE
-    return Subject(
+    return ObservedObject(
         thing=thing(kind, item),
         owners=owners,
         group=_group(item),
@@ -67,10 +67,10 @@ def subject(
     )
 
 
-def _group(item: Object) -> Thing | None:
+def _group(item: Object) -> ObjectRef | None:
     named = annotations_of(item).get(GROUP_ANNOTATION)
     place = str(at(item, "metadata.namespace") or "")
-    return Thing(kind=PODGROUP.kind, name=named, namespace=place) if named else None
+    return ObjectRef(kind=PODGROUP.kind, name=named, namespace=place) if named else None
 
 
 def _asked(item: Object) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from queues.apimachinery.display import printable
 from queues.membership import valid_name
-from queues.messages import NAMES
+from queues.messages import NAME_RULE
 
 GROUP, KIND = "scheduling.volcano.sh", "Queue"
 _MEANT = frozenset({"", "queue", "queues", "q"})
@@ -37,7 +37,7 @@ def target_refusal(*, api_version: str, kind: str, name: str) -> str | None:
     if _group(api_version) != GROUP:
         return f'target.apiVersion: "{printable(api_version, limit=_SHOWN)}" has no queues; {_HOW}'
     if not valid_name(name):
-        return f'target.name: "{printable(name, limit=_SHOWN)}" is not the name of a queue; {NAMES}'
+        return f'target.name: "{printable(name, limit=_SHOWN)}" is not the name of a queue; {NAME_RULE}'
     return None
 
 

@@ -24,10 +24,10 @@ import msgspec
 
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.display import printable
-from queues.apimachinery.label_selectors import KEY, VALUE
-from queues.apimachinery.quantities import BadQuantity, parse
+from queues.apimachinery.label_selectors import LABEL_VALUE, QUALIFIED_NAME
+from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.membership import valid_name
-from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved
+from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
 from queues.states import Desired, StopPolicy
 
 REASON_LENGTH = 1024
@@ -65,7 +65,7 @@ def _present(place: str, value: Any) -> None:
         raise BadField(f"{place}: is null; leave it out or give it a value")
 
 
-def told(value: object) -> str:
+def show_value(value: object) -> str:
     """A value as it stands in a refusal: short, on one line, whatever it is."""
     if isinstance(value, str):
         return f'"{printable(value, limit=_SHOWN)}"'
@@ -76,14 +76,14 @@ def told(value: object) -> str:
     return "a list" if isinstance(value, list) else "an object"
 
 
-def at(place: str, name: str) -> str:
+def key_path(place: str, name: str) -> str:
     """The place of a key: with a dot where that can be read, else in brackets."""
     short = name.isascii() and name.isalnum() and len(name) <= _SHOWN
     return f"{place}.{name}" if short else f'{place}["{printable(name, limit=_SHOWN)}"]'
 
 
 def _not(place: str, value: object, wanted: str) -> BadField:
-    return BadField(f"{place}: {told(value)} is not {wanted}")
+    return BadField(f"{place}: {show_value(value)} is not {wanted}")
 
 
 def _whole(least: int, most: int) -> Check:
@@ -130,10 +130,10 @@ def _queue_name(place: str, value: Any, before: Any) -> None:
 
 def _time(place: str, value: Any, before: Any) -> None:
     try:
-        at = _datetime(value) if isinstance(value, str) else None
+        moment = _datetime(value) if isinstance(value, str) else None
     except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a pair
-        at = None
-    if at is None or at.tzinfo is None:
+        moment = None
+    if moment is None or moment.tzinfo is None:
         raise _not(place, value, "a time with its zone, such as 2030-01-31T18:00:00Z")
 
 
@@ -163,8 +163,8 @@ def _map(key: Check, check: Check) -> Check:
         was = before if isinstance(before, dict) else {}
         for name, held in _fields(place, value).items():
             _changed(key, f"{place} key", name, name if name in was else None)
-            _present(at(place, name), held)
-            _changed(check, at(place, name), held, was.get(name))
+            _present(key_path(place, name), held)
+            _changed(check, key_path(place, name), held, was.get(name))
 
     return every
 
@@ -190,11 +190,11 @@ def _fields(place: str, value: Any) -> dict[str, Any]:
 
 def _amount(place: str, value: Any, before: Any) -> None:
     try:
-        amount = parse(value)
+        amount = parse_quantity(value)
     except BadQuantity as exc:
         raise BadField(f"{place}: {exc}") from exc
     if amount < 0:
-        raise BadField(f"{place}: {told(value)} is below 0; leave the resource out for no bound")
+        raise BadField(f"{place}: {show_value(value)} is below 0; leave the resource out for no bound")
 
 
 def _operands(place: str, value: Any) -> None:
@@ -220,8 +220,10 @@ def _namespace_selector(place: str, value: Any, before: Any) -> None:
     for number, one in enumerate(read):
         _several(f"{place}.matchExpressions[{number}].values", one.get("values"), VALUES_LIMIT, "values")
     for key in (*(fields.get("matchLabels") or ()), *(str(one.get("key")) for one in read)):
-        if is_reserved(key):
-            raise BadField(f"{place}: label {told(key)} is written by sluice itself; select by another label")
+        if is_reserved_label(key):
+            raise BadField(
+                f"{place}: label {show_value(key)} is written by sluice itself; select by another label"
+            )
 
 
 def _several(place: str, value: Any, limit: int, what: str) -> None:
@@ -244,9 +246,9 @@ _datetime = Converter[datetime](datetime)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\ud800-\udfff]")
 _KEY = re.compile(r"(?!\.\.?$|\.\.)[-._a-zA-Z0-9]*")
 
-_resource = _matching(KEY, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
-_label = _matching(KEY, 317, 'the key of a label, such as "tier" or "example.com/tier"')
-_label_value = _matching(VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
+_resource = _matching(QUALIFIED_NAME, 317, 'the name of a resource, such as "cpu" or "nvidia.com/gpu"')
+_label = _matching(QUALIFIED_NAME, 317, 'the key of a label, such as "tier" or "example.com/tier"')
+_label_value = _matching(LABEL_VALUE, 63, "the value of a label: up to 63 letters, digits, '-', '_' and '.'")
 _policy = _matching(_KEY, TEXT_LENGTH, "a key of a ConfigMap: letters, digits, '-', '_' and '.'")
 _amounts = _map(_resource, _amount)
 _groups = _object(

@@ -10,11 +10,11 @@ from datetime import datetime
 from queues import labels as names
 from queues.apimachinery.display import quoted
 from queues.membership import label_value, valid_name
-from queues.messages import NAMES
+from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
 from queues.states import Action, Desired, State, edit_allowed
 from queues.tree import Tree
-from queues.verdict import Verdict, Why
+from queues.verdict import CauseKind, Verdict
 
 DEPTH_LIMIT = 5
 
@@ -29,7 +29,7 @@ def edit_refusal(before: Queue, after: Queue, *, own: State) -> str | None:
     )
 
 
-def wish_refusal(queue: Queue) -> str | None:
+def spec_refusal(queue: Queue) -> str | None:
     """What no edit may ask for, whatever was there before."""
     if queue.name == ROOT and queue.desired is Desired.CLOSED:
         return (
@@ -60,7 +60,7 @@ def deadline_refusal(
     )
 
 
-def placing_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) -> str | None:
+def parent_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) -> str | None:
     """Whether the queue may stand under its parent: one that exists, above it, and not too deep."""
     if queue.name == ROOT:
         return ROOT_HAS_NO_PARENT if queue.parent else None
@@ -69,7 +69,7 @@ def placing_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT)
         return f"spec.parent: queue {queue.name} cannot use itself as parent"
     if parent not in tree:
         return f"spec.parent: queue {quoted(parent)} does not exist; " + (
-            f"create it first: kubectl queue create {parent}" if valid_name(parent) else NAMES
+            f"create it first: kubectl queue create {parent}" if valid_name(parent) else NAME_RULE
         )
     after = tree.with_queue(queue)
     broken = after.chain(queue.name).broken
@@ -84,7 +84,7 @@ def placing_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT)
     return None
 
 
-def crowded_refusal(parent: str, *, pods: int) -> str | None:
+def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
     """No children under a queue that has pods: `root`, the parent of whoever names none, apart."""
     if parent == ROOT or pods == 0:
         return None
@@ -118,7 +118,7 @@ def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bo
             f"({', '.join(children[:3])}{', ...' if len(children) > 3 else ''}); "
             "delete or move them first"
         )
-    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.why is Why.CLOSED:
+    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.why is CauseKind.CLOSED:
         return (
             f'queue "{name}" is {verdict.state} and can be deleted once it is Closed, '
             "when its members have ended; "

@@ -21,14 +21,14 @@ from typing import Any
 
 import msgspec
 
-from queues.admission.field_validation import at
+from queues.admission.field_validation import key_path
 from queues.apimachinery.display import quoted
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
-    canonical,
-    parse,
-    total,
+    format_quantity,
+    parse_quantity,
+    sum_amounts,
 )
 
 #: Children that are named.
@@ -45,7 +45,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     capability: Amounts = {}
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with those whose quota meets its own: its parent (None for `root`), the parent's other
     children, and its own children. `joined`: it is, and was not only to be, under that parent."""
 
@@ -58,7 +58,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     joined: bool = True
 
 
-class Fault(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """By how much a rule is broken, and what to say of it."""
 
     excess: Amount
@@ -78,19 +78,19 @@ def quota_of(*, guarantee: object, deserved: object, capability: object) -> Quot
     return Quota(guarantee=_amounts(promised), deserved=_amounts(deserved), capability=_amounts(capability))
 
 
-def quota_refusal(before: Family, after: Family) -> str | None:
+def quota_refusal(before: QuotaFamily, after: QuotaFamily) -> str | None:
     """The first rule that an edit breaks, or breaks more than it was.
 
     Both families are the same but for the queue that is edited; `before.own` is empty for a new one.
     """
-    was = dict(faults(before))
-    for key, fault in faults(after):
+    was = dict(violations(before))
+    for key, fault in violations(after):
         if key not in was or fault.excess > was[key].excess:
             return fault.text
     return None
 
 
-def faults(family: Family) -> Iterator[tuple[Key, Fault]]:
+def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """Every rule that is broken in this family."""
     yield from _within(family.own)
     if family.above is not None and family.joined:
@@ -100,13 +100,13 @@ def faults(family: Family) -> Iterator[tuple[Key, Fault]]:
     yield from _over(family)
 
 
-def _within(own: Quota) -> Iterator[tuple[Key, Fault]]:
+def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
     for low, high in _ORDER:
         for resource, less, more in _both(_of(own, low), _of(own, high)):
             if less > more:
                 yield (
                     ("within", low, high, resource),
-                    Fault(
+                    Violation(
                         less - more,
                         f"{_place(low, resource)}: {_told(less, resource)} is more than "
                         f"{_place(high, resource)}, {_told(more, resource)}; lower it or raise the other",
@@ -114,7 +114,7 @@ def _within(own: Quota) -> Iterator[tuple[Key, Fault]]:
                 )
 
 
-def _under(family: Family, above: Quota) -> Iterator[tuple[Key, Fault]]:
+def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]:
     """The queue as one of its parent's children."""
     parent = quoted(family.parent)
     for field in _SHARED:
@@ -124,7 +124,7 @@ def _under(family: Family, above: Quota) -> Iterator[tuple[Key, Fault]]:
             if mine + others > bound:
                 yield (
                     ("under", field, resource),
-                    Fault(
+                    Violation(
                         mine + others - bound,
                         f"{_place(field, resource)}: {_told(mine, resource)} makes "
                         f"{_told(mine + others, resource)} for the children of queue {parent}, which has "
@@ -136,7 +136,7 @@ def _under(family: Family, above: Quota) -> Iterator[tuple[Key, Fault]]:
         if mine > bound:
             yield (
                 ("under", "capability", resource),
-                Fault(
+                Violation(
                     mine - bound,
                     f"{_place('capability', resource)}: {_told(mine, resource)} is more than the "
                     f"{_told(bound, resource)} of its parent, queue {parent}; set "
@@ -145,7 +145,7 @@ def _under(family: Family, above: Quota) -> Iterator[tuple[Key, Fault]]:
             )
 
 
-def _over(family: Family) -> Iterator[tuple[Key, Fault]]:
+def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
         for resource, bound in _of(family.own, field).items():
@@ -153,7 +153,7 @@ def _over(family: Family) -> Iterator[tuple[Key, Fault]]:
             if needed > bound:
                 yield (
                     ("over", field, resource),
-                    Fault(
+                    Violation(
                         needed - bound,
                         f"{_place(field, resource)}: {_told(bound, resource)} is less than its children have "
                         f"together, {_told(needed, resource)} ({_named(family.below, field, resource)}); "
@@ -170,7 +170,7 @@ def _over(family: Family) -> Iterator[tuple[Key, Fault]]:
             most = max(quota.capability[resource] for quota in over.values())
             yield (
                 ("over", "capability", resource),
-                Fault(
+                Violation(
                     most - bound,
                     f"{_place('capability', resource)}: {_told(bound, resource)} is less than children of it "
                     f"have ({_named(over, 'capability', resource)}); "
@@ -179,9 +179,9 @@ def _over(family: Family) -> Iterator[tuple[Key, Fault]]:
             )
 
 
-def _without(family: Family) -> Family:
+def _without(family: QuotaFamily) -> QuotaFamily:
     """The same while the queue is not there yet."""
-    return Family(name=family.name, parent=family.parent, beside=family.beside)
+    return QuotaFamily(name=family.name, parent=family.parent, beside=family.beside)
 
 
 def _of(quota: Quota, field: str) -> Amounts:
@@ -194,7 +194,7 @@ def _both(low: Amounts, high: Amounts) -> Iterator[tuple[str, Amount, Amount]]:
 
 
 def _sum(quotas: Mapping[str, Quota], field: str, resource: str) -> Amount:
-    return total(_of(quota, field).get(resource, 0) for quota in quotas.values())
+    return sum_amounts(_of(quota, field).get(resource, 0) for quota in quotas.values())
 
 
 def _named(quotas: Mapping[str, Quota], field: str, resource: str) -> str:
@@ -206,18 +206,18 @@ def _named(quotas: Mapping[str, Quota], field: str, resource: str) -> str:
 
 
 def _place(field: str, resource: str) -> str:
-    return at("spec.guarantee.resource" if field == "guarantee" else f"spec.{field}", resource)
+    return key_path("spec.guarantee.resource" if field == "guarantee" else f"spec.{field}", resource)
 
 
 def _told(amount: Amount, resource: str) -> str:
-    return f'"{canonical(amount, resource)}"'
+    return f'"{format_quantity(amount, resource)}"'
 
 
 def _amounts(value: Any) -> Amounts:
     found = {}
     for resource, text in value.items() if isinstance(value, dict) else ():
         try:
-            found[resource] = parse(text)
+            found[resource] = parse_quantity(text)
         except BadQuantity:
             continue
     return found

@@ -29,22 +29,22 @@ REASON, RESUME_AT = "reason", "resumeAt"
 FIELDS = (RESUME_AT, REASON)
 
 
-def is_changed(before: Queue, after: Queue) -> bool:
+def is_stop_changed(before: Queue, after: Queue) -> bool:
     """Whether the stop of `after` is another one than that of `before`."""
     return (before.desired, before.stop_policy) != (after.desired, after.stop_policy)
 
 
-def is_stopped(queue: Queue) -> bool:
+def has_stop(queue: Queue) -> bool:
     """Whether the queue's own spec stops or closes it."""
     return queue.desired is not Desired.OPEN or queue.stop_policy is not StopPolicy.NONE
 
 
-def follows_another(before: Queue, after: Queue) -> bool:
+def replaces_stop(before: Queue, after: Queue) -> bool:
     """Whether a stop takes the place of another stop."""
-    return is_changed(before, after) and is_stopped(before) and is_stopped(after)
+    return is_stop_changed(before, after) and has_stop(before) and has_stop(after)
 
 
-def cleared(
+def fields_to_clear(
     before: Queue, after: Queue, *, same: Collection[str], set_anew: Collection[str], now: datetime
 ) -> tuple[str, ...]:
     """The fields of the edit that go.
@@ -52,11 +52,11 @@ def cleared(
     `same`: the fields that are there and read the same before and after. `set_anew`: those that the request
     sets, whatever was there before.
     """
-    if not is_changed(before, after):
+    if not is_stop_changed(before, after):
         return ()
-    if not is_stopped(after):
+    if not has_stop(after):
         return tuple(field for field in FIELDS if field in same or (field == REASON and after.reason))
-    if not is_stopped(before):
+    if not has_stop(before):
         return tuple(field for field in FIELDS if field in same and _is_past(field, after, now=now))
     return tuple(field for field in FIELDS if field in same and field not in set_anew)
 

@@ -21,7 +21,7 @@ def quoted(name: str) -> str:
     return f'"{printable(name, limit=NAME_LIMIT)}"'
 
 
-def some(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
+def join_limited(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
     """The first so many of them, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return joined.join(names[:limit]) + more

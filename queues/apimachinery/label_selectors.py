@@ -22,9 +22,11 @@ from queues.apimachinery.display import quoted
 
 _WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: A qualified name: what the key of a label is, and the name of a resource.
-KEY = re.compile(rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+QUALIFIED_NAME = re.compile(
+    rf"((?=.{{1,253}}/){_WORD}(\.{_WORD})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+)
 #: The value of a label.
-VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 class BadSelector(ValueError):
@@ -92,7 +94,7 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
 _selector = Converter[Selector | None](Selector | None)
 
 
-def selector_of(value: Any) -> Selector | None:
+def parse_selector(value: Any) -> Selector | None:
     """What was decoded from JSON, as a selector. Raises `BadSelector`."""
     try:
         selector = _selector(value)
@@ -114,8 +116,8 @@ def _check(selector: Selector) -> None:
 
 
 def _check_label(key: str, values: list[str]) -> None:
-    if not KEY.fullmatch(key):
+    if not QUALIFIED_NAME.fullmatch(key):
         raise BadSelector(f"{quoted(key)} is not the key of a label")
     for value in values:
-        if not VALUE.fullmatch(value):
+        if not LABEL_VALUE.fullmatch(value):
             raise BadSelector(f"{quoted(value)} is not the value of a label")

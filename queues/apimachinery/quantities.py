@@ -6,7 +6,8 @@ Promises
 - What Kubernetes takes as a quantity is taken and means the same: up to 2^63-1 either way, and what is
   finer than a billionth is rounded away from zero. Beyond that Kubernetes caps; here it is refused, since
   nobody can have meant it.
-- `parse(canonical(x, ...)) == x` for whatever `parse` can return, and for binary amounts that are whole.
+- `parse_quantity(format_quantity(x, ...)) == x` for each amount that `parse_quantity` returns, and for
+  binary amounts that are whole.
 - `BadQuantity` shows what was written on one line, cut, and says how a quantity is written.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`, `Quantity`.
@@ -26,13 +27,13 @@ from queues.apimachinery.display import printable
 Amount = int | Fraction
 
 #: Kubernetes counts to here.
-GREATEST = 2**63 - 1
+MAX_AMOUNT = 2**63 - 1
 #: Characters that any sensible quantity fits in, and that are shown of one that is none.
-LENGTH = 64
+MAX_LENGTH = 64
 #: The smallest part that Kubernetes keeps.
 _NANO = 10**9
 #: More zeros than these are over the limit, or under the smallest part, whatever they follow.
-_EXPONENT_LIMIT = LENGTH + 30
+_EXPONENT_LIMIT = MAX_LENGTH + 30
 
 _SHAPE = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -52,25 +53,25 @@ class BadQuantity(ValueError):
     """What was written is no amount of a resource; the text is for whoever wrote it."""
 
 
-def parse(text: str | int | float) -> Amount:
+def parse_quantity(text: str | int | float) -> Amount:
     """The amount that was written, exactly. Raises `BadQuantity`."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise BadQuantity(f'"{printable(str(text)[:LENGTH])}" is not a quantity; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(str(text)[:MAX_LENGTH])}" is not a quantity; {_WAY_OUT}')
     if isinstance(text, int):
         return _bounded(
-            text, told=str(text) if abs(text) < 10 * GREATEST else "a whole number of over 20 digits"
+            text, told=str(text) if abs(text) < 10 * MAX_AMOUNT else "a whole number of over 20 digits"
         )
-    return _parsed(str(text)[: LENGTH + 1])
+    return _parsed(str(text)[: MAX_LENGTH + 1])
 
 
-def canonical(value: Amount, resource: str = "") -> str:
+def format_quantity(value: Amount, resource: str = "") -> str:
     """The amount as Kubernetes prints it: binary units for what is counted in bytes, else decimal ones."""
     if _in_bytes(resource) and not -1024 < value < 1024:
         return _binary(_away_from_zero(value))
     return _decimal(value)
 
 
-def total(values: Iterable[Amount]) -> Amount:
+def sum_amounts(values: Iterable[Amount]) -> Amount:
     """Their sum, whole again where it is."""
     return _simplest(sum(map(Fraction, values), start=Fraction(0)))
 
@@ -79,8 +80,8 @@ def total(values: Iterable[Amount]) -> Amount:
 def _parsed(text: str) -> Amount:
     """`text` is at most one character longer than what is taken."""
     found = _SHAPE.fullmatch(text)
-    if len(text) > LENGTH or not found or not (found["whole"] or found["part"]):
-        raise BadQuantity(f'"{printable(text, limit=LENGTH)}" is not a quantity; {_WAY_OUT}')
+    if len(text) > MAX_LENGTH or not found or not (found["whole"] or found["part"]):
+        raise BadQuantity(f'"{printable(text, limit=MAX_LENGTH)}" is not a quantity; {_WAY_OUT}')
     digits, part = found["whole"], found["part"] or ""
     mantissa = Fraction(int(digits + part), 10 ** len(part))
     value = _rounded(mantissa * _scale(found["suffix"] or "", text))
@@ -93,7 +94,7 @@ def _scale(suffix: str, text: str) -> Fraction:
         return scale
     exponent = int(suffix[1:])
     if abs(exponent) > _EXPONENT_LIMIT:
-        raise BadQuantity(f'"{printable(text, limit=LENGTH)}" has too great an exponent; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(text, limit=MAX_LENGTH)}" has too great an exponent; {_WAY_OUT}')
     return Fraction(10) ** exponent
 
 
@@ -111,8 +112,8 @@ def _away_from_zero(value: Amount) -> int:
 
 
 def _bounded(value: Amount, *, told: str) -> Amount:
-    if not -GREATEST <= value <= GREATEST:
-        raise BadQuantity(f'"{printable(told, limit=LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
+    if not -MAX_AMOUNT <= value <= MAX_AMOUNT:
+        raise BadQuantity(f'"{printable(told, limit=MAX_LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
     return value
 
 

@@ -19,13 +19,13 @@ def rfc3339(moment: datetime) -> str:
 
 
 #: Before all that a `datetime` can hold.
-FIRST = datetime.min.replace(tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-def moment_of(text: str) -> datetime:
-    """The moment that is written; `FIRST` where that cannot be read, as the year 0 cannot."""
+def parse_timestamp(text: str) -> datetime:
+    """The moment that is written; `EARLIEST` where that cannot be read, as the year 0 cannot."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return FIRST
+        return EARLIEST
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.display import printable
-from queues.apimachinery.label_selectors import Selector, selector_of
+from queues.apimachinery.label_selectors import Selector, parse_selector
 
 Key = tuple[str, str]
 
@@ -125,7 +125,7 @@ def budget_of(obj: BudgetObject) -> Budget:
     return Budget(
         namespace=obj.metadata.namespace,
         name=obj.metadata.name,
-        selector=selector_of(obj.spec.selector),
+        selector=parse_selector(obj.spec.selector),
         allowed=status.disruptions_allowed if current else 0,
         healthy=status.current_healthy,
         desired=status.desired_healthy,

@@ -25,7 +25,7 @@ from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import (
     BadSelector,
     Selector,
-    selector_of,
+    parse_selector,
 )
 from queues.drain.disruption_budgets import Key
 
@@ -193,7 +193,7 @@ def drain_spec_of(drain: Any) -> DrainSpec:
         return DrainSpec()
     try:
         read = _drain(drain)
-        keep = selector_of(read.keep)
+        keep = parse_selector(read.keep)
     except BadSelector as exc:
         return DrainSpec(unreadable=f"spec.drain.keep cannot be read: {exc}")
     except (msgspec.ValidationError, UnicodeEncodeError) as exc:  # the latter: half of a pair

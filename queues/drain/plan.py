@@ -41,7 +41,7 @@ from datetime import datetime
 
 import msgspec
 
-from queues.apimachinery.display import some
+from queues.apimachinery.display import join_limited
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.disruption_budgets import (
     Budget,
@@ -257,7 +257,7 @@ class _Planning:
         return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)
 
     def _under_several(self, unit: Unit, pod: RunningPod, budgets: tuple[Budget, ...]) -> Block:
-        by = some([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
+        by = join_limited([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
         message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
         return _block(unit, BlockerReason.TWO_BUDGETS, by, message, never=not self._deleted)
 

@@ -25,14 +25,14 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import some, truncated
+from queues.apimachinery.display import join_limited, truncated
 from queues.drain.model import (
     BlockerReason,
     Plan,
     RunningPod,
 )
 from queues.drain.terminating_pods import Delay, Delayed
-from queues.status.conditions import Finding
+from queues.status.conditions import DerivedCondition
 
 DRAINED = "Drained"
 #: Of those that block.
@@ -126,7 +126,7 @@ def reports(
     return {queue: counted.report() for queue, counted in counts.items()}
 
 
-def drained(queue: str, found: Iterable[Report]) -> Finding:
+def drained(queue: str, found: Iterable[Report]) -> DerivedCondition:
     """The condition of a queue, from the reports of itself and all below."""
     told = list(found)
     left, kept = sum(one.left for one in told), sum(one.kept for one in told)
@@ -136,14 +136,14 @@ def drained(queue: str, found: Iterable[Report]) -> Finding:
         apart = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
         apart += [f"{others} of namespaces that it does not select"] if others else []
         but = f" but {' and '.join(apart)}" if apart else ""
-        return Finding(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
+        return DerivedCondition(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
     words = {
         DrainProgress.DRAINING: f'the pods of queue "{queue}" are being evicted',
         DrainProgress.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
         DrainProgress.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
     message = truncated(words[standing] + _by(told), limit=CONDITION_LIMIT)
-    return Finding(DRAINED, False, standing.value, message)
+    return DerivedCondition(DRAINED, False, standing.value, message)
 
 
 def status(tally: Tally, report: Report, *, since: str) -> dict[str, Any]:
@@ -229,4 +229,4 @@ def _by(told: list[Report]) -> str:
         f"{truncated(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
         for one in blockers
     ]
-    return f"; blocked by {some(names, limit=NAMED)}: {blockers[0].message}"
+    return f"; blocked by {join_limited(names, limit=NAMED)}: {blockers[0].message}"

@@ -45,7 +45,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Reason(StrEnum):
+class ObstacleReason(StrEnum):
     """Why a stop is not acknowledged yet."""
 
     REPLICAS_UNKNOWN = "ReplicasUnknown"
@@ -60,7 +60,7 @@ class Reason(StrEnum):
 class Obstacle(msgspec.Struct, frozen=True):
     """One thing that a stop waits for; `text` names it for people."""
 
-    reason: Reason
+    reason: ObstacleReason
     text: str
 
 
@@ -94,7 +94,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     binds: frozenset[str] | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class BindableNamespace(msgspec.Struct, frozen=True):
     """A namespace where a member of a queue could be bound. `unasked`: its scheduler may not call filter."""
 
     queue: str
@@ -119,7 +119,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     views: tuple[ReplicaView, ...] | None
     unaccounted: bool
-    places: tuple[Place, ...]
+    places: tuple[BindableNamespace, ...]
     guards: Mapping[str, float]
     passes: tuple[PodPass, ...]
     now: float
@@ -127,7 +127,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     unasked_seconds: float
 
 
-def holds(evidence: Evidence) -> bool:
+def may_acknowledge(evidence: Evidence) -> bool:
     """Whether the stop may be acknowledged."""
     return next(obstacles(evidence), None) is None
 
@@ -140,30 +140,32 @@ def replicas_have_seen(views: tuple[ReplicaView, ...] | None, *, since: int) -> 
 def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
     """What the stop waits for, in the order in which it is obtained; nothing if it holds."""
     if evidence.views is None:
-        yield Obstacle(Reason.REPLICAS_UNKNOWN, "the Leases of the other replicas cannot be read")
+        yield Obstacle(ObstacleReason.REPLICAS_UNKNOWN, "the Leases of the other replicas cannot be read")
         return
     for view in evidence.views:
         if view.queues < evidence.since:
-            yield Obstacle(Reason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
+            yield Obstacle(ObstacleReason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
     if evidence.pods_since is None:
         yield Obstacle(
-            Reason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"
+            ObstacleReason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"
         )
         return
     yield from _pods_behind(evidence, evidence.views, since=evidence.pods_since)
     if evidence.unaccounted:
-        yield Obstacle(Reason.REPLICA_LOST, "a replica is gone; the pods it may have let through are counted")
+        yield Obstacle(
+            ObstacleReason.REPLICA_LOST, "a replica is gone; the pods it may have let through are counted"
+        )
     yield from _unguarded(evidence)
     yield from _open_passes(evidence, evidence.views)
 
 
 def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: int) -> Iterator[Obstacle]:
     if evidence.pods < since:
-        yield Obstacle(Reason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
+        yield Obstacle(ObstacleReason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
     for view in views:
         if view.pods is None or view.pods < since:
             said = "says nothing of its pods" if view.pods is None else "knows pods older than the stop"
-            yield Obstacle(Reason.PODS_BEHIND, f"replica {view.name} {said}")
+            yield Obstacle(ObstacleReason.PODS_BEHIND, f"replica {view.name} {said}")
 
 
 def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
@@ -173,10 +175,10 @@ def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
         since = evidence.guards.get(place.namespace)
         if since is None:
             text = f"binds in namespace {place.namespace} do not meet the guard yet"
-            yield Obstacle(Reason.UNGUARDED, text)
+            yield Obstacle(ObstacleReason.UNGUARDED, text)
         elif place.unasked and since > evidence.now - evidence.unasked_seconds:
             text = f"a bind in namespace {place.namespace} may have begun before the guard was on"
-            yield Obstacle(Reason.GUARD_TOO_NEW, text)
+            yield Obstacle(ObstacleReason.GUARD_TOO_NEW, text)
 
 
 def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator[Obstacle]:
@@ -185,12 +187,12 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             yield _open(each, "this replica")
     for view in views:
         if view.open is None:
-            yield Obstacle(Reason.PASS_OPEN, f"replica {view.name} does not say what it let through")
+            yield Obstacle(ObstacleReason.PASS_OPEN, f"replica {view.name} does not say what it let through")
             continue
         concerned = view.open & evidence.queues
         if met_guard := evidence.queues & (concerned if view.binds is None else view.binds):
             text = f"replica {view.name} let binds of {', '.join(sorted(met_guard))} pass the guard"
-            yield Obstacle(Reason.PASS_OPEN, text)
+            yield Obstacle(ObstacleReason.PASS_OPEN, text)
         if view.passes is not None:
             named = [each for each in view.passes if each.queue in concerned]
             yield from (_open(each, view.name) for each in named if can_land(each, evidence))
@@ -198,7 +200,7 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
         # Unnamed passes: the pods are known, so each is in one of these places, or bound, or gone.
         if any(p.queue in concerned and not _guarded_long(p.namespace, evidence) for p in evidence.places):
             text = f"replica {view.name} let pods of {', '.join(sorted(concerned))} through"
-            yield Obstacle(Reason.PASS_OPEN, text)
+            yield Obstacle(ObstacleReason.PASS_OPEN, text)
 
 
 def can_land(each: PodPass, evidence: Evidence) -> bool:
@@ -219,4 +221,4 @@ def _guarded_long(namespace: str, evidence: Evidence) -> bool:
 
 def _open(each: PodPass, replica: str) -> Obstacle:
     where = f"pod {each.namespace}/{each.name}"
-    return Obstacle(Reason.PASS_OPEN, f"{where} was let through by {replica} and may still be bound")
+    return Obstacle(ObstacleReason.PASS_OPEN, f"{where} was let through by {replica} and may still be bound")

@@ -12,7 +12,7 @@ from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
 
 #: Lines kept on a queue; the oldest go first.
-KEPT = 20
+HISTORY_LIMIT = 20
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -26,13 +26,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     at: str = ""
 
 
-def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
+def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
     """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs.
 
     The lines are kept in an annotation, of which all together may have 256 KiB: a name is cut.
     """
     by = truncated(by, limit=NAME_LIMIT)
-    told = _time(at)
+    time = _time(at)
     pairs = (
         ("state", before.desired.value, after.desired.value),
         ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
@@ -41,7 +41,7 @@ def between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) 
         ("namespaceSelector", _selector(before), _selector(after)),
     )
     return [
-        Change(by=by, field=field, from_=old, to=new, reason=reason, at=told)
+        Change(by=by, field=field, from_=old, to=new, reason=reason, at=time)
         for field, old, new in pairs
         if old != new
     ]
@@ -55,7 +55,7 @@ def _selector(queue: Queue) -> str:
 _history = msgspec.json.Decoder(list[Change])
 
 
-def history(text: str) -> list[Change]:
+def parse_history(text: str) -> list[Change]:
     """What was written down, oldest first; nothing where it is not what admission writes."""
     try:
         return _history.decode(text) if text else []
@@ -63,13 +63,13 @@ def history(text: str) -> list[Change]:
         return []
 
 
-def added(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
+def new_changes(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
     """The lines that the later history has and the former one has not."""
     known = set(before)
     return [line for line in after if line not in known]
 
 
-def told(line: Change) -> str:
+def describe_change(line: Change) -> str:
     """One line in words: who changed what, and why."""
     why = f" ({line.reason})" if line.reason else ""
     return f"spec.{line.field} by {line.by}{why}: {line.to or 'none'}, it was {line.from_ or 'none'}"

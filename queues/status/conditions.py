@@ -28,7 +28,7 @@ ACCEPTING = "Accepting"
 ACTIVE = "Active"
 
 
-class Finding(msgspec.Struct, frozen=True, gc=False):
+class DerivedCondition(msgspec.Struct, frozen=True, gc=False):
     """A condition without its times. `status`: None is Unknown."""
 
     type: str
@@ -37,21 +37,23 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-def accepting(verdict: Verdict, *, kept_by: str = "") -> Finding:
+def accepting_condition(verdict: Verdict, *, kept_by: str = "") -> DerivedCondition:
     """`kept_by`: what keeps a Closing queue from being Closed, for the message."""
     if verdict.refusal is None:
-        return Finding(ACCEPTING, True, "Open", f'queue "{verdict.queue}" takes new work')
+        return DerivedCondition(ACCEPTING, True, "Open", f'queue "{verdict.queue}" takes new work')
     text = refusal_text(verdict.refusal, state=verdict.state, kind="work")
-    return Finding(ACCEPTING, False, verdict.refusal.why.value, text + (f"; {kept_by}" if kept_by else ""))
+    return DerivedCondition(
+        ACCEPTING, False, verdict.refusal.why.value, text + (f"; {kept_by}" if kept_by else "")
+    )
 
 
-def active(verdict: Verdict) -> Finding:
+def active_condition(verdict: Verdict) -> DerivedCondition:
     if verdict.stop is None:
-        return Finding(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
-    return Finding(ACTIVE, False, verdict.stop.why.value, stop_text(verdict.stop))
+        return DerivedCondition(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
+    return DerivedCondition(ACTIVE, False, verdict.stop.why.value, stop_text(verdict.stop))
 
 
-def not_acknowledged(verdict: Verdict) -> Finding:
+def not_acknowledged_condition(verdict: Verdict) -> DerivedCondition:
     """In place of a stop that was acknowledged for other specs than there are now."""
     text = f'queue "{verdict.queue}" is stopped, which is not acknowledged for the specs that there are now'
-    return Finding(ACTIVE, None, "NotAcknowledged", text)
+    return DerivedCondition(ACTIVE, None, "NotAcknowledged", text)

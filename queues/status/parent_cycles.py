@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from queues.apimachinery.display import printable
 from queues.status.changes import Change
-from queues.tree import Break, Tree
+from queues.tree import ChainBreak, Tree
 
 #: Characters of a queue's or a user's name in the text, so that it fits an event.
 _NAME = 60
@@ -22,7 +22,7 @@ _NAME = 60
 Cycle = tuple[str, ...]
 
 
-def cycles(tree: Tree, among: Iterable[str]) -> tuple[Cycle, ...]:
+def find_cycles(tree: Tree, among: Iterable[str]) -> tuple[Cycle, ...]:
     """The cycles that the chains of these queues run into."""
     found = {
         _turned(broken.cycle)
@@ -43,7 +43,7 @@ def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[Change]]) -> str:
     )
     last = edits[-1][1] if edits else cycle[0]
     return (
-        f"{Break(cycle[-1], cycle[0], cycle) if _fits(cycle) else 'the parents form a cycle'}"
+        f"{ChainBreak(cycle[-1], cycle[0], cycle) if _fits(cycle) else 'the parents form a cycle'}"
         f"{': ' if told else ''}{told}; give one of them another parent, such as: "
         f"""kubectl patch queue {last} --type merge -p '{{"spec":{{"parent":"root"}}}}'"""
     )

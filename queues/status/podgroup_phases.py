@@ -55,7 +55,7 @@ class PodTally(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.waiting + self.running + self.done
 
 
-def phase(*, pods: PodTally, least: int, schedules: bool, before: Phase) -> Phase:
+def derive_phase(*, pods: PodTally, least: int, schedules: bool, before: Phase) -> Phase:
     """The phase of a group of at least `least` pods (`minMember`) whose queue schedules, or not."""
     least = max(1, least)
     over = not pods.waiting and not pods.running

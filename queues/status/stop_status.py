@@ -43,28 +43,28 @@ class Acknowledgement(StrEnum):
     OUTDATED = "Outdated"
 
 
-class Link(msgspec.Struct, frozen=True, gc=False):
+class QueueGeneration(msgspec.Struct, frozen=True, gc=False):
     """A queue of a chain, and which of its specs."""
 
     name: str
     generation: int
 
 
-_chain: Converter[list[Link]] = Converter(list[Link])
+_chain: Converter[list[QueueGeneration]] = Converter(list[QueueGeneration])
 
 
-class ReadChain(msgspec.Struct, frozen=True):
+class ObservedChain(msgspec.Struct, frozen=True):
     """The chain of a queue as it was read, its own spec first. `whole`: all of it was read."""
 
-    links: tuple[Link, ...] = ()
+    links: tuple[QueueGeneration, ...] = ()
     whole: bool = False
 
 
-def acknowledgement(*, stop: Any, active_is_false: bool, chain: ReadChain) -> Acknowledgement:
+def read_acknowledgement(*, stop: Any, active_is_false: bool, chain: ObservedChain) -> Acknowledgement:
     """`stop`: `status.stop` in wire form. `active_is_false`: for the queue's present spec."""
     if not isinstance(stop, Mapping):
         return Acknowledgement.ACKNOWLEDGED if active_is_false else Acknowledgement.OUTDATED
-    if not is_of(stop, chain):
+    if not matches_chain(stop, chain):
         return Acknowledgement.OUTDATED
     holds = active_is_false and stop.get("scope")
     return Acknowledgement.ACKNOWLEDGED if holds else Acknowledgement.PENDING
@@ -76,7 +76,7 @@ def waiting_for(stop: Any) -> str:
     return printable(text, limit=WAITING_LIMIT) if isinstance(text, str) and text else ""
 
 
-def is_of(stop: Any, chain: ReadChain) -> bool:
+def matches_chain(stop: Any, chain: ObservedChain) -> bool:
     """Whether `status.stop` is of the specs of the chain, as far as that was read."""
     if not isinstance(stop, Mapping):
         return False
@@ -84,7 +84,7 @@ def is_of(stop: Any, chain: ReadChain) -> bool:
     return (links if chain.whole else links[: len(chain.links)]) == chain.links
 
 
-def _links(chain: Any) -> tuple[Link, ...]:
+def _links(chain: Any) -> tuple[QueueGeneration, ...]:
     try:
         return tuple(_chain(chain or []))
     except msgspec.ValidationError:

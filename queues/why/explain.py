@@ -31,24 +31,24 @@ from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
 from queues.status.stop_status import Acknowledgement
-from queues.verdict import Cause, Verdict, Why
+from queues.verdict import Cause, CauseKind, Verdict
 from queues.why.explanation import (
     POD,
     QUEUE,
-    Belonging,
+    ExplainedMembership,
     Explanation,
     Fate,
-    Queues,
-    Record,
+    ObservedObject,
+    ObservedQueues,
+    QueueRecord,
     Stop,
-    Subject,
 )
 from queues.why.stop_causes import (
-    chain,
-    denied,
-    refusal,
-    stop,
-    stops,
+    chain_members,
+    explain_cause,
+    explain_refusal,
+    explain_stops,
+    namespace_stop,
 )
 
 #: Characters of what others say that are shown.
@@ -59,9 +59,9 @@ _KEPT = "kept from Closed"
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
     """What is known before the words are found."""
 
-    subject: Subject
-    belonging: Belonging | None
-    queues: Queues | None
+    subject: ObservedObject
+    belonging: ExplainedMembership | None
+    queues: ObservedQueues | None
     verdict: Verdict | None
     stops: tuple[Stop, ...]
     denied: Stop | None
@@ -77,7 +77,9 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
         return self.subject.thing.kind == QUEUE
 
 
-def explain(subject: Subject, belonging: Belonging | None, *, queues: Queues | None) -> Explanation:
+def explain(
+    subject: ObservedObject, belonging: ExplainedMembership | None, *, queues: ObservedQueues | None
+) -> Explanation:
     """The answer. `queues` is None where they may not be read."""
     case = _case(subject, belonging, queues)
     fate = _fate(case)
@@ -88,7 +90,7 @@ def explain(subject: Subject, belonging: Belonging | None, *, queues: Queues | N
         owners=subject.owners,
         group=subject.group,
         belonging=belonging,
-        chain=tuple(chain(case.verdict.queue, queues)) if case.verdict and queues else (),
+        chain=tuple(chain_members(case.verdict.queue, queues)) if case.verdict and queues else (),
         stops=case.stops,
         refusal=case.refusal,
         closing=_closing(case),
@@ -96,16 +98,18 @@ def explain(subject: Subject, belonging: Belonging | None, *, queues: Queues | N
     )
 
 
-def _case(subject: Subject, belonging: Belonging | None, queues: Queues | None) -> _Case:
+def _case(
+    subject: ObservedObject, belonging: ExplainedMembership | None, queues: ObservedQueues | None
+) -> _Case:
     queue = belonging.queue if belonging else None
     verdict = queues.verdict(queue) if queues and queue else None
-    found = tuple(stops(verdict, queues=queues)) if verdict and queues else ()
+    found = tuple(explain_stops(verdict, queues=queues)) if verdict and queues else ()
     denied = _denied(subject, verdict, queues)
     if denied is not None:
         found = (denied, *found)
     if belonging and queue is None:
-        missing = Cause(why=Why.NO_PODGROUP, queue="", by=belonging.group)
-        found = (stop(missing, queues=queues),)
+        missing = Cause(why=CauseKind.NO_PODGROUP, queue="", by=belonging.group)
+        found = (explain_cause(missing, queues=queues),)
     return _Case(
         subject=subject,
         belonging=belonging,
@@ -113,15 +117,15 @@ def _case(subject: Subject, belonging: Belonging | None, queues: Queues | None) 
         verdict=verdict,
         stops=found,
         denied=denied,
-        refusal=refusal(verdict, queues=queues) if verdict and queues else None,
+        refusal=explain_refusal(verdict, queues=queues) if verdict and queues else None,
     )
 
 
-def _denied(subject: Subject, verdict: Verdict | None, queues: Queues | None) -> Stop | None:
+def _denied(subject: ObservedObject, verdict: Verdict | None, queues: ObservedQueues | None) -> Stop | None:
     """What keeps the namespace of the object from its queue, where its labels were read."""
     if verdict is None or queues is None or subject.namespace_labels is None:
         return None
-    return denied(
+    return namespace_stop(
         verdict.queue,
         namespace=subject.thing.namespace,
         labels=subject.namespace_labels,
@@ -207,7 +211,7 @@ def _running(verdict: Verdict) -> Iterator[str]:
         yield "its queue does not schedule now; what runs goes on"
 
 
-def _unasked(subject: Subject) -> str:
+def _unasked(subject: ObservedObject) -> str:
     gated = names.GATE in subject.gates
     by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
     return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
@@ -240,7 +244,7 @@ def _about_the_queue(case: _Case) -> Iterator[str]:
     yield from _about_the_acknowledgement(case.verdict, case.queues.record(case.verdict.queue))
 
 
-def _about_the_acknowledgement(verdict: Verdict, record: Record) -> Iterator[str]:
+def _about_the_acknowledgement(verdict: Verdict, record: QueueRecord) -> Iterator[str]:
     if not verdict.schedules and record.acknowledgement is Acknowledgement.PENDING:
         waits = f"; it waits for {record.waiting_for}" if record.waiting_for else ""
         yield f"the stop of its queue is not acknowledged yet: some of its pods may still be bound{waits}"

@@ -20,7 +20,7 @@ from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
 from queues.status.stop_status import Acknowledgement
 from queues.tree import Tree
-from queues.verdict import Verdict, Why, verdict
+from queues.verdict import CauseKind, Verdict, verdict
 
 QUEUE, POD = "Queue", "Pod"
 
@@ -38,11 +38,11 @@ class Fate(StrEnum):
     UNREAD = "Unread"
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+class _JsonStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The common shape of what `-o json` shows."""
 
 
-class Thing(_Told, frozen=True):
+class ObjectRef(_JsonStruct, frozen=True):
     """An object by its name."""
 
     kind: str
@@ -56,7 +56,7 @@ class Thing(_Told, frozen=True):
         return f"{printable(self.kind)} {place}{printable(self.name, limit=NAME_LIMIT)}"
 
 
-class Belonging(_Told, frozen=True):
+class ExplainedMembership(_JsonStruct, frozen=True):
     """The queue of an object. `rule`: what says so; `origin`: what that was written down from.
 
     `queue` is None while the PodGroup `group`, which has the say, is not there.
@@ -68,7 +68,7 @@ class Belonging(_Told, frozen=True):
     group: str = ""
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
     `owners`: nearest first. `asked`: kube-scheduler asks the extender about it. `said`: what the object
@@ -76,9 +76,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `namespace_labels`: those of its namespace; None where they were not read.
     """
 
-    thing: Thing
-    owners: tuple[Thing, ...] = ()
-    group: Thing | None = None
+    thing: ObjectRef
+    owners: tuple[ObjectRef, ...] = ()
+    group: ObjectRef | None = None
     phase: str = ""
     finished: bool = False
     leaving: bool = False
@@ -90,7 +90,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace_labels: Mapping[str, str] | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a queue's object says beside its wishes. `accepting`: the message of that condition.
 
     `acknowledgement`, `waiting_for`: of its stop, where it has one; None: it is not known.
@@ -105,7 +105,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting_for: str = ""
 
 
-class Standing(_Told, frozen=True):
+class ChainMember(_JsonStruct, frozen=True):
     """One queue of the chain: what it is, what it asks for itself; its own selector, where it has one."""
 
     queue: str
@@ -116,14 +116,14 @@ class Standing(_Told, frozen=True):
     namespace_selector: str = ""
 
 
-class Stop(_Told, frozen=True):
+class Stop(_JsonStruct, frozen=True):
     """One queue that stops the object. `change`: who did that; None where its history does not say.
 
     `created`: when the queue was made, where it was made so; `lost`: the history no longer goes back so far.
     """
 
     queue: str
-    why: Why
+    why: CauseKind
     text: str
     way_out: str
     policy: StopPolicy = StopPolicy.NONE
@@ -134,31 +134,31 @@ class Stop(_Told, frozen=True):
     resume_at: datetime | None = None
 
 
-class Explanation(_Told, frozen=True):
+class Explanation(_JsonStruct, frozen=True):
     """The whole answer. `refusal`: why its queue takes nothing new, and what keeps that from being Closed."""
 
-    object: Thing
+    object: ObjectRef
     fate: Fate
     summary: str
-    owners: tuple[Thing, ...] = ()
-    group: Thing | None = None
-    belonging: Belonging | None = None
-    chain: tuple[Standing, ...] = ()
+    owners: tuple[ObjectRef, ...] = ()
+    group: ObjectRef | None = None
+    belonging: ExplainedMembership | None = None
+    chain: tuple[ChainMember, ...] = ()
     stops: tuple[Stop, ...] = ()
     refusal: Stop | None = None
     closing: str = ""
     notes: tuple[str, ...] = ()
 
 
-class Queues(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedQueues(msgspec.Struct, frozen=True, kw_only=True):
     """The queues of the chain as they were read, at one time."""
 
     tree: Tree
-    records: Mapping[str, Record]
+    records: Mapping[str, QueueRecord]
     now: datetime
 
-    def record(self, name: str) -> Record:
-        return self.records.get(name) or Record(live=False)
+    def record(self, name: str) -> QueueRecord:
+        return self.records.get(name) or QueueRecord(live=False)
 
     def verdict(self, name: str) -> Verdict:
         return verdict(name, tree=self.tree, live=self.record(name).live, now=self.now)

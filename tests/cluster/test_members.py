@@ -12,7 +12,7 @@ from cluster.cache.members import (
     Member,
     Members,
 )
-from queues.membership import Rules, of_stored_pod
+from queues.membership import MembershipSettings, stored_pod_membership
 from tests.support.cluster.recounting import (
     GATE,
     MARKED,
@@ -45,7 +45,9 @@ class Held:
     def __init__(self) -> None:
         self.heard: list[tuple[Member | None, Member | None]] = []
         self.members = Members(
-            judge=lambda one: of_stored_pod(STORE.facts(one), rules=Rules(), group=lambda *_: None),
+            judge=lambda one: stored_pod_membership(
+                STORE.facts(one), rules=MembershipSettings(), group=lambda *_: None
+            ),
             heard=lambda before, after: self.heard.append((before, after)),
         )
 
@@ -131,8 +133,8 @@ def test_the_same_version_again_is_judged_again() -> None:
     """A list may be asked for because what membership depends on has changed."""
     queue_of: dict[str, str] = {}
     members = Members(
-        judge=lambda one: of_stored_pod(
-            STORE.facts(one), rules=Rules(), group=lambda _, name: queue_of.get(name)
+        judge=lambda one: stored_pod_membership(
+            STORE.facts(one), rules=MembershipSettings(), group=lambda _, name: queue_of.get(name)
         ),
         heard=lambda *_: None,
     )
@@ -149,7 +151,9 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
     """Made again under its name it has had none yet."""
     uids = {"gang": "first"}
     members = Members(
-        judge=lambda one: of_stored_pod(STORE.facts(one), rules=Rules(), group=lambda *_: "research"),
+        judge=lambda one: stored_pod_membership(
+            STORE.facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+        ),
         heard=lambda *_: None,
         group_uid=lambda _, name: uids.get(name, ""),
     )
@@ -169,7 +173,9 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
 def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -> None:
     present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
     members = Members(
-        judge=lambda one: of_stored_pod(STORE.facts(one), rules=Rules(), group=lambda *_: "research"),
+        judge=lambda one: stored_pod_membership(
+            STORE.facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+        ),
         heard=lambda *_: None,
         group_uid=lambda _, name: name,
     )

@@ -22,7 +22,7 @@ from cluster.cache.store import (
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from queues.snapshot import QueueSnapshot
 from queues.states import Desired, StopPolicy
 from tests.support.http.asking import SetClock
@@ -48,7 +48,7 @@ class Watched(Store):
     def __init__(self) -> None:
         self.boards: list[QueueSnapshot] = []
         self.told: list[tuple[str, str]] = []
-        super().__init__(rules=Rules(), clock=SetClock())
+        super().__init__(rules=MembershipSettings(), clock=SetClock())
         self.listen(lambda name, what: self.told.append((name, what)))
 
     def refresh(self, changed: Collection[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from cluster.cache.workloads import Workloads
 from cluster.objects import WorkloadObject
-from queues.workload_kinds import KINDS, Kind
+from queues.workload_kinds import KINDS, WorkloadKind
 from tests.support.cluster.recounting import (
     QUEUES,
     Oracle,
@@ -30,7 +30,7 @@ from tests.support.http.wire_objects import (
 from tests.support.rules.cases import MODEST
 
 
-def named_queue(_kind: Kind, obj: WorkloadObject) -> str:
+def named_queue(_kind: WorkloadKind, obj: WorkloadObject) -> str:
     meta = obj.spec.template.metadata if obj.spec.template else None
     return meta.annotation(NAMED) if meta else ""
 

@@ -13,7 +13,7 @@ from cluster.objects import QueueObject
 from controller.context import ControllerContext
 from controller.status.parent_cycles import ParentCycles
 from queues import labels as names
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 
 
 def queue(name: str, parent: str = "root", *, version: int = 1, by: str = "") -> QueueObject:
@@ -43,7 +43,7 @@ class Told:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(rules=Rules(), clock=Clock())
+    return Store(rules=MembershipSettings(), clock=Clock())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from controller.drain.accounts import DrainAccounts
 from controller.drain.executor import DrainExecutor
 from queues.drain.model import Plan, Termination
 from queues.drain.terminating_pods import GRACE_LIMIT, Delay
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from tests.support.drain.drain_cases import job, pod
 from tests.support.rules.cases import NOW
 
@@ -38,7 +38,11 @@ def told() -> Told:
 @pytest.fixture
 def accounts(told: Told) -> DrainAccounts:
     """They read the store, which holds nothing, and the clock."""
-    known = {"store": Store(rules=Rules(), clock=Clock()), "drain_grace_limit": GRACE_LIMIT, "recorder": told}
+    known = {
+        "store": Store(rules=MembershipSettings(), clock=Clock()),
+        "drain_grace_limit": GRACE_LIMIT,
+        "recorder": told,
+    }
     others: dict[str, Any] = dict.fromkeys(set(ControllerContext.__struct_fields__) - known.keys())
     return DrainAccounts(ControllerContext(**{**others, **known}))
 

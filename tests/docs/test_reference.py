@@ -21,15 +21,15 @@ from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
     LABELS_LIMIT,
     NAME_LABEL,
-    OWN_LABELS,
+    RESERVED_PREFIX,
     VALUES_LIMIT,
-    compiled,
+    compile_selector,
 )
 from queues.states import ABILITIES, ACTIONS, Action, State
-from queues.status.acknowledgement import Reason
-from queues.status.conditions import not_acknowledged
+from queues.status.acknowledgement import ObstacleReason
+from queues.status.conditions import not_acknowledged_condition
 from queues.tree import Tree
-from queues.verdict import Why, verdict
+from queues.verdict import CauseKind, verdict
 from server.app import create_app
 from server.configuration import Settings
 from tests.support.paths import ROOT
@@ -155,14 +155,14 @@ def test_conditions_have_known_reasons() -> None:
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
     assert drained == [[str(one is DrainProgress.DRAINED), one.value] for one in DrainProgress]
     others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
-    withdrawn = not_acknowledged(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
-    assert others <= {*Why, "Open", "Ready", withdrawn.reason}
+    withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
+    assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}
     assert [withdrawn.type, "Unknown", withdrawn.reason] in [row[:3] for row in rows("Conditions")]
     assert QueueObject.__struct_fields__[-1] == "status"
 
 
 def test_each_word_for_what_a_stop_waits_for_has_its_row_in_the_order_of_the_rule() -> None:
-    assert [row[0] for row in rows("What a stop waits for")] == [reason.value for reason in Reason]
+    assert [row[0] for row in rows("What a stop waits for")] == [reason.value for reason in ObstacleReason]
 
 
 def test_the_limits_of_a_namespace_selector_are_the_codes() -> None:
@@ -171,7 +171,7 @@ def test_the_limits_of_a_namespace_selector_are_the_codes() -> None:
         row[0]: row[1] for row in rows("Namespace selectors") if row[1][0].isdigit() or "refused" in row[1]
     }
     assert list(told.values())[:3] == [str(LABELS_LIMIT), str(EXPRESSIONS_LIMIT), str(VALUES_LIMIT)]
-    assert f"labels of `{OWN_LABELS}" in told
+    assert f"labels of `{RESERVED_PREFIX}" in told
 
 
 def test_each_selector_that_is_shown_selects_what_is_said() -> None:
@@ -179,7 +179,7 @@ def test_each_selector_that_is_shown_selects_what_is_said() -> None:
     shown = [row[0] for row in rows("Namespace selectors") if row[0].startswith("match") and ":" in row[0]]
     labels = {"team": "a", NAME_LABEL: "lab"}
     for text in shown:
-        selector = compiled(yaml.safe_load(f"{{{text}}}"))
+        selector = compile_selector(yaml.safe_load(f"{{{text}}}"))
         assert selector is not None
         assert selector.selects(labels)
         assert not selector.selects({NAME_LABEL: "other"})

@@ -19,18 +19,18 @@ from controller.stops.resume_at import AUTHOR
 from queues import labels as names
 from queues import namespace_access
 from queues.drain.progress import DRAINED
-from queues.messages import command
-from queues.namespace_selectors import compiled
+from queues.messages import remedy_command
+from queues.namespace_selectors import compile_selector
 from queues.queue import Queue
 from queues.states import ABILITIES, ACTIONS, Action, Desired, State, StopPolicy
 from queues.status import changes
 from queues.status.conditions import (
     ACCEPTING,
     ACTIVE,
-    not_acknowledged,
+    not_acknowledged_condition,
 )
 from queues.tree import Tree
-from queues.verdict import Cause, Verdict, Why, verdict
+from queues.verdict import Cause, CauseKind, Verdict, verdict
 from tests.support.docs.pages import (
     DOCS,
     Row,
@@ -148,28 +148,28 @@ def test_the_times_that_are_told_are_the_codes() -> None:
 
 
 #: A queue of each cause; for a PodGroup that is not there nobody asks a queue.
-CAUSED: dict[Why, Verdict] = {
-    Why.SUSPENDED: OPEN._replace(own=Desired.SUSPENDED).verdict,
-    Why.STOPPED: OPEN._replace(policy=StopPolicy.HOLD).verdict,
-    Why.CLOSED: OPEN._replace(own=Desired.CLOSED).verdict,
-    Why.BROKEN: OPEN._replace(broken=True).verdict,
-    Why.NOT_FOUND: verdict("missing", tree=Tree({}), live=False, now=NOW),
+CAUSED: dict[CauseKind, Verdict] = {
+    CauseKind.SUSPENDED: OPEN._replace(own=Desired.SUSPENDED).verdict,
+    CauseKind.STOPPED: OPEN._replace(policy=StopPolicy.HOLD).verdict,
+    CauseKind.CLOSED: OPEN._replace(own=Desired.CLOSED).verdict,
+    CauseKind.BROKEN: OPEN._replace(broken=True).verdict,
+    CauseKind.NOT_FOUND: verdict("missing", tree=Tree({}), live=False, now=NOW),
 }
 
 
 def test_each_cause_has_its_row() -> None:
     """What it does to the queue, the event that tells of it, and what to type."""
     rows = {row[0]: row[1:] for row in tables("Causes")[0]}
-    assert list(rows) == [why.value for why in Why]
-    for why in Why:
+    assert list(rows) == [why.value for why in CauseKind]
+    for why in CauseKind:
         schedules, accepts, event, way_out = rows[why.value]
         stops = schedules == "no"
         assert event == (EVENT_REASONS[why] if stops else "none")
-        if why is Why.NOT_SELECTED:
+        if why is CauseKind.NOT_SELECTED:
             assert (schedules, accepts) == ("no", "no")  # tests/queues/test_namespace_access.py shows both
             continue
-        assert way_out.replace("NAME", "it") == command(Cause(why=why, queue="it", by="it"))
-        if why is Why.NO_PODGROUP:
+        assert way_out.replace("NAME", "it") == remedy_command(Cause(why=why, queue="it", by="it"))
+        if why is CauseKind.NO_PODGROUP:
             assert (schedules, accepts) == ("no", "yes")  # tests/webhooks/test_pod_admission.py shows both
             continue
         found = CAUSED[why]
@@ -197,7 +197,7 @@ def test_each_event_on_queues_and_commands_is_told_of() -> None:
 def test_each_field_of_the_stop_in_a_status_is_told() -> None:
     [fields, *_] = tables("When a stop holds")
     assert {row[0] for row in fields} == {to_camel(each) for each in StopStatus.__struct_fields__}
-    assert f"`{not_acknowledged(OPEN.verdict).reason}`" in PAGE
+    assert f"`{not_acknowledged_condition(OPEN.verdict).reason}`" in PAGE
 
 
 def to_camel(field: str) -> str:
@@ -214,12 +214,12 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
         desired=Desired.SUSPENDED,
         stop_policy=StopPolicy.HOLD,
         resume_at=NOW,
-        namespaces=compiled({"matchLabels": {"team": "a"}}),
+        namespaces=compile_selector({"matchLabels": {"team": "a"}}),
     )
-    fields = [line.field for line in changes.between(before, after, by="ann", reason="", at=NOW)]
+    fields = [line.field for line in changes.changes_between(before, after, by="ann", reason="", at=NOW)]
     what, where, _ = tables("What is written where")[0][0]
     assert re.findall(r"\w+", what.partition(" is ")[0].replace(" or ", " ")) == fields
-    assert f"the last {changes.KEPT}, " in where
+    assert f"the last {changes.HISTORY_LIMIT}, " in where
     assert f"`{AUTHOR}`" in PAGE
 
 

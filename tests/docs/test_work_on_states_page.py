@@ -16,15 +16,15 @@ from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
 from queues.admission.accepted_work import Owner, is_accepted_work
-from queues.membership import Membership, PodFacts, Rules, of_submitted_pod
+from queues.membership import Membership, MembershipSettings, PodFacts, submitted_pod_membership
 from queues.status.podgroup_phases import (
     POPULATED,
     SCHEDULED,
     Phase,
     PodTally,
-    phase,
+    derive_phase,
 )
-from queues.workload_kinds import KINDS, Kind
+from queues.workload_kinds import KINDS, WorkloadKind
 from tests.support.docs.pages import (
     DOCS,
     Row,
@@ -87,7 +87,9 @@ def test_what_names_a_pods_queue_comes_in_its_order() -> None:
 
 
 def judged(said: list[str]) -> Membership | None:
-    return of_submitted_pod(pod_of(said), rules=Rules(kueue=True), group=lambda _where, name: f"of-{name}")
+    return submitted_pod_membership(
+        pod_of(said), rules=MembershipSettings(kueue=True), group=lambda _where, name: f"of-{name}"
+    )
 
 
 def ended(*types: str) -> list[dict[str, Any]]:
@@ -121,7 +123,7 @@ def workload(**parts: Any) -> WorkloadObject:
     return msgspec.convert({"metadata": {"name": "w"}, **parts}, WorkloadObject)
 
 
-def kinds() -> Iterator[tuple[Row, Kind]]:
+def kinds() -> Iterator[tuple[Row, WorkloadKind]]:
     return zip(tables("Members")[1], KINDS.values(), strict=True)
 
 
@@ -206,7 +208,7 @@ def test_each_phase_of_a_podgroup_has_its_row() -> None:
     ):
         pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
         told = next(row[1] for row in rows if PHASES[row[0]](pods, least, schedules))
-        assert told == phase(pods=pods, least=least, schedules=schedules, before=Phase.PENDING)
+        assert told == derive_phase(pods=pods, least=least, schedules=schedules, before=Phase.PENDING)
 
 
 def test_the_conditions_of_podgroups_are_the_controllers() -> None:

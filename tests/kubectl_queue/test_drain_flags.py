@@ -13,7 +13,7 @@ from kubectl_queue.commands import table as verbs
 from kubectl_queue.drain.drain_flags import settings
 from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
-from queues.apimachinery.label_selectors import selector_of
+from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import drain_spec_of
 from tests.support.plugin.plugin_stage import NOW
 
@@ -208,7 +208,7 @@ def test_a_selector_is_read_as_kubectl_reads_it(text: str, held: dict[str, Any])
 )
 def test_what_is_kept_is_what_kubectl_would_list_with_the_same_text(text: str, selected: list[bool]) -> None:
     """By the rules that the controller goes by."""
-    keep = selector_of(selector(text))
+    keep = parse_selector(selector(text))
     assert keep is not None
     assert [keep.selects(labels) for labels in LABELS] == selected
 

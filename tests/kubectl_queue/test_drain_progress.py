@@ -28,7 +28,7 @@ from kubectl_queue.why.rendering import lines as explained
 from queues.why.explanation import (
     Explanation,
     Fate,
-    Thing,
+    ObjectRef,
 )
 from tests.support.plugin.plugin_stage import (
     NOW,
@@ -301,7 +301,7 @@ def test_a_drain_that_has_ended_is_no_longer_told() -> None:
 
 def test_why_tells_of_the_drain_under_a_heading_of_its_own() -> None:
     told = Explanation(
-        object=Thing("Queue", "b"), fate=Fate.STOPPED, summary="it is stopped", notes=("note",)
+        object=ObjectRef("Queue", "b"), fate=Fate.STOPPED, summary="it is stopped", notes=("note",)
     )
     assert explained(told, now=NOW, drain=["Draining", "3 pods left"]) == [
         "it is stopped",

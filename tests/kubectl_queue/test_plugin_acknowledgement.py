@@ -21,14 +21,14 @@ from kubectl_queue.snapshot import Snapshot, stop_acknowledgement
 from kubectl_queue.why import queue_chain as chains
 from queues.status.stop_status import (
     Acknowledgement,
-    Link,
-    ReadChain,
+    ObservedChain,
+    QueueGeneration,
 )
 from queues.why.explain import explain
 from queues.why.explanation import (
-    Belonging,
-    Subject,
-    Thing,
+    ExplainedMembership,
+    ObjectRef,
+    ObservedObject,
 )
 from tests.support.plugin.plugin_stage import (
     NOW,
@@ -80,7 +80,7 @@ class ReadQueues:
         return self._items[name]
 
 
-def chain_of(queues_read: ReadQueues, queue: Object) -> ReadChain:
+def chain_of(queues_read: ReadQueues, queue: Object) -> ObservedChain:
     return chains.of(cast("Queues", queues_read), queue)
 
 
@@ -127,14 +127,27 @@ def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, miss
 @pytest.mark.parametrize(
     ("queues_read", "read"),
     [
-        (ReadQueues(PARENT, ROOT), ReadChain((Link("b", 4), Link("a", 7), Link("root", 1)), whole=True)),
-        (ReadQueues(PARENT), ReadChain((Link("b", 4), Link("a", 7), Link("root", 0)), whole=True)),
-        (ReadQueues(ROOT), ReadChain((Link("b", 4),), whole=True)),
-        (ReadQueues(PARENT, root=ForbiddenError("no", code=403)), ReadChain((Link("b", 4), Link("a", 7)))),
-        (ReadQueues(a=ForbiddenError("no", code=403)), ReadChain((Link("b", 4),))),
+        (
+            ReadQueues(PARENT, ROOT),
+            ObservedChain(
+                (QueueGeneration("b", 4), QueueGeneration("a", 7), QueueGeneration("root", 1)), whole=True
+            ),
+        ),
+        (
+            ReadQueues(PARENT),
+            ObservedChain(
+                (QueueGeneration("b", 4), QueueGeneration("a", 7), QueueGeneration("root", 0)), whole=True
+            ),
+        ),
+        (ReadQueues(ROOT), ObservedChain((QueueGeneration("b", 4),), whole=True)),
+        (
+            ReadQueues(PARENT, root=ForbiddenError("no", code=403)),
+            ObservedChain((QueueGeneration("b", 4), QueueGeneration("a", 7))),
+        ),
+        (ReadQueues(a=ForbiddenError("no", code=403)), ObservedChain((QueueGeneration("b", 4),))),
     ],
 )
-def test_the_chain_is_read_as_far_as_one_may(queues_read: ReadQueues, read: ReadChain) -> None:
+def test_the_chain_is_read_as_far_as_one_may(queues_read: ReadQueues, read: ObservedChain) -> None:
     assert chain_of(queues_read, stopped()) == read
 
 
@@ -143,7 +156,7 @@ def test_a_chain_that_cannot_be_read_for_a_moment_is_read_again() -> None:
     answers: list[Object] = [stopped(scope="s")]
     failing = [SilentError("no answer")]
 
-    def chain(queue: Object) -> ReadChain:
+    def chain(queue: Object) -> ObservedChain:
         if failing:
             raise failing.pop()
         return chain_of(ReadQueues(PARENT, ROOT), queue)
@@ -177,8 +190,8 @@ def test_when_time_is_up_it_says_what_the_acknowledgement_waits_for() -> None:
 def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
     queues = chains.read(cast("Queues", queues_read), "b")
-    subject = Subject(thing=Thing("Deployment", "d", "ns"))
-    return explain(subject, Belonging(queue="b"), queues=queues).notes
+    subject = ObservedObject(thing=ObjectRef("Deployment", "d", "ns"))
+    return explain(subject, ExplainedMembership(queue="b"), queues=queues).notes
 
 
 @pytest.mark.parametrize(
@@ -217,6 +230,6 @@ def test_the_tree_says_that_a_stop_is_not_acknowledged(queue: Object, cause: str
 
 def test_a_list_of_some_queues_is_compared_as_far_as_it_goes() -> None:
     some = Snapshot([stopped(scope="s")], now=NOW, complete=False)
-    assert some.chain("b") == ReadChain((Link("b", 4),))
+    assert some.chain("b") == ObservedChain((QueueGeneration("b", 4),))
     found = stop_acknowledgement(stopped(scope="s"), chain=some.chain("b"))
     assert found is Acknowledgement.ACKNOWLEDGED

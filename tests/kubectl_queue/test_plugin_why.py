@@ -25,14 +25,14 @@ from queues import labels as names
 from queues.membership import GROUP_ANNOTATION, KUEUE_LABEL, VOLCANO_ANNOTATION, VOLCANO_LABEL
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
-from queues.verdict import Why
+from queues.verdict import CauseKind
 from queues.why.explanation import (
-    Belonging,
+    ChainMember,
+    ExplainedMembership,
     Explanation,
     Fate,
-    Standing,
+    ObjectRef,
     Stop,
-    Thing,
 )
 from tests.support.plugin.plugin_stage import NOW, item
 
@@ -130,7 +130,7 @@ def test_a_podgroup_is_in_the_queue_of_its_spec() -> None:
 
 def test_a_queue_is_its_own() -> None:
     """Asked about, it needs no rule."""
-    assert belonging(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == Belonging(queue="b")
+    assert belonging(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == ExplainedMembership(queue="b")
 
 
 def test_nothing_of_kube_system_is_a_member() -> None:
@@ -159,7 +159,7 @@ def test_a_pod_says_itself_why_it_waits() -> None:
         ),
     )
     assert (found.said, found.gates, found.asked) == ("no room", (names.GATE,), True)
-    assert found.group == Thing(kind="PodGroup", name="gang", namespace="ns")
+    assert found.group == ObjectRef(kind="PodGroup", name="gang", namespace="ns")
 
 
 @pytest.mark.parametrize(
@@ -215,15 +215,17 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
     """Every part of the explanation has its heading, in the order of the causes."""
     resume_at = NOW + timedelta(minutes=25)
     told = Explanation(
-        object=Thing(kind="Pod", name="p", namespace="ns"),
+        object=ObjectRef(kind="Pod", name="p", namespace="ns"),
         fate=Fate.STOPPED,
         summary="Pod ns/p waits",
-        owners=(Thing(kind="Job", name="j", namespace="ns"),),
-        group=Thing(kind="PodGroup", name="g", namespace="ns"),
-        belonging=Belonging(queue="b", rule="annotation sluice.dev/queue", origin="namespace"),
+        owners=(ObjectRef(kind="Job", name="j", namespace="ns"),),
+        group=ObjectRef(kind="PodGroup", name="g", namespace="ns"),
+        belonging=ExplainedMembership(queue="b", rule="annotation sluice.dev/queue", origin="namespace"),
         chain=(
-            Standing(queue="b", state=State.SUSPENDED, desired=Desired.CLOSED, stop_policy=StopPolicy.HOLD),
-            Standing(
+            ChainMember(
+                queue="b", state=State.SUSPENDED, desired=Desired.CLOSED, stop_policy=StopPolicy.HOLD
+            ),
+            ChainMember(
                 queue="a",
                 state=State.SUSPENDED,
                 desired=Desired.SUSPENDED,
@@ -234,7 +236,7 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
         stops=(
             Stop(
                 queue="a",
-                why=Why.SUSPENDED,
+                why=CauseKind.SUSPENDED,
                 text="",
                 way_out="kubectl queue resume a",
                 change=CHANGE,
@@ -242,7 +244,11 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
             ),
         ),
         refusal=Stop(
-            queue="b", why=Why.CLOSED, text="", way_out="kubectl queue open b", created="2030-01-01T11:00:00Z"
+            queue="b",
+            why=CauseKind.CLOSED,
+            text="",
+            way_out="kubectl queue open b",
+            created="2030-01-01T11:00:00Z",
         ),
         closing="kept from Closed by pod ns/p",
         notes=("one", "two"),
@@ -269,10 +275,10 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
 def test_a_podgroup_that_is_missing_is_said_to_have_the_say() -> None:
     """There is no queue yet, and no chain."""
     told = Explanation(
-        object=Thing(kind="Pod", name="p", namespace="ns"),
+        object=ObjectRef(kind="Pod", name="p", namespace="ns"),
         fate=Fate.STOPPED,
         summary="waits",
-        belonging=Belonging(queue=None, rule="PodGroup gang", group="gang"),
+        belonging=ExplainedMembership(queue=None, rule="PodGroup gang", group="gang"),
     )
     assert lines(told, now=NOW)[1] == "Queue:       none yet: PodGroup gang has the say, and is not there"
 
@@ -305,11 +311,11 @@ def test_a_history_that_makes_no_sense_is_none(text: str) -> None:
 def test_times_are_told_with_how_long_it_is() -> None:
     """Past it is due: the controller has yet to do it."""
     told = Explanation(
-        object=Thing(kind="Queue", name="a"),
+        object=ObjectRef(kind="Queue", name="a"),
         fate=Fate.FREE,
         summary="",
         chain=(
-            Standing(
+            ChainMember(
                 queue="a",
                 state=State.OPEN,
                 desired=Desired.SUSPENDED,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from queues.status.acknowledgement import (
+    BindableNamespace,
     Evidence,
-    Place,
+    ObstacleReason,
     PodPass,
-    Reason,
     ReplicaView,
     obstacles,
 )
@@ -27,7 +27,7 @@ def evidence(view: ReplicaView, *, guarded_at: float = 0.0) -> Evidence:
         pods=12,
         views=(view,),
         unaccounted=False,
-        places=(Place("research", "team"),),
+        places=(BindableNamespace("research", "team"),),
         guards={"team": guarded_at},
         passes=(),
         now=1000.0,
@@ -46,14 +46,14 @@ def view(*, passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None) ->
     [
         (frozenset(), []),
         (frozenset({"other"}), []),
-        (frozenset({"research"}), [Reason.PASS_OPEN]),
-        (frozenset({"below"}), [Reason.PASS_OPEN]),
-        (None, [Reason.PASS_OPEN]),
+        (frozenset({"research"}), [ObstacleReason.PASS_OPEN]),
+        (frozenset({"below"}), [ObstacleReason.PASS_OPEN]),
+        (None, [ObstacleReason.PASS_OPEN]),
     ],
     ids=["none", "of others", "its own", "of one below", "not said"],
 )
 def test_a_guard_that_has_been_on_for_long_says_nothing_of_binds_that_passed_it(
-    passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None, wanting: list[Reason]
+    passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None, wanting: list[ObstacleReason]
 ) -> None:
     """A pass of filter alone cannot land there any more. An older version does not say which it is."""
     found = [each.reason for each in obstacles(evidence(view(passes=passes, binds=binds)))]
@@ -64,7 +64,7 @@ def test_a_guard_that_has_been_on_for_long_says_nothing_of_binds_that_passed_it(
 def test_a_pass_of_filter_can_land_where_the_guard_is_new(passes: tuple[PodPass, ...] | None) -> None:
     said = view(passes=passes, binds=frozenset())
     found = [each.reason for each in obstacles(evidence(said, guarded_at=950.0))]
-    assert found == [Reason.PASS_OPEN]
+    assert found == [ObstacleReason.PASS_OPEN]
 
 
 def test_a_view_that_has_nothing_open_holds_nothing_up() -> None:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from queues.status.changes import (
-    KEPT,
+    HISTORY_LIMIT,
     Change,
-    between,
+    changes_between,
 )
 from tests.support.rules.cases import (
     CLOSED,
@@ -42,36 +42,36 @@ def test_a_change_tells_the_field_and_both_values(
 ) -> None:
     """One edit of one field is one line, with who, why and when."""
     field, old, new = told
-    assert between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
+    assert changes_between(queue("q", **was), queue("q", **now), by="ann", reason="disks", at=NOW) == [
         Change(by="ann", field=field, from_=old, to=new, reason="disks", at="2030-01-01T12:00:00Z")
     ]
 
 
 def test_a_move_is_a_change() -> None:
     """The parent is told too; none is an empty word."""
-    moved = between(queue("q", None), queue("q", "lab"), by="ann", reason="", at=NOW)
+    moved = changes_between(queue("q", None), queue("q", "lab"), by="ann", reason="", at=NOW)
     assert [(one.field, one.from_, one.to) for one in moved] == [("parent", "", "lab")]
-    moved = between(queue("q", "lab"), queue("q", None), by="ann", reason="", at=NOW)
+    moved = changes_between(queue("q", "lab"), queue("q", None), by="ann", reason="", at=NOW)
     assert [(one.field, one.from_, one.to) for one in moved] == [("parent", "lab", "")]
 
 
 def test_an_edit_of_everything_is_a_line_for_each_field() -> None:
     """State, stopPolicy, resumeAt and parent, in this order."""
     after = queue("q", "lab", desired=SUSPENDED, stop_policy=HOLD, resume_at=NOW)
-    told = between(BEFORE, after, by="ann", reason="", at=NOW)
+    told = changes_between(BEFORE, after, by="ann", reason="", at=NOW)
     assert [one.field for one in told] == ["state", "stopPolicy", "resumeAt", "parent"]
 
 
 @pytest.mark.parametrize("after", [BEFORE, queue("q", reason="other"), queue("q", generation=9)])
 def test_an_edit_of_something_else_is_no_change(after: object) -> None:
     """Neither the reason nor the generation has a line of its own."""
-    assert between(BEFORE, after, by="ann", reason="", at=NOW) == []  # type: ignore[arg-type]
+    assert changes_between(BEFORE, after, by="ann", reason="", at=NOW) == []  # type: ignore[arg-type]
 
 
 def test_the_time_of_a_change_is_told_in_utc() -> None:
     """The Z at the end is true wherever the clock stands."""
     east = NOW.astimezone(timezone(timedelta(hours=9)))
-    [told] = between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="", at=east)
+    [told] = changes_between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="", at=east)
     assert told.at == "2030-01-01T12:00:00Z"
 
 
@@ -79,20 +79,22 @@ def test_the_same_moment_in_another_zone_is_no_change() -> None:
     """A `resumeAt` written in other words is the same wish."""
     east = NOW.astimezone(timezone(timedelta(hours=9)))
     before, after = (queue("q", desired=SUSPENDED, resume_at=at) for at in (NOW, east))
-    assert between(before, after, by="ann", reason="", at=NOW + SECOND) == []
+    assert changes_between(before, after, by="ann", reason="", at=NOW + SECOND) == []
 
 
 @pytest.mark.parametrize("at", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
 def test_no_time_is_too_far_to_be_told(at: str) -> None:
     """A `resumeAt` that is a date where it was written and none in UTC is still a change that can be told."""
     far = queue("q", desired=SUSPENDED, resume_at=datetime.fromisoformat(at))
-    told = between(BEFORE, far, by="ann", reason="", at=NOW)
+    told = changes_between(BEFORE, far, by="ann", reason="", at=NOW)
     assert [one.field for one in told] == ["state", "resumeAt"]
 
 
 def test_a_change_is_written_as_the_design_names_it() -> None:
     """By, from, to, reason and at, with the field; what is empty is left out."""
-    told = msgspec.to_builtins(between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="r", at=NOW))
+    told = msgspec.to_builtins(
+        changes_between(BEFORE, queue("q", desired=CLOSED), by="ann", reason="r", at=NOW)
+    )
     assert told == [
         {
             "by": "ann",
@@ -111,12 +113,12 @@ def test_a_change_is_written_as_the_design_names_it() -> None:
 
 def test_twenty_changes_are_kept() -> None:
     """As many as the design says."""
-    assert KEPT == 20
+    assert HISTORY_LIMIT == 20
 
 
 def test_the_longest_names_and_reasons_fit_an_annotation() -> None:
     """A user's name may have any length; of annotations the API server takes 256 KiB."""
     after = queue("q", desired=SUSPENDED)
 
-    lines = between(BEFORE, after, by="u" * 100_000, reason="\u0001" * 1024, at=NOW)
-    assert len(msgspec.json.encode([lines[0]] * KEPT)) < 200 * 1024
+    lines = changes_between(BEFORE, after, by="u" * 100_000, reason="\u0001" * 1024, at=NOW)
+    assert len(msgspec.json.encode([lines[0]] * HISTORY_LIMIT)) < 200 * 1024

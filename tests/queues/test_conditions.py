@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from queues.queue import Queue
-from queues.status.conditions import accepting, active
+from queues.status.conditions import accepting_condition, active_condition
 from queues.tree import Tree
 from tests.support.rules.cases import (
     CLOSED,
@@ -44,7 +44,7 @@ def test_accepting_says_whether_submissions_are_taken(
     above: dict[str, object], own: dict[str, object], accepts: bool, because: str, acts: bool, why: str
 ) -> None:
     """True with reason Open, or False with the kind of refusal."""
-    found = accepting(asked(line(queue("p", **above), queue("q", **own)), "q"))
+    found = accepting_condition(asked(line(queue("p", **above), queue("q", **own)), "q"))
     assert (found.type, found.status, found.reason) == ("Accepting", accepts, because)
 
 
@@ -53,21 +53,21 @@ def test_active_says_whether_pods_are_scheduled(
     above: dict[str, object], own: dict[str, object], accepts: bool, because: str, acts: bool, why: str
 ) -> None:
     """True with reason Ready, or False with the kind of stop."""
-    found = active(asked(line(queue("p", **above), queue("q", **own)), "q"))
+    found = active_condition(asked(line(queue("p", **above), queue("q", **own)), "q"))
     assert (found.type, found.status, found.reason) == ("Active", acts, why)
 
 
 def test_a_broken_chain_turns_both() -> None:
     """A queue that hangs nowhere neither accepts nor is active, for the same reason."""
     found = asked(tree(queue("q", "ghost")), "q")
-    assert [(one.status, one.reason) for one in (accepting(found), active(found))] == [
+    assert [(one.status, one.reason) for one in (accepting_condition(found), active_condition(found))] == [
         (False, "ChainBroken")
     ] * 2
 
 
 def test_a_held_queue_says_which_policy_and_whose() -> None:
     """Active=False for a stop policy has the policy and the queue that set it in its message."""
-    message = active(asked(line(queue("lab", stop_policy=DRAIN), queue("q")), "q")).message
+    message = active_condition(asked(line(queue("lab", stop_policy=DRAIN), queue("q")), "q")).message
     assert "HoldAndDrain" in message
     assert '"lab"' in message
 
@@ -75,15 +75,15 @@ def test_a_held_queue_says_which_policy_and_whose() -> None:
 def test_a_closing_queue_says_what_keeps_it() -> None:
     """What is still live is added to the message, where there is anything."""
     found = asked(tree(queue("q", desired=CLOSED)), "q", live=True)
-    plainly = accepting(found).message
-    assert accepting(found, kept_by="3 pods are live").message == f"{plainly}; 3 pods are live"
+    plainly = accepting_condition(found).message
+    assert accepting_condition(found, kept_by="3 pods are live").message == f"{plainly}; 3 pods are live"
     assert "is Closing and takes no new work" in plainly
 
 
 def test_a_queue_that_accepts_has_nothing_to_keep_it() -> None:
     """An open queue does not tell of its members."""
     found = asked(tree(queue("q")), "q", live=True)
-    assert accepting(found, kept_by="3 pods are live") == accepting(found)
+    assert accepting_condition(found, kept_by="3 pods are live") == accepting_condition(found)
 
 
 @MODEST
@@ -93,6 +93,6 @@ def test_every_message_names_its_queue_on_one_line(queues: dict[str, Queue]) -> 
     wood = Tree(queues)
     for name in wood:
         found = asked(wood, name, now=NOW)
-        conditions = accepting(found), active(found)
+        conditions = accepting_condition(found), active_condition(found)
         assert [one.status for one in conditions] == [found.accepts, found.schedules]
         assert all(f'"{name}"' in one.message and plain(one.message) for one in conditions)

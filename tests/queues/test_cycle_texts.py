@@ -9,7 +9,7 @@ from hypothesis import given
 
 from queues.queue import Queue
 from queues.status.changes import Change
-from queues.status.parent_cycles import cycle_text, cycles
+from queues.status.parent_cycles import cycle_text, find_cycles
 from queues.tree import Tree
 from tests.support.rules.cases import (
     HOSTILE,
@@ -29,14 +29,14 @@ def put(name: str, under: str, *, by: str = "alice", minute: int = 0) -> Change:
 
 def test_a_cycle_is_found_once_whoever_is_asked() -> None:
     """It begins with its first name; a queue below it is not of it."""
-    assert cycles(ROUND, ROUND) == (("a", "c", "b"),)
-    assert [cycles(ROUND, [name]) for name in ("b", "below")] == [(("a", "c", "b"),)] * 2
-    assert cycles(ROUND, ["apart", "root", "nobody"]) == ()
+    assert find_cycles(ROUND, ROUND) == (("a", "c", "b"),)
+    assert [find_cycles(ROUND, [name]) for name in ("b", "below")] == [(("a", "c", "b"),)] * 2
+    assert find_cycles(ROUND, ["apart", "root", "nobody"]) == ()
 
 
 def test_a_parent_that_is_not_there_is_no_cycle() -> None:
     """Its chain is broken otherwise."""
-    assert cycles(tree(queue("a", "ghost")), ["a"]) == ()
+    assert find_cycles(tree(queue("a", "ghost")), ["a"]) == ()
 
 
 def test_the_text_names_both_edits_and_the_way_out() -> None:
@@ -87,5 +87,5 @@ def test_each_cycle_has_every_queue_that_comes_back_to_itself(queues: Mapping[st
                 return True
         return False
 
-    on_cycles = [name for cycle in cycles(found, found) for name in cycle]
+    on_cycles = [name for cycle in find_cycles(found, found) for name in cycle]
     assert sorted(on_cycles) == sorted(name for name in found if name != "root" and returns(name))

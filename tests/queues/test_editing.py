@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from queues.admission.queue_edits import (
     action_refusal,
-    crowded_refusal,
     deadline_refusal,
     deletion_refusal,
     edit_refusal,
-    placing_refusal,
-    wish_refusal,
+    parent_pods_refusal,
+    parent_refusal,
+    spec_refusal,
 )
 from queues.queue import Queue
 from queues.states import Action, Desired, State
@@ -89,7 +89,7 @@ def test_the_controller_may_write_that_a_stop_is_over() -> None:
 
 def test_root_cannot_be_closed() -> None:
     """The refusal says how to stop every queue instead."""
-    refusal = wish_refusal(queue("root", desired=CLOSED))
+    refusal = spec_refusal(queue("root", desired=CLOSED))
     says(refusal, "spec.state", '"root" cannot be Closed')
     assert str(refusal).endswith("kubectl queue suspend root")
 
@@ -101,14 +101,14 @@ def test_root_cannot_be_closed() -> None:
 def test_a_wish_is_refused_for_two_reasons_only(name: str, wish: tuple[object, object, object]) -> None:
     """`root` Closed, and Closed with a `resumeAt`; all else is granted, `root` held included."""
     desired, policy, at = wish
-    refusal = wish_refusal(queue(name, desired=desired, stop_policy=policy, resume_at=at))
+    refusal = spec_refusal(queue(name, desired=desired, stop_policy=policy, resume_at=at))
     assert (refusal is not None) is (desired is CLOSED and (name == "root" or at is not None))
 
 
 @pytest.mark.parametrize("at", [NOW - SECOND, NOW, NOW + SECOND])
 def test_a_close_has_no_end(at: object) -> None:
     """`resumeAt` with Closed is refused, past or to come: the refusal shows it and says what to use."""
-    refusal = wish_refusal(queue("q", desired=CLOSED, resume_at=at))
+    refusal = spec_refusal(queue("q", desired=CLOSED, resume_at=at))
     says(refusal, "spec.resumeAt", "2030-01-01", "Closed", "remove spec.resumeAt", "use spec.state Suspended")
 
 
@@ -163,48 +163,46 @@ def test_the_action_that_would_close_root_is_told_of_another() -> None:
 def test_a_queue_may_stand_under_one_that_is_there(parent: str | None) -> None:
     """Under `root`, written out or not, or under any queue that reaches it."""
     wood = line(queue("p"), queue("deep"))
-    assert placing_refusal(Queue(name="q", parent=parent), tree=wood) is None
+    assert parent_refusal(Queue(name="q", parent=parent), tree=wood) is None
 
 
 def test_an_edit_that_moves_nothing_passes() -> None:
     """The queue as it stands may stay where it is."""
     wood = line(queue("p"), queue("q"), queue("below"))
-    assert placing_refusal(queue("q", "p"), tree=wood) is None
+    assert parent_refusal(queue("q", "p"), tree=wood) is None
 
 
 @pytest.mark.parametrize("parent", ["root", "ghost", "a"])
 def test_root_is_given_no_parent(parent: str) -> None:
-    refusal = placing_refusal(Queue(name="root", parent=parent), tree=tree(queue("a")))
+    refusal = parent_refusal(Queue(name="root", parent=parent), tree=tree(queue("a")))
     says(refusal, "spec.parent", '"root"', "has no parent", "leave the field out")
 
 
 @pytest.mark.parametrize("parent", [None, ""])
 def test_root_stands_where_it_stands(parent: str | None) -> None:
-    assert placing_refusal(Queue(name="root", parent=parent), tree=tree(queue("a"))) is None
+    assert parent_refusal(Queue(name="root", parent=parent), tree=tree(queue("a"))) is None
 
 
 def test_a_queue_cannot_be_its_own_parent() -> None:
     """Refused as Volcano refuses it."""
-    says(
-        placing_refusal(queue("q", "q"), tree=tree(queue("q"))), "spec.parent", "queue q", "itself as parent"
-    )
+    says(parent_refusal(queue("q", "q"), tree=tree(queue("q"))), "spec.parent", "queue q", "itself as parent")
 
 
 def test_a_new_queue_cannot_be_its_own_parent() -> None:
     """It is not told to create itself first."""
-    says(placing_refusal(queue("q", "q"), tree=Tree({})), "spec.parent", "itself as parent")
+    says(parent_refusal(queue("q", "q"), tree=Tree({})), "spec.parent", "itself as parent")
 
 
 def test_a_parent_has_to_exist() -> None:
     """The refusal names it and says how to create it."""
-    refusal = placing_refusal(queue("q", "lab"), tree=Tree({}))
+    refusal = parent_refusal(queue("q", "lab"), tree=Tree({}))
     says(refusal, "spec.parent", '"lab" does not exist')
     assert str(refusal).endswith("kubectl queue create lab")
 
 
 def test_a_hostile_parent_is_refused_on_one_printable_line() -> None:
     """What a user wrote as parent is shown with care."""
-    refusal = placing_refusal(queue("q", "gh\x1b[31most\n" + "x" * 100_000), tree=Tree({}))
+    refusal = parent_refusal(queue("q", "gh\x1b[31most\n" + "x" * 100_000), tree=Tree({}))
     assert refusal
     assert plain(refusal)
     assert len(refusal) < 1024
@@ -214,26 +212,26 @@ def test_a_hostile_parent_is_refused_on_one_printable_line() -> None:
 def test_a_queue_cannot_move_below_itself(parent: str) -> None:
     """A move that would close a cycle is refused, and the cycle shown."""
     wood = line(queue("q"), queue("child"), queue("grandchild"))
-    refusal = placing_refusal(queue("q", parent), tree=wood)
+    refusal = parent_refusal(queue("q", parent), tree=wood)
     says(refusal, "spec.parent", "cycle", f"q > {'grandchild > ' if parent == 'grandchild' else ''}child > q")
     assert str(refusal).endswith("choose a parent whose chain reaches root")
 
 
 def test_a_queue_cannot_stand_where_the_chain_is_broken() -> None:
     """A parent that hangs nowhere is no place: the refusal says which parent is missing."""
-    refusal = placing_refusal(queue("q", "lost"), tree=tree(queue("lost", "ghost")))
+    refusal = parent_refusal(queue("q", "lost"), tree=tree(queue("lost", "ghost")))
     says(refusal, "spec.parent", '"ghost"', '"lost"', "reaches root")
 
 
 def test_a_queue_cannot_stand_under_a_cycle() -> None:
     """Nor is a cycle that others made a place."""
-    refusal = placing_refusal(queue("q", "a"), tree=tree(queue("a", "b"), queue("b", "a")))
+    refusal = parent_refusal(queue("q", "a"), tree=tree(queue("a", "b"), queue("b", "a")))
     says(refusal, "spec.parent", "cycle", "a > b > a")
 
 
 def test_a_queue_of_a_cycle_can_be_moved_out_of_it() -> None:
     """The way out of a cycle is open: one of its queues goes under `root`."""
-    assert placing_refusal(queue("a"), tree=tree(queue("a", "b"), queue("b", "a"))) is None
+    assert parent_refusal(queue("a"), tree=tree(queue("a", "b"), queue("b", "a"))) is None
 
 
 def chain_of(length: int, prefix: str = "q", above: str = "root") -> list[Queue]:
@@ -245,7 +243,7 @@ def chain_of(length: int, prefix: str = "q", above: str = "root") -> list[Queue]
 def test_a_queue_stands_at_most_five_below_root(depth: int) -> None:
     """Five levels below `root` are allowed and a sixth is not, with nothing said about the limit."""
     *above, placed = chain_of(depth)
-    assert (placing_refusal(placed, tree=tree(*above)) is not None) is (depth > 5)
+    assert (parent_refusal(placed, tree=tree(*above)) is not None) is (depth > 5)
 
 
 @pytest.mark.parametrize(("depth", "height"), list(product([1, 2, 3, 4], [0, 1, 2, 3, 4])))
@@ -254,20 +252,20 @@ def test_a_queue_brings_those_below_it(depth: int, height: int) -> None:
     *above, _ = chain_of(depth)
     wood = tree(*above, queue("m"), *chain_of(height, "below", "m"), queue("leaf", "m" if height else "root"))
     moved = queue("m", above[-1].name if above else "root")
-    assert (placing_refusal(moved, tree=wood) is not None) is (depth + height > 5)
+    assert (parent_refusal(moved, tree=wood) is not None) is (depth + height > 5)
 
 
 def test_those_that_wait_for_a_queue_count_when_it_comes() -> None:
     """A new queue whose children are there already brings their depth."""
     waiting = chain_of(5, "below", "new")
-    refusal = placing_refusal(queue("new"), tree=tree(*waiting))
+    refusal = parent_refusal(queue("new"), tree=tree(*waiting))
     says(refusal, "spec.parent", 'under "root"', "6 levels", "5 are allowed", "nearer to root")
 
 
 @pytest.mark.parametrize(("limit", "refused"), [(1, True), (2, True), (3, False), (10, False)])
 def test_the_depth_is_a_setting(limit: int, refused: bool) -> None:
     """With another limit another depth is too deep, and the refusal says which."""
-    refusal = placing_refusal(queue("q", "q2"), tree=tree(*chain_of(2)), depth_limit=limit)
+    refusal = parent_refusal(queue("q", "q2"), tree=tree(*chain_of(2)), depth_limit=limit)
     assert (refusal is not None) is refused
     if refusal:
         says(refusal, 'under "q2"', "3 levels", f"{limit} are allowed")
@@ -283,7 +281,7 @@ def test_what_is_placed_reaches_root_and_is_not_too_deep(
     above = {one: truth.above for one, truth in truths(placed, now=NOW).items()}
     deepest = max(len(chain) - 1 for chain in above.values() if name in chain)
     fine = "root" in above[name] and deepest <= limit
-    assert (placing_refusal(placed[name], tree=Tree(queues), depth_limit=limit) is None) is fine
+    assert (parent_refusal(placed[name], tree=Tree(queues), depth_limit=limit) is None) is fine
 
 
 # Deletion
@@ -412,12 +410,12 @@ SENTENCES = [
         'spec.state: queue "q" is Closed and cannot become Suspended; open it first: kubectl queue open q',
     ),
     (
-        lambda: wish_refusal(queue("root", desired=CLOSED)),
+        lambda: spec_refusal(queue("root", desired=CLOSED)),
         'spec.state: queue "root" cannot be Closed; '
         "to stop every queue suspend it: kubectl queue suspend root",
     ),
     (
-        lambda: wish_refusal(queue("q", desired=CLOSED, resume_at=NOW)),
+        lambda: spec_refusal(queue("q", desired=CLOSED, resume_at=NOW)),
         'spec.resumeAt: "2030-01-01T12:00:00+00:00" cannot be set with spec.state Closed, '
         "which no time undoes; remove spec.resumeAt or use spec.state Suspended",
     ),
@@ -427,19 +425,19 @@ SENTENCES = [
         "set a time to come, or remove it",
     ),
     (
-        lambda: placing_refusal(queue("q", "q"), tree=FAMILY),
+        lambda: parent_refusal(queue("q", "q"), tree=FAMILY),
         "spec.parent: queue q cannot use itself as parent",
     ),
     (
-        lambda: placing_refusal(queue("q", "lab"), tree=FAMILY),
+        lambda: parent_refusal(queue("q", "lab"), tree=FAMILY),
         'spec.parent: queue "lab" does not exist; create it first: kubectl queue create lab',
     ),
     (
-        lambda: placing_refusal(queue("a", "b"), tree=FAMILY),
+        lambda: parent_refusal(queue("a", "b"), tree=FAMILY),
         "spec.parent: the parents form a cycle: a > b > a; choose a parent whose chain reaches root",
     ),
     (
-        lambda: placing_refusal(queue("q", "b"), tree=FAMILY, depth_limit=2),
+        lambda: parent_refusal(queue("q", "b"), tree=FAMILY, depth_limit=2),
         'spec.parent: under "b" the tree would be 3 levels deep, and 2 are allowed; '
         "choose a parent nearer to root",
     ),
@@ -478,11 +476,11 @@ def test_a_refusal_reads_as_a_sentence(refusal: Callable[[], str | None], senten
 
 def test_a_queue_with_pods_takes_no_children() -> None:
     """The refusal says how many there are, what to do, and how to see them."""
-    says(crowded_refusal("labs", pods=3), 'spec.parent: queue "labs" has 3 pods', "choose another parent")
-    assert str(crowded_refusal("labs", pods=3)).endswith("kubectl get pods -A -l sluice.dev/queue=labs")
-    assert crowded_refusal("labs", pods=0) is None
+    says(parent_pods_refusal("labs", pods=3), 'spec.parent: queue "labs" has 3 pods', "choose another parent")
+    assert str(parent_pods_refusal("labs", pods=3)).endswith("kubectl get pods -A -l sluice.dev/queue=labs")
+    assert parent_pods_refusal("labs", pods=0) is None
 
 
 def test_pods_in_root_keep_nobody_from_being_made() -> None:
     """Every queue that names no parent is below it."""
-    assert crowded_refusal("root", pods=3) is None
+    assert parent_pods_refusal("root", pods=3) is None

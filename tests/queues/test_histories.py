@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queues.admission.queue_edits import (
     action_refusal,
     deletion_refusal,
-    placing_refusal,
-    wish_refusal,
+    parent_refusal,
+    spec_refusal,
 )
 from queues.queue import Queue
 from queues.snapshot import QueueSnapshot
@@ -74,7 +74,7 @@ class Histories(RuleBasedStateMachine):
         if name not in self.queues:
             return
         moved = self.but(name, parent=parent)
-        if placing_refusal(moved, tree=Tree(self.queues)) is None:
+        if parent_refusal(moved, tree=Tree(self.queues)) is None:
             self.write(moved)
             tree = Tree(self.queues)
             assert all(tree.chain(below).broken is None for below in tree.below(name))
@@ -98,7 +98,7 @@ class Histories(RuleBasedStateMachine):
     def edit(self, name: str, desired: Desired) -> None:
         if name in self.queues and edit_allowed(self.queues[name].desired, desired, own=self.own(name)):
             after = self.but(name, desired=desired, resume_at=None)
-            if wish_refusal(after) is None:
+            if spec_refusal(after) is None:
                 self.write(after)
 
     @rule(name=names, policy=st.sampled_from(StopPolicy))
@@ -110,7 +110,7 @@ class Histories(RuleBasedStateMachine):
     def resume_later(self, name: str, after: int) -> None:
         if name in self.queues:
             timed = self.but(name, resume_at=self.now + after * SECOND)
-            if wish_refusal(timed) is None:
+            if spec_refusal(timed) is None:
                 self.write(timed)
 
     @rule(name=names)

@@ -9,9 +9,9 @@ import pytest
 from queues import workload_kinds as kinds
 from queues.workload_kinds import (
     KINDS,
-    Kind,
+    WorkloadKind,
+    find_kind,
     is_delegated,
-    kind_of,
 )
 
 ROWS = [(key, row) for key, row in KINDS.items()]
@@ -32,16 +32,16 @@ def test_the_docstring_and_the_code_have_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
-def test_each_row_is_found_by_its_key_and_by_what_a_review_is_about(key: str, row: Kind) -> None:
+def test_each_row_is_found_by_its_key_and_by_what_a_review_is_about(key: str, row: WorkloadKind) -> None:
     assert row.key == key
-    assert kind_of(row.group, row.resource) is row
+    assert find_kind(row.group, row.resource) is row
     assert row.api_version == f"{row.group}/{row.version}"
     assert row.path == f"/apis/{row.group}/{row.version}/{row.resource}"
     assert row.resource == row.kind.lower() + "s"
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
-def test_what_sets_a_row_apart(key: str, row: Kind) -> None:
+def test_what_sets_a_row_apart(key: str, row: WorkloadKind) -> None:
     assert row.fixed is ((row.group, row.kind) in FIXED)
     assert row.optional is ((row.group, row.kind) in OPTIONAL)
     assert row.answers_for_children is (row.kind != "CronJob"), "a Job that a CronJob makes is new work"
@@ -66,7 +66,7 @@ def test_keys_and_paths_are_unique() -> None:
     ],
 )
 def test_what_is_no_workload_is_none(group: str, resource: str) -> None:
-    assert kind_of(group, resource) is None
+    assert find_kind(group, resource) is None
 
 
 def test_the_table_cannot_be_changed() -> None:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from queues.membership import (
     Membership,
+    MembershipSettings,
     PodFacts,
-    Rules,
     Source,
     label_value,
-    of_stored_pod,
-    of_submitted_pod,
+    stored_pod_membership,
+    submitted_pod_membership,
     valid_name,
 )
 from tests.support.rules.cases import MODEST
@@ -39,7 +39,7 @@ KEYS = (
     ("scheduler", "scheduler", "", "default", "schedulerName"),
 )
 RULES = [rule for rule, *_ in KEYS]
-KUEUE_ON = Rules(kueue=True)
+KUEUE_ON = MembershipSettings(kueue=True)
 WRITTEN = "sluice.dev/queue"
 #: PodGroups by namespace and name.
 GROUPS = {("team", "train"): "q-group", ("other", "alone"): "q-elsewhere"}
@@ -74,12 +74,12 @@ def annotated(of: PodFacts, **annotations: str) -> PodFacts:
     )
 
 
-def submitted(of: PodFacts, rules: Rules = KUEUE_ON) -> Membership | None:
-    return of_submitted_pod(of, rules=rules, group=group)
+def submitted(of: PodFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | None:
+    return submitted_pod_membership(of, rules=rules, group=group)
 
 
-def stored(of: PodFacts, rules: Rules = KUEUE_ON) -> Membership | None:
-    return of_stored_pod(of, rules=rules, group=group)
+def stored(of: PodFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | None:
+    return stored_pod_membership(of, rules=rules, group=group)
 
 
 def expected(rule: str) -> Membership:
@@ -151,14 +151,14 @@ def test_a_key_on_the_wrong_side_counts_for_nothing(wrong: str) -> None:
 
 def test_kueues_label_counts_only_where_it_is_switched_on() -> None:
     """Unless told otherwise Kueue's label is Kueue's."""
-    assert submitted(pod(["kueue"]), Rules()) is None
-    assert submitted(pod(["kueue", "namespace"]), Rules()) == expected("namespace")
-    assert submitted(pod(["kueue"]), Rules(kueue=True)) == expected("kueue")
+    assert submitted(pod(["kueue"]), MembershipSettings()) is None
+    assert submitted(pod(["kueue", "namespace"]), MembershipSettings()) == expected("namespace")
+    assert submitted(pod(["kueue"]), MembershipSettings(kueue=True)) == expected("kueue")
 
 
 def test_volcano_is_among_the_schedulers_we_own() -> None:
     """A pod for `volcano` is in `default` unless it says more."""
-    assert submitted(pod(["scheduler"]), Rules()) == Membership("default", Source.SCHEDULER)
+    assert submitted(pod(["scheduler"]), MembershipSettings()) == Membership("default", Source.SCHEDULER)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_volcano_is_among_the_schedulers_we_own() -> None:
 )
 def test_the_schedulers_we_own_are_a_setting(owned: set[str], ours: bool) -> None:
     """Only pods of those schedulers are in `default` unasked."""
-    found = submitted(pod(["scheduler"]), Rules(owned_schedulers=frozenset(owned)))
+    found = submitted(pod(["scheduler"]), MembershipSettings(owned_schedulers=frozenset(owned)))
     assert (found is not None) is ours
 
 
@@ -182,7 +182,7 @@ def test_exempt_namespaces_never_hold_members(namespace: str, rules: list[str]) 
 
 def test_the_exempt_namespaces_are_a_setting() -> None:
     """Installed elsewhere, that namespace is the exempt one."""
-    rules = Rules(exempt_namespaces=frozenset({"team"}))
+    rules = MembershipSettings(exempt_namespaces=frozenset({"team"}))
     assert submitted(pod(["annotation"]), rules) is None
     assert submitted(pod(["annotation"], namespace="sluice-system"), rules) == expected("annotation")
 

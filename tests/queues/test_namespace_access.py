@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.apimachinery.label_selectors import selector_of
+from queues.apimachinery.label_selectors import parse_selector
 from queues.messages import (
-    command,
+    remedy_command,
     stop_text,
     waiting_warning,
 )
-from queues.namespace_access import denial, restrictions
-from queues.namespace_selectors import NamespaceSelector, compiled
+from queues.namespace_access import chain_restrictions, namespace_denial
+from queues.namespace_selectors import NamespaceSelector, compile_selector
 from queues.queue import Queue
 from queues.snapshot import (
     QueueDecision,
     QueueSnapshot,
-    for_namespace,
+    decision_for_namespace,
 )
-from queues.status.changes import between
+from queues.status.changes import changes_between
 from queues.tree import Tree
-from queues.verdict import Cause, Why
+from queues.verdict import Cause, CauseKind
 from tests.support.rules.cases import (
     HOLD,
     HOSTILE,
@@ -45,7 +45,7 @@ Labels = Mapping[str, str]
 
 
 def selecting(name: str, selector: Any, parent: str | None = "root", **wishes: Any) -> Queue:
-    return queue(name, parent, namespaces=compiled(selector), **wishes)
+    return queue(name, parent, namespaces=compile_selector(selector), **wishes)
 
 
 def one_of(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def ruled(
     *queues: Queue, name: str = "q", namespace: str = "team", labels: Labels | None = None
 ) -> QueueDecision:
     ruling = QueueSnapshot(tree(*queues), now=NOW).ruling(name)
-    return for_namespace(ruling, namespace=namespace, labels={} if labels is None else labels)
+    return decision_for_namespace(ruling, namespace=namespace, labels={} if labels is None else labels)
 
 
 # What a selector selects
@@ -67,7 +67,7 @@ def ruled(
 )
 def test_no_selector_and_an_empty_one_select_every_namespace(nothing: Any) -> None:
     """Unlike in Kueue, where an absent one selects none: a Queue of Volcano's says nothing of namespaces."""
-    assert compiled(nothing) is None
+    assert compile_selector(nothing) is None
     assert ruled(selecting("q", nothing)).selected
 
 
@@ -145,9 +145,9 @@ LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
 @given(SELECTORS, LABELS)
 def test_compiled_it_selects_what_it_selects_as_it_was_written(selector: Any, labels: Labels) -> None:
     """Against the selectors of drains, which are evaluated as they stand."""
-    written = selector_of(selector)
+    written = parse_selector(selector)
     assert written is not None
-    found = compiled(selector)
+    found = compile_selector(selector)
     assert (found is None or found.selects(labels)) is written.selects(labels)
 
 
@@ -163,9 +163,9 @@ def test_a_namespace_has_to_match_every_selector_of_the_chain(
     forest = Tree({name: _with(one, selectors.get(name)) for name, one in queues.items()})
     board = QueueSnapshot(forest, now=NOW)
     for name in forest:
-        written = [selector_of(selectors.get(above.name)) for above in forest.chain(name).queues]
+        written = [parse_selector(selectors.get(above.name)) for above in forest.chain(name).queues]
         expected = all(one.selects(labels) for one in written if one is not None)
-        found = for_namespace(board.ruling(name), namespace="team", labels=labels)
+        found = decision_for_namespace(board.ruling(name), namespace="team", labels=labels)
         assert found.selected is expected
         assert found.selected or not (found.accepts or found.schedules)
         assert (name in board.restricted) is bool(board.ruling(name).restricted)
@@ -173,7 +173,11 @@ def test_a_namespace_has_to_match_every_selector_of_the_chain(
 
 def _with(one: Queue, selector: Any) -> Queue:
     return Queue(
-        name=one.name, uid=one.uid, parent=one.parent, desired=one.desired, namespaces=compiled(selector)
+        name=one.name,
+        uid=one.uid,
+        parent=one.parent,
+        desired=one.desired,
+        namespaces=compile_selector(selector),
     )
 
 
@@ -194,7 +198,7 @@ def test_where_no_selector_is_nothing_is_restricted() -> None:
     """So that a request asks for nobody's labels, and gets the queue's own ruling."""
     board = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
     assert (board.restricted, board.ruling("q").restricted) == ((), ())
-    assert for_namespace(board.ruling("q"), namespace="team", labels=None) is board.ruling("q")
+    assert decision_for_namespace(board.ruling("q"), namespace="team", labels=None) is board.ruling("q")
 
 
 def test_a_queue_that_is_not_there_has_no_selector() -> None:
@@ -207,7 +211,7 @@ def test_a_board_that_follows_knows_whose_selector_changed() -> None:
     before = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
     after = QueueSnapshot.follow(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
     assert set(after.restricted) == {"p", "q"}
-    assert after.ruling("q").restricted == restrictions(after.tree.chain("q"))
+    assert after.ruling("q").restricted == chain_restrictions(after.tree.chain("q"))
     assert QueueSnapshot.follow(after, before.tree, changed=["p"], now=NOW).restricted == ()
 
 
@@ -228,7 +232,7 @@ def test_a_board_that_follows_knows_whose_selector_changed() -> None:
 def test_of_a_namespace_that_is_not_known_the_name_is(selector: Any, *, selected: bool) -> None:
     """Nothing is believed of other labels, that there are none neither."""
     board = QueueSnapshot(tree(selecting("q", selector)), now=NOW)
-    found = for_namespace(board.ruling("q"), namespace="team", labels=None)
+    found = decision_for_namespace(board.ruling("q"), namespace="team", labels=None)
     assert found.selected is selected
     assert selected or plain(found.text)
 
@@ -246,7 +250,7 @@ def test_the_denial_names_the_queue_the_namespace_what_is_missing_and_the_way_ou
     )
     assert (found.stop, found.refusal) == (found.stop, found.stop)
     assert found.stop is not None
-    assert (found.stop.why, found.stop.by, found.stop.queue) == (Why.NOT_SELECTED, "p", "q")
+    assert (found.stop.why, found.stop.by, found.stop.queue) == (CauseKind.NOT_SELECTED, "p", "q")
     again = ruled(selecting("p", one_of("team", "In", "a", "b")), queue("q", "p", desired=SUSPENDED))
     assert again == found
 
@@ -267,7 +271,7 @@ def test_the_way_out_is_the_command_that_makes_it_match(selector: Any, labels: L
     """A name cannot be changed: then it is the selector that would have to be."""
     found = ruled(selecting("q", selector), labels=labels)
     assert found.stop is not None
-    assert command(found.stop) == way_out
+    assert remedy_command(found.stop) == way_out
     assert found.text.endswith(f"use another queue, or change that with: {way_out}")
 
 
@@ -310,7 +314,7 @@ JSON = st.recursive(
 @given(JSON | st.fixed_dictionaries({}, optional={"matchLabels": JSON, "matchExpressions": JSON}))
 def test_no_value_is_an_error_of_ours(value: Any) -> None:
     """It is read, or it selects nobody."""
-    found = compiled(value)
+    found = compile_selector(value)
     assert found is None or isinstance(found, NamespaceSelector)
     assert found is None or plain(found.text + found.unreadable)
 
@@ -321,7 +325,7 @@ def test_no_value_is_an_error_of_ours(value: Any) -> None:
 def test_a_stop_is_told_of_first_where_the_namespace_is_selected() -> None:
     found = ruled(selecting("q", TEAM, stop_policy=HOLD), labels={"team": "a"})
     assert found.stop is not None
-    assert found.stop.why is Why.STOPPED
+    assert found.stop.why is CauseKind.STOPPED
     assert found.accepts
 
 
@@ -337,19 +341,19 @@ def test_the_revision_of_what_is_not_selected_differs_with_what_is_missing() -> 
 
 def test_who_set_a_selector_is_kept_in_the_history() -> None:
     """As it is shown, cut; one line each for setting and for taking it away."""
-    [told] = between(queue("q"), selecting("q", TEAM), by="ann", reason="", at=NOW)
+    [told] = changes_between(queue("q"), selecting("q", TEAM), by="ann", reason="", at=NOW)
     assert (told.field, told.from_, told.to) == ("namespaceSelector", "", "team=a")
-    [told] = between(selecting("q", TEAM), queue("q"), by="ann", reason="", at=NOW)
+    [told] = changes_between(selecting("q", TEAM), queue("q"), by="ann", reason="", at=NOW)
     assert (told.field, told.from_, told.to) == ("namespaceSelector", "team=a", "")
     long = one_of("team", "In", *(f"v{n}" for n in range(256)))
-    [told] = between(queue("q"), selecting("q", long), by="ann", reason="", at=NOW)
+    [told] = changes_between(queue("q"), selecting("q", long), by="ann", reason="", at=NOW)
     assert len(told.to) <= 120
 
 
 def test_a_denial_names_no_cause_where_the_namespace_may() -> None:
-    restricted = restrictions(tree(selecting("q", TEAM)).chain("q"))
-    assert denial("q", restricted, namespace="team", labels={"team": "a"}) is None
-    cause = denial("q", restricted, namespace="team", labels={})
+    restricted = chain_restrictions(tree(selecting("q", TEAM)).chain("q"))
+    assert namespace_denial("q", restricted, namespace="team", labels={"team": "a"}) is None
+    cause = namespace_denial("q", restricted, namespace="team", labels={})
     assert isinstance(cause, Cause)
     assert stop_text(cause).startswith('queue "q" ')  # what the controller knows our refusals by
     assert waiting_warning(cause)

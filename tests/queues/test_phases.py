@@ -9,7 +9,7 @@ import pytest
 from queues.status.podgroup_phases import (
     Phase,
     PodTally,
-    phase,
+    derive_phase,
 )
 
 FEW = range(4)
@@ -45,7 +45,7 @@ def test_for_all_small_numbers_the_phase_is_that_of_the_table(
         pods = PodTally(waiting=waiting, running=running, succeeded=succeeded, failed=failed)
         states = ["waiting"] * waiting + ["running"] * running
         states += ["succeeded"] * succeeded + ["failed"] * failed
-        found = phase(pods=pods, least=least, schedules=schedules, before=before)
+        found = derive_phase(pods=pods, least=least, schedules=schedules, before=before)
         assert found is expected(states, least=least, schedules=schedules, before=before), pods
         assert pods.total == len(states)
         assert pods.done == succeeded + failed
@@ -72,7 +72,7 @@ ROWS = [
     ("pods", "schedules", "before", "found"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
 def test_each_row_of_a_group_of_three(pods: PodTally, schedules: bool, before: Phase, found: Phase) -> None:
-    assert phase(pods=pods, least=3, schedules=schedules, before=before) is found
+    assert derive_phase(pods=pods, least=3, schedules=schedules, before=before) is found
 
 
 @pytest.mark.parametrize("before", Phase)
@@ -80,5 +80,5 @@ def test_a_phase_that_was_written_is_found_again(before: Phase) -> None:
     """What is derived from the result of a derivation is the same: nothing is written twice."""
     for counts, least, schedules in product(product(FEW, repeat=4), FEW, [True, False]):
         pods = PodTally(**dict(zip(["waiting", "running", "succeeded", "failed"], counts, strict=True)))
-        once = phase(pods=pods, least=least, schedules=schedules, before=before)
-        assert phase(pods=pods, least=least, schedules=schedules, before=once) is once
+        once = derive_phase(pods=pods, least=least, schedules=schedules, before=before)
+        assert derive_phase(pods=pods, least=least, schedules=schedules, before=once) is once

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.apimachinery.quantities import (
-    GREATEST,
-    LENGTH,
+    MAX_AMOUNT,
+    MAX_LENGTH,
     Amount,
     BadQuantity,
-    canonical,
-    parse,
-    total,
+    format_quantity,
+    parse_quantity,
+    sum_amounts,
 )
 
 NANO = Fraction(1, 10**9)
 #: Every amount that Kubernetes can hold.
-AMOUNTS = st.integers(-GREATEST * 10**9, GREATEST * 10**9).map(lambda nanos: nanos * NANO)
+AMOUNTS = st.integers(-MAX_AMOUNT * 10**9, MAX_AMOUNT * 10**9).map(lambda nanos: nanos * NANO)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ AMOUNTS = st.integers(-GREATEST * 10**9, GREATEST * 10**9).map(lambda nanos: nan
         (-7, -7),
         (0.1, Fraction(1, 10)),
         (1e-07, Fraction(1, 10**7)),
-        ("9223372036854775807", GREATEST),
+        ("9223372036854775807", MAX_AMOUNT),
     ],
 )
 def test_a_quantity_is_what_kubernetes_says_it_is(written: str | float, amount: Amount) -> None:
     """Signs, parts, the three kinds of unit, and numbers that JSON did not quote."""
-    assert parse(written) == amount
+    assert parse_quantity(written) == amount
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_quantity_is_what_kubernetes_says_it_is(written: str | float, amount: 
 )
 def test_what_is_finer_than_a_billionth_is_rounded_away_from_zero(written: str, amount: Amount) -> None:
     """As Kubernetes does, so that something never becomes nothing."""
-    assert parse(written) == amount
+    assert parse_quantity(written) == amount
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_what_is_finer_than_a_billionth_is_rounded_away_from_zero(written: str, 
         "1e95",
         1e300,
         "9223372036854775808",
-        GREATEST + 1,
-        "9" * LENGTH + "9",
+        MAX_AMOUNT + 1,
+        "9" * MAX_LENGTH + "9",
         "0" * 1_000_000,
     ],
 )
 def test_what_is_no_quantity_is_refused_with_a_line_to_read(written: str | float) -> None:
     """The refusal is short and printable, whatever was written, and says how to write it."""
     with pytest.raises(BadQuantity) as caught:
-        parse(written)
+        parse_quantity(written)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 200
     assert str(caught.value).endswith('write a number with a unit, such as "500m", "2" or "4Gi"')
@@ -109,7 +109,7 @@ def test_what_nobody_would_count_with_is_refused_alike() -> None:
     """JSON has more than numbers and texts, and numbers of any length."""
     for written in (None, [], {"cpu": 1}, -(10**5000)):
         with pytest.raises(BadQuantity):
-            parse(written)  # type: ignore[arg-type]
+            parse_quantity(written)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -138,25 +138,25 @@ def test_an_amount_is_printed_in_the_units_of_its_resource(
     amount: Amount, resource: str, printed: str
 ) -> None:
     """Bytes in binary units where that is exact, everything else in decimal ones."""
-    assert canonical(amount, resource) == printed
+    assert format_quantity(amount, resource) == printed
 
 
 @given(AMOUNTS)
 def test_what_is_printed_reads_as_the_same_amount(amount: Fraction) -> None:
     """Nothing is lost on the way out and in again."""
-    assert parse(canonical(amount, "cpu")) == amount
+    assert parse_quantity(format_quantity(amount, "cpu")) == amount
 
 
-@given(st.integers(-GREATEST, GREATEST))
+@given(st.integers(-MAX_AMOUNT, MAX_AMOUNT))
 def test_bytes_are_printed_and_read_as_the_same_number(amount: int) -> None:
     """Binary units are only used where they divide."""
-    assert parse(canonical(amount, "memory")) == amount
+    assert parse_quantity(format_quantity(amount, "memory")) == amount
 
 
 @given(st.lists(AMOUNTS))
 def test_a_total_is_exact_and_whole_where_it_can_be(amounts: list[Fraction]) -> None:
     """No float is anywhere between."""
-    found = total(amounts)
+    found = sum_amounts(amounts)
     assert found == sum(amounts, start=Fraction(0))
     assert isinstance(found, int) == (Fraction(found).denominator == 1)
 
@@ -165,8 +165,8 @@ def test_a_total_is_exact_and_whole_where_it_can_be(amounts: list[Fraction]) -> 
 def test_whatever_is_written_is_an_amount_or_refused(written: str) -> None:
     """Nothing else is ever raised, and what is taken is within bounds."""
     try:
-        amount = parse(written)
+        amount = parse_quantity(written)
     except BadQuantity:
         return
-    assert abs(amount) <= GREATEST
-    assert parse(canonical(amount, "cpu")) == amount
+    assert abs(amount) <= MAX_AMOUNT
+    assert parse_quantity(format_quantity(amount, "cpu")) == amount

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queues.admission.quota import (
-    Family,
     Quota,
-    faults,
+    QuotaFamily,
     quota_of,
     quota_refusal,
+    violations,
 )
 from tests.support.rules.cases import MODEST, plain
 
@@ -24,8 +24,8 @@ def quota(**cpu: int) -> Quota:
     return Quota(**{field: {"cpu": amount} for field, amount in cpu.items()})
 
 
-def family(own: Quota, **around: object) -> Family:
-    return Family(name="q", own=own, parent="labs", **around)  # type: ignore[arg-type]
+def family(own: Quota, **around: object) -> QuotaFamily:
+    return QuotaFamily(name="q", own=own, parent="labs", **around)  # type: ignore[arg-type]
 
 
 def refusal(before: Quota, after: Quota, **around: object) -> str | None:
@@ -136,7 +136,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 4),
 QUOTAS = st.builds(Quota, guarantee=AMOUNTS, deserved=AMOUNTS, capability=AMOUNTS)
 OTHERS = st.dictionaries(st.sampled_from(["a", "b", "c"]), QUOTAS, max_size=3)
 FAMILIES = st.builds(
-    Family,
+    QuotaFamily,
     name=st.just("q"),
     own=QUOTAS,
     parent=st.just("labs"),
@@ -149,10 +149,10 @@ FAMILIES = st.builds(
 
 @MODEST
 @given(around=FAMILIES, after=QUOTAS)
-def test_whatever_is_taken_leaves_no_fault_that_was_not_there(around: Family, after: Quota) -> None:
+def test_whatever_is_taken_leaves_no_fault_that_was_not_there(around: QuotaFamily, after: Quota) -> None:
     """And none is greater than it was; and whatever is refused breaks some rule."""
     wanted = replace(around, own=after, joined=True)
-    was, now = dict(faults(around)), dict(faults(wanted))
+    was, now = dict(violations(around)), dict(violations(wanted))
     worse = {key for key, fault in now.items() if key not in was or fault.excess > was[key].excess}
     found = quota_refusal(around, wanted)
     assert (found is not None) is bool(worse)
@@ -161,7 +161,7 @@ def test_whatever_is_taken_leaves_no_fault_that_was_not_there(around: Family, af
 
 @MODEST
 @given(around=FAMILIES)
-def test_writing_what_is_there_is_never_refused(around: Family) -> None:
+def test_writing_what_is_there_is_never_refused(around: QuotaFamily) -> None:
     """Whatever is wrong with it."""
     assert quota_refusal(around, around) is None
 
@@ -170,10 +170,10 @@ def test_writing_what_is_there_is_never_refused(around: Family) -> None:
 @given(mine=QUOTAS, parent=QUOTAS, beside=OTHERS)
 def test_child_and_parent_are_held_to_the_same(mine: Quota, parent: Quota, beside: dict[str, Quota]) -> None:
     """The tree breaks a rule between the two as seen from the child just when it does from the parent."""
-    from_child = Family(name="q", own=mine, parent="p", above=parent, beside=beside)
-    from_parent = Family(name="p", own=parent, below={**beside, "q": mine})
-    seen = {key[1:] for key, _ in faults(from_child) if key[0] == "under"}
-    shown = {key[1:] for key, _ in faults(from_parent) if key[0] == "over"}
+    from_child = QuotaFamily(name="q", own=mine, parent="p", above=parent, beside=beside)
+    from_parent = QuotaFamily(name="p", own=parent, below={**beside, "q": mine})
+    seen = {key[1:] for key, _ in violations(from_child) if key[0] == "under"}
+    shown = {key[1:] for key, _ in violations(from_parent) if key[0] == "over"}
     assert {key for key in seen if key[0] != "capability"} == {key for key in shown if key[0] != "capability"}
     assert {key for key in seen if key[0] == "capability"} <= shown
 

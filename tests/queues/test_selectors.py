@@ -13,7 +13,7 @@ from queues.apimachinery.label_selectors import (
     Operator,
     Requirement,
     Selector,
-    selector_of,
+    parse_selector,
 )
 from tests.support.rules.cases import (
     HOSTILE,
@@ -30,14 +30,14 @@ def expression(operator: str, *values: str, key: str = "tier") -> dict[str, Any]
 
 
 def read(*expressions: dict[str, Any], **labels: str) -> Selector:
-    found = selector_of({"matchLabels": labels, "matchExpressions": list(expressions)})
+    found = parse_selector({"matchLabels": labels, "matchExpressions": list(expressions)})
     assert found is not None
     return found
 
 
 def test_no_selector_is_none() -> None:
     """null is no selector, which selects nothing: whoever asks has to see to that."""
-    assert selector_of(None) is None
+    assert parse_selector(None) is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_no_selector_is_none() -> None:
 )
 def test_an_empty_selector_selects_everything(empty: dict[str, Any]) -> None:
     """A pod without labels too."""
-    found = selector_of(empty)
+    found = parse_selector(empty)
     assert found is not None
     assert found.selects({})
     assert found.selects(WEB)
@@ -156,7 +156,7 @@ def test_it_is_written_as_a_request_asks_for_it() -> None:
 def test_what_is_no_selector_is_refused(wrong: Any, says: str) -> None:
     """In words, and never read as some other selector: a typing error keeps nobody, and evicts nobody."""
     with pytest.raises(BadSelector) as refused:
-        selector_of(wrong)
+        parse_selector(wrong)
     assert says in str(refused.value)
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_selector_is_refused(wrong: Any, says: str) -> None:
 def test_a_hostile_selector_is_refused_on_one_short_line(wrong: Any, text: str) -> None:
     """Whatever it holds, what is said of it can be shown."""
     with pytest.raises(BadSelector) as refused:
-        selector_of(wrong(text))
+        parse_selector(wrong(text))
     assert plain(str(refused.value))
     assert len(str(refused.value)) < 400
 

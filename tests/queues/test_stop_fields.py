@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from queues.admission.stop_fields import cleared
+from queues.admission.stop_fields import fields_to_clear
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 
@@ -25,7 +25,7 @@ def queue(
 def gone(
     before: Queue, after: Queue, *, same: tuple[str, ...] = BOTH, anew: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    return cleared(before, after, same=same, set_anew=anew, now=NOW)
+    return fields_to_clear(before, after, same=same, set_anew=anew, now=NOW)
 
 
 STOPS = [

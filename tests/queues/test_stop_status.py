@@ -9,15 +9,17 @@ import pytest
 from queues.status.stop_status import (
     WAITING_LIMIT,
     Acknowledgement,
-    Link,
-    ReadChain,
-    acknowledgement,
-    is_of,
+    ObservedChain,
+    QueueGeneration,
+    matches_chain,
+    read_acknowledgement,
     waiting_for,
 )
 
 ACKNOWLEDGED, PENDING, OUTDATED = Acknowledgement
-CHAIN = ReadChain((Link("b", 4), Link("a", 7), Link("root", 1)), whole=True)
+CHAIN = ObservedChain(
+    (QueueGeneration("b", 4), QueueGeneration("a", 7), QueueGeneration("root", 1)), whole=True
+)
 
 
 def stop(*generations: int, names: str = "b a root", **fields: Any) -> dict[str, Any]:
@@ -50,19 +52,19 @@ def stop(*generations: int, names: str = "b a root", **fields: Any) -> dict[str,
 def test_a_stop_is_acknowledged_for_the_specs_that_its_status_names_alone(
     status: Any, *, active_is_false: bool, expected: Acknowledgement
 ) -> None:
-    assert acknowledgement(stop=status, active_is_false=active_is_false, chain=CHAIN) is expected
+    assert read_acknowledgement(stop=status, active_is_false=active_is_false, chain=CHAIN) is expected
 
 
 @pytest.mark.parametrize(("ancestor", "expected"), [(7, ACKNOWLEDGED), (6, OUTDATED)])
 def test_ancestors_that_may_not_be_read_are_not_compared(ancestor: int, expected: Acknowledgement) -> None:
-    read = ReadChain(CHAIN.links[:2])
+    read = ObservedChain(CHAIN.links[:2])
     status = stop(4, ancestor, 99, scope="s")
-    assert acknowledgement(stop=status, active_is_false=True, chain=read) is expected
+    assert read_acknowledgement(stop=status, active_is_false=True, chain=read) is expected
 
 
 @pytest.mark.parametrize("status", [None, "x", {}, {"chain": {}}, stop(3, 7, 1)])
 def test_what_cannot_be_read_or_is_of_another_spec_is_not_of_the_chain(status: Any) -> None:
-    assert not is_of(status, ReadChain((Link("b", 4),)))
+    assert not matches_chain(status, ObservedChain((QueueGeneration("b", 4),)))
 
 
 @pytest.mark.parametrize("status", [None, "x", {}, {"waitingFor": 3}, {"waitingFor": ""}])

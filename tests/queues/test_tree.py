@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from queues.queue import Queue
-from queues.tree import Break, Tree
+from queues.tree import ChainBreak, Tree
 from tests.support.rules.cases import (
     MODEST,
     NOW,
@@ -73,31 +73,31 @@ def test_a_chain_ends_before_a_parent_that_is_missing() -> None:
     """The break names who asks for the parent, and the parent."""
     gap = tree(queue("a", "ghost"), queue("b", "a"))
     assert chain(gap, "b") == ["b", "a"]
-    assert gap.chain("b").broken == Break("a", "ghost")
+    assert gap.chain("b").broken == ChainBreak("a", "ghost")
 
 
 def test_a_gap_says_which_parent_is_missing_and_whose() -> None:
     """The sentence for a missing parent names both queues."""
-    assert str(Break("a", "ghost")) == 'parent "ghost" of queue "a" does not exist'
+    assert str(ChainBreak("a", "ghost")) == 'parent "ghost" of queue "a" does not exist'
 
 
 def test_a_queue_that_is_its_own_parent_is_a_cycle_of_one() -> None:
     """The smallest cycle ends the chain at once."""
     knot = tree(queue("a", "a"))
-    assert (chain(knot, "a"), knot.chain("a").broken) == (["a"], Break("a", "a", ("a",)))
+    assert (chain(knot, "a"), knot.chain("a").broken) == (["a"], ChainBreak("a", "a", ("a",)))
 
 
 @pytest.mark.parametrize(
     ("name", "queues", "broken"),
     [
-        ("a", ["a", "b", "c"], Break("c", "a", ("a", "b", "c"))),
-        ("b", ["b", "c", "a"], Break("a", "b", ("b", "c", "a"))),
-        ("x", ["x", "b", "c", "a"], Break("a", "b", ("b", "c", "a"))),
-        ("y", ["y", "x", "b", "c", "a"], Break("a", "b", ("b", "c", "a"))),
+        ("a", ["a", "b", "c"], ChainBreak("c", "a", ("a", "b", "c"))),
+        ("b", ["b", "c", "a"], ChainBreak("a", "b", ("b", "c", "a"))),
+        ("x", ["x", "b", "c", "a"], ChainBreak("a", "b", ("b", "c", "a"))),
+        ("y", ["y", "x", "b", "c", "a"], ChainBreak("a", "b", ("b", "c", "a"))),
     ],
 )
 def test_a_chain_ends_before_a_queue_that_would_come_twice(
-    name: str, queues: list[str], broken: Break
+    name: str, queues: list[str], broken: ChainBreak
 ) -> None:
     """In a cycle each queue comes once; the break names the queue that closes it, and the cycle alone."""
     knot = tree(queue("a", "b"), queue("b", "c"), queue("c", "a"), queue("x", "b"), queue("y", "x"))
@@ -107,7 +107,7 @@ def test_a_chain_ends_before_a_queue_that_would_come_twice(
 
 def test_a_cycle_is_told_from_its_first_queue_back_to_it() -> None:
     """The sentence for a cycle shows the way round."""
-    assert str(Break("c", "a", ("a", "b", "c"))) == "the parents form a cycle: a > b > c > a"
+    assert str(ChainBreak("c", "a", ("a", "b", "c"))) == "the parents form a cycle: a > b > c > a"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_cycle_is_told_from_its_first_queue_back_to_it() -> None:
 )
 def test_a_long_cycle_is_told_by_its_ends(names: str, way: str) -> None:
     """Six queues are named: of a longer cycle the middle is counted."""
-    assert str(Break(names[-1], names[0], tuple(names))) == f"the parents form a cycle: {way}"
+    assert str(ChainBreak(names[-1], names[0], tuple(names))) == f"the parents form a cycle: {way}"
 
 
 def test_a_long_chain_is_walked_without_recursion() -> None:

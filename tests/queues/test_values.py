@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from queues.admission.accepted_work import Owner
-from queues.membership import Membership, PodFacts, Rules, Source
+from queues.membership import Membership, MembershipSettings, PodFacts, Source
 from queues.queue import IMPLIED_ROOT, Queue
 from queues.snapshot import QueueSnapshot
-from queues.status.conditions import active
-from queues.tree import Break
-from queues.verdict import Cause, Why
+from queues.status.conditions import active_condition
+from queues.tree import ChainBreak
+from queues.verdict import Cause, CauseKind
 from tests.support.rules.cases import (
     NOW,
     asked,
@@ -25,13 +25,13 @@ VALUES = {
     for value in (
         queue("q"),
         WOOD.chain("q"),
-        Break("q", "ghost"),
+        ChainBreak("q", "ghost"),
         asked(WOOD, "q"),
-        Cause(why=Why.SUSPENDED, queue="q", by="q"),
+        Cause(why=CauseKind.SUSPENDED, queue="q", by="q"),
         QueueSnapshot(WOOD, now=NOW).ruling("q"),
-        active(asked(WOOD, "q")),
+        active_condition(asked(WOOD, "q")),
         Membership("q", Source.PODGROUP),
-        Rules(),
+        MembershipSettings(),
         PodFacts(namespace="n", labels={}, annotations={}, scheduler="s"),
         Owner(kind="Job", name="j", queue="q", created=NOW),
     )

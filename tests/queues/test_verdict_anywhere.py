@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from queues.queue import Queue
 from queues.states import own_state
 from queues.tree import Tree
-from queues.verdict import Verdict, Why
+from queues.verdict import CauseKind, Verdict
 from tests.support.rules.cases import (
     CLOSED,
     DRAIN,
@@ -102,10 +102,11 @@ def test_a_cause_is_a_queue_of_the_chain_that_does_what_it_is_named_for(
         for cause in filter(None, (found.stop, found.refusal)):
             named = wood.queues[cause.by]
             guilty = {
-                Why.SUSPENDED: named.desired is SUSPENDED,
-                Why.CLOSED: named.desired is CLOSED,
-                Why.STOPPED: named.stop_policy is cause.policy is found.policy is not NONE,
-                Why.BROKEN: truth.broken and cause.broken == found.broken == wood.chain(cause.queue).broken,
+                CauseKind.SUSPENDED: named.desired is SUSPENDED,
+                CauseKind.CLOSED: named.desired is CLOSED,
+                CauseKind.STOPPED: named.stop_policy is cause.policy is found.policy is not NONE,
+                CauseKind.BROKEN: truth.broken
+                and cause.broken == found.broken == wood.chain(cause.queue).broken,
             }
             assert cause.queue == found.queue
             assert cause.by in truth.above

@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from queues import labels as names
-from queues.namespace_selectors import compiled
+from queues.namespace_selectors import compile_selector
 from queues.queue import ROOT, Queue
 from queues.states import Desired, State, StopPolicy
-from queues.status.changes import KEPT, Change
+from queues.status.changes import HISTORY_LIMIT, Change
 from queues.tree import Tree
-from queues.verdict import Cause, Why
+from queues.verdict import Cause, CauseKind
 from queues.why.explain import explain
 from queues.why.explanation import (
-    Belonging,
+    ExplainedMembership,
     Explanation,
     Fate,
-    Queues,
-    Record,
-    Subject,
-    Thing,
+    ObjectRef,
+    ObservedObject,
+    ObservedQueues,
+    QueueRecord,
 )
-from queues.why.stop_causes import change_behind
+from queues.why.stop_causes import find_change
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2030, 1, 1, 13, tzinfo=UTC)
@@ -39,28 +39,28 @@ def queue(name: str, **wishes: Any) -> Queue:
     return Queue(name=name, parent=None if name == ROOT else wishes.pop("parent", ROOT), **wishes)
 
 
-def seen(*held: Queue, **records: Record) -> Queues:
-    known = {each.name: records.get(each.name, Record(created=MADE)) for each in held}
-    return Queues(tree=Tree({each.name: each for each in held}), records=known, now=NOW)
+def seen(*held: Queue, **records: QueueRecord) -> ObservedQueues:
+    known = {each.name: records.get(each.name, QueueRecord(created=MADE)) for each in held}
+    return ObservedQueues(tree=Tree({each.name: each for each in held}), records=known, now=NOW)
 
 
-def pod(**facts: Any) -> Subject:
-    return Subject(thing=Thing(kind="Pod", name="p", namespace="ns"), **facts)
+def pod(**facts: Any) -> ObservedObject:
+    return ObservedObject(thing=ObjectRef(kind="Pod", name="p", namespace="ns"), **facts)
 
 
-def told(subject: Subject, queues: Queues | None, *, of: str = "b") -> Explanation:
-    return explain(subject, Belonging(queue=of, rule="annotation sluice.dev/queue"), queues=queues)
+def told(subject: ObservedObject, queues: ObservedQueues | None, *, of: str = "b") -> Explanation:
+    return explain(subject, ExplainedMembership(queue=of, rule="annotation sluice.dev/queue"), queues=queues)
 
 
-def of_queue(queues: Queues, name: str = "b") -> Explanation:
-    subject = Subject(thing=Thing(kind="Queue", name=name))
-    return explain(subject, Belonging(queue=name), queues=queues)
+def of_queue(queues: ObservedQueues, name: str = "b") -> Explanation:
+    subject = ObservedObject(thing=ObjectRef(kind="Queue", name=name))
+    return explain(subject, ExplainedMembership(queue=name), queues=queues)
 
 
 STOPPED_BY_A = seen(
     queue("a", desired=Desired.SUSPENDED, reason="quota", resume_at=LATER),
     queue("b", parent="a"),
-    a=Record(changes=(SUSPENDED,), created=MADE),
+    a=QueueRecord(changes=(SUSPENDED,), created=MADE),
 )
 
 
@@ -88,9 +88,9 @@ def test_every_queue_of_the_chain_that_stops_it_is_told_nearest_suspension_first
     )
     found = told(pod(), queues)
     assert [(stop.queue, stop.why) for stop in found.stops] == [
-        ("a", Why.SUSPENDED),
-        ("b", Why.STOPPED),
-        ("root", Why.STOPPED),
+        ("a", CauseKind.SUSPENDED),
+        ("b", CauseKind.STOPPED),
+        ("root", CauseKind.STOPPED),
     ]
 
 
@@ -107,14 +107,14 @@ def test_a_stop_that_its_time_has_ended_is_none() -> None:
         ((SUSPENDED,), SUSPENDED, "", False),
         ((SUSPENDED, CLOSED), None, MADE, False),
         ((), None, MADE, False),
-        ((CLOSED,) * KEPT, None, "", True),
+        ((CLOSED,) * HISTORY_LIMIT, None, "", True),
     ],
 )
 def test_nobody_is_named_whose_change_did_not_lead_to_what_is_there(
     changes: tuple[Change, ...], named: Change | None, created: str, *, lost: bool
 ) -> None:
     """The latest change of the field counts; else it was made so, or the history no longer says."""
-    queues = seen(queue("b", desired=Desired.SUSPENDED), b=Record(changes=changes, created=MADE))
+    queues = seen(queue("b", desired=Desired.SUSPENDED), b=QueueRecord(changes=changes, created=MADE))
     (stop,) = told(pod(), queues).stops
     assert (stop.change, stop.created, stop.lost) == (named, created, lost)
 
@@ -122,25 +122,25 @@ def test_nobody_is_named_whose_change_did_not_lead_to_what_is_there(
 @pytest.mark.parametrize(
     ("cause", "field", "to"),
     [
-        (Why.SUSPENDED, "state", "Suspended"),
-        (Why.CLOSED, "state", "Closed"),
-        (Why.STOPPED, "stopPolicy", "Hold"),
-        (Why.BROKEN, "parent", "gone"),
+        (CauseKind.SUSPENDED, "state", "Suspended"),
+        (CauseKind.CLOSED, "state", "Closed"),
+        (CauseKind.STOPPED, "stopPolicy", "Hold"),
+        (CauseKind.BROKEN, "parent", "gone"),
     ],
 )
-def test_each_cause_is_looked_up_in_its_field(cause: Why, field: str, to: str) -> None:
+def test_each_cause_is_looked_up_in_its_field(cause: CauseKind, field: str, to: str) -> None:
     """A change of another field, later or not, is not what stopped the queue."""
     wanted = Change(by="ann", field=field, to=to)
     other = Change(by="eve", field="resumeAt", to="x")
     held = queue("b", parent="gone")
     of = Cause(why=cause, queue="b", by="b", policy=StopPolicy.HOLD)
-    assert change_behind(of, queue=held, changes=(wanted, other)) == wanted
+    assert find_change(of, queue=held, changes=(wanted, other)) == wanted
 
 
 def test_a_queue_that_is_not_there_stops_its_pods_and_nobody_did_that() -> None:
     """The way out is to make it."""
     (stop,) = told(pod(), seen(queue("root"))).stops
-    assert (stop.why, stop.way_out) == (Why.NOT_FOUND, "kubectl queue create b")
+    assert (stop.why, stop.way_out) == (CauseKind.NOT_FOUND, "kubectl queue create b")
     assert (stop.change, stop.created, stop.lost) == (None, "", False)
 
 
@@ -154,7 +154,7 @@ def test_a_broken_chain_names_the_queue_to_mend() -> None:
 
 def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
     """Which queue that will be nobody knows yet."""
-    found = explain(pod(), Belonging(queue=None, group="gang"), queues=None)
+    found = explain(pod(), ExplainedMembership(queue=None, group="gang"), queues=None)
     assert found.fate is Fate.STOPPED
     assert found.summary == 'Pod ns/p waits: PodGroup "gang" does not exist'
 
@@ -226,7 +226,7 @@ def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
 def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
     """In the controller's words; and whoever closed it is named."""
     message = 'queue "b" is Closing and takes no new work; reopen it; kept from Closed by pod ns/p of queue b'
-    queues = seen(queue("b", desired=Desired.CLOSED), b=Record(changes=(CLOSED,), accepting=message))
+    queues = seen(queue("b", desired=Desired.CLOSED), b=QueueRecord(changes=(CLOSED,), accepting=message))
     found = of_queue(queues)
     assert (found.fate, found.summary) == (Fate.REFUSES, 'queue "b" is Closing and takes no new work')
     assert found.closing == "kept from Closed by pod ns/p of queue b"
@@ -236,7 +236,7 @@ def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
 
 def test_a_closed_queue_has_nothing_that_keeps_it() -> None:
     """A message that is of the time before is not repeated."""
-    record = Record(live=False, accepting="x; kept from Closed by pod ns/p of queue b")
+    record = QueueRecord(live=False, accepting="x; kept from Closed by pod ns/p of queue b")
     assert of_queue(seen(queue("b", desired=Desired.CLOSED), b=record)).closing == ""
 
 
@@ -255,7 +255,7 @@ def test_an_open_queue_is_free() -> None:
 
 def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
     """What makes no pods by its own wish is told to."""
-    job = Subject(thing=Thing(kind="Job", name="j", namespace="ns"), idle="spec.suspend is true")
+    job = ObservedObject(thing=ObjectRef(kind="Job", name="j", namespace="ns"), idle="spec.suspend is true")
     found = told(job, seen(queue("b")))
     assert found.fate is Fate.FREE
     assert found.notes[0] == "spec.suspend is true"
@@ -271,7 +271,7 @@ def test_a_queue_that_may_not_be_read_is_said_to_be_unread() -> None:
 
 def test_a_status_that_lags_is_told() -> None:
     """What the rules say of the queue is not acknowledged yet."""
-    queues = seen(queue("b", desired=Desired.SUSPENDED), b=Record(observed=False))
+    queues = seen(queue("b", desired=Desired.SUSPENDED), b=QueueRecord(observed=False))
     assert of_queue(queues).notes == (
         "the controller has not acknowledged its queue as it is now; is it running?",
     )
@@ -288,12 +288,12 @@ def test_what_others_wrote_stays_on_one_line() -> None:
 # Namespaces that the chain does not select
 
 
-TEAM = compiled({"matchLabels": {"team": "x"}})
+TEAM = compile_selector({"matchLabels": {"team": "x"}})
 SET = Change(by="ann", field="namespaceSelector", to="team=x", at="2030-01-01T11:30:00Z")
 NARROW = seen(
     queue("a", namespaces=TEAM, stop_policy=StopPolicy.HOLD),
     queue("b", parent="a"),
-    a=Record(changes=(SET,), created=MADE),
+    a=QueueRecord(changes=(SET,), created=MADE),
 )
 
 
@@ -306,15 +306,15 @@ def test_a_namespace_that_is_not_selected_is_said_first_with_who_set_the_selecto
         'the namespaceSelector of its ancestor "a" asks for team=x'
     )
     first, second = found.stops
-    assert (first.queue, first.why, first.change) == ("a", Why.NOT_SELECTED, SET)
+    assert (first.queue, first.why, first.change) == ("a", CauseKind.NOT_SELECTED, SET)
     assert first.way_out == "kubectl label namespace ns --overwrite team=x"
-    assert second.why is Why.STOPPED
+    assert second.why is CauseKind.STOPPED
     assert [each.namespace_selector for each in found.chain] == ["", "team=x", ""]
 
 
 def test_a_namespace_that_is_selected_waits_for_what_else_there_is() -> None:
     found = told(pod(namespace_labels={"team": "x"}), NARROW)
-    assert [stop.why for stop in found.stops] == [Why.STOPPED]
+    assert [stop.why for stop in found.stops] == [CauseKind.STOPPED]
 
 
 def test_labels_that_could_not_be_read_are_said_to_be_unread() -> None:

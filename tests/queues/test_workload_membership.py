@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.membership import (
-    Disagreement,
     Membership,
-    Names,
-    Rules,
+    MembershipSettings,
+    NamingMetadata,
+    QueueConflict,
     Source,
     WorkloadFacts,
-    names_itself,
-    of_workload,
-    own_words,
+    names_a_queue,
+    without_webhook_names,
+    workload_membership,
 )
 from tests.support.rules.cases import MODEST
 
@@ -27,7 +27,7 @@ GROUP, NAMED = "scheduling.k8s.io/group-name", "scheduling.volcano.sh/queue-name
 VOLCANO, KUEUE = "volcano.sh/queue-name", "kueue.x-k8s.io/queue-name"
 QUEUE, FROM = "sluice.dev/queue", "sluice.dev/queue-from"
 GROUPS = {("team", "gang"): "labs", ("far", "gang"): "elsewhere"}
-KUEUE_ON = Rules(kueue=True)
+KUEUE_ON = MembershipSettings(kueue=True)
 
 #: Rules 2 to 5: where the key stands, the key, what it says, and the answer.
 WORDS: dict[str, tuple[str, str, str, Membership]] = {
@@ -40,16 +40,16 @@ WORDS: dict[str, tuple[str, str, str, Membership]] = {
 EACH = pytest.mark.parametrize("word", WORDS)
 
 
-def names(*words: str, says: str = "", **annotations: str) -> Names:
+def names(*words: str, says: str = "", **annotations: str) -> NamingMetadata:
     """A place with these words; `says` in place of their queues."""
     maps: dict[str, dict[str, str]] = {"labels": {}, "annotations": dict(annotations)}
     for word in words:
         where, key, value, _ = WORDS[word]
         maps[where][key] = says or value
-    return Names(maps["labels"], maps["annotations"])
+    return NamingMetadata(maps["labels"], maps["annotations"])
 
 
-def work(*templates: Names, own: Names | None = None, **more: Any) -> WorkloadFacts:
+def work(*templates: NamingMetadata, own: NamingMetadata | None = None, **more: Any) -> WorkloadFacts:
     return WorkloadFacts(
         namespace=more.pop("namespace", "team"),
         templates=templates,
@@ -59,8 +59,8 @@ def work(*templates: Names, own: Names | None = None, **more: Any) -> WorkloadFa
     )
 
 
-def judged(of: WorkloadFacts, rules: Rules = KUEUE_ON) -> Membership | Disagreement | None:
-    return of_workload(of, rules=rules, group=lambda *key: GROUPS.get(key))
+def judged(of: WorkloadFacts, rules: MembershipSettings = KUEUE_ON) -> Membership | QueueConflict | None:
+    return workload_membership(of, rules=rules, group=lambda *key: GROUPS.get(key))
 
 
 # One name
@@ -90,7 +90,7 @@ def test_in_one_place_the_first_of_two_words_counts(first: str, second: str) -> 
     where, key, _, _ = WORDS[second]
     maps = {"labels": dict(one.labels), "annotations": dict(one.annotations)}
     maps[where][key] = "other"
-    both = Names(maps["labels"], maps["annotations"])
+    both = NamingMetadata(maps["labels"], maps["annotations"])
     assert judged(work(both)) == WORDS[first][3]
     assert judged(work(names(), own=both)) == WORDS[first][3]
 
@@ -107,13 +107,13 @@ def test_a_template_without_containers_of_names_is_nobodys() -> None:
 @EACH
 def test_an_empty_word_is_no_word(word: str) -> None:
     where, key, _, _ = WORDS[word]
-    empty = Names({key: ""}, {}) if where == "labels" else Names({}, {key: ""})
+    empty = NamingMetadata({key: ""}, {}) if where == "labels" else NamingMetadata({}, {key: ""})
     assert judged(work(empty, own=empty)) is None
     assert judged(work(empty, spec_queue="q")) == Membership("q", Source.SPEC)
 
 
 def test_kueues_label_counts_only_where_it_is_switched_on() -> None:
-    assert judged(work(names("kueue"), own=names("kueue")), Rules()) is None
+    assert judged(work(names("kueue"), own=names("kueue")), MembershipSettings()) is None
 
 
 def test_a_group_of_another_namespace_is_not_its_group() -> None:
@@ -133,9 +133,9 @@ def test_its_namespace_then_its_scheduler() -> None:
     owned = ("default-scheduler", "volcano")
     assert judged(work(names(), namespace_queue="n", schedulers=owned)) == Membership("n", Source.NAMESPACE)
     assert judged(work(names(), schedulers=owned)) == Membership("default", Source.SCHEDULER)
-    assert judged(work(names(), schedulers=("mine",)), Rules(owned_schedulers=frozenset({"mine"}))) == (
-        Membership("default", Source.SCHEDULER)
-    )
+    assert judged(
+        work(names(), schedulers=("mine",)), MembershipSettings(owned_schedulers=frozenset({"mine"}))
+    ) == (Membership("default", Source.SCHEDULER))
     assert judged(work(names(), schedulers=())) is None
 
 
@@ -169,7 +169,7 @@ def test_two_places_that_say_the_same_agree(first: str, second: str) -> None:
 @pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
 def test_two_places_that_differ_are_both_told(first: str, second: str) -> None:
     found = judged(placed({first: "one", second: "two"}))
-    assert isinstance(found, Disagreement)
+    assert isinstance(found, QueueConflict)
     assert (found.first.queue, found.second.queue) == ("one", "two")
 
 
@@ -179,18 +179,18 @@ def test_it_is_in_a_queue_only_where_all_that_is_said_is_that_queue(said: dict[s
     found = judged(placed(said))
     queues = set(said.values())
     if len(queues) > 1:
-        assert isinstance(found, Disagreement)
+        assert isinstance(found, QueueConflict)
         assert {found.first.queue, found.second.queue} <= queues
         assert found.first.queue != found.second.queue
     else:
-        assert not isinstance(found, Disagreement)
+        assert not isinstance(found, QueueConflict)
         assert {found.queue} == queues if found else not queues
 
 
 def test_a_group_and_a_name_of_its_queue_agree() -> None:
     own = names("annotation", says="labs")
     assert judged(work(names("group"), own=own)) == WORDS["group"][3]
-    assert isinstance(judged(work(names("group"), own=names("annotation"))), Disagreement)
+    assert isinstance(judged(work(names("group"), own=names("annotation"))), QueueConflict)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -200,7 +200,7 @@ def test_while_a_group_is_not_there_nobody_knows_whether_they_differ(first: bool
     unknown = Membership(None, Source.PODGROUP, "later")
     assert judged(work(*templates)) == unknown
     assert judged(work(waiting, own=named)) == unknown
-    assert isinstance(judged(work(*templates, spec_queue="other")), Disagreement)
+    assert isinstance(judged(work(*templates, spec_queue="other")), QueueConflict)
 
 
 # What the webhook wrote
@@ -240,7 +240,7 @@ def test_what_was_written_down_is_no_name_of_a_queue() -> None:
 @pytest.mark.parametrize(("word", "mark"), list(product(WORDS, [True, False])))
 def test_own_words_leave_out_what_the_webhook_wrote_and_nothing_else(word: str, mark: bool) -> None:
     given = names(word, a="b", **({FROM: "workload"} if mark else {}))
-    kept = own_words(given)
+    kept = without_webhook_names(given)
     assert kept.labels == given.labels
     gone = {NAMED} if mark else set()
     assert kept.annotations == {key: value for key, value in given.annotations.items() if key not in gone}
@@ -249,5 +249,5 @@ def test_own_words_leave_out_what_the_webhook_wrote_and_nothing_else(word: str, 
 @EACH
 def test_a_template_names_itself_by_any_word_but_kueues(word: str) -> None:
     """Of Kueue's label the webhook of pods need not know."""
-    assert names_itself(names(word)) is (word != "kueue")
-    assert not names_itself(names())
+    assert names_a_queue(names(word)) is (word != "kueue")
+    assert not names_a_queue(names())

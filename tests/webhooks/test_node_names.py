@@ -15,8 +15,8 @@ from tests.support.http.wire_objects import (
 )
 from webhooks.pods.node_affinity import (
     REQUIRED,
-    by_affinity,
-    pinned,
+    pin_to_node,
+    replace_node_name,
 )
 
 Affinity = dict[str, Any]
@@ -73,19 +73,19 @@ def required(*terms: Any) -> Affinity:
 def test_the_affinity_holds_for_no_node_but_this_one(before: Affinity | None, after: Affinity) -> None:
     """Whatever it asked for before, it still asks for; what it is given is not changed."""
     given = copy.deepcopy(before)
-    assert pinned(given, "node-1") == after
+    assert pin_to_node(given, "node-1") == after
     assert given == before
 
 
 @pytest.mark.parametrize("hostile", ["text", 7, ["a"], {"nodeAffinity": "text"}, required("text")])
 def test_what_no_api_server_would_send_breaks_nothing(hostile: Any) -> None:
     """The pod is on this node or nowhere."""
-    terms = pinned(hostile, "node-1")["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms = pin_to_node(hostile, "node-1")["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert terms == [NODE]
 
 
 def test_the_name_is_taken_off_and_the_affinity_put_on() -> None:
-    assert by_affinity("node-1", None) == [
+    assert replace_node_name("node-1", None) == [
         {"op": "remove", "path": "/spec/nodeName"},
         {"op": "add", "path": "/spec/affinity", "value": ALONE},
     ]
@@ -96,7 +96,7 @@ def test_a_member_is_admitted_with_affinity_in_the_place_of_its_nodes_name() -> 
     server = Server().has(queue("research"))
     answer = server.ask("/mutate/pods", pod(annotations={NAMED: "research"}, nodeName="node-1"))
     assert answer.allowed
-    for step in by_affinity("node-1", None):
+    for step in replace_node_name("node-1", None):
         assert step in answer.patch
     assert len(server.store.passes) == 0
     assert server.store.stopped_with_passes() == ()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -271,7 +271,7 @@ def test_a_new_pod_whose_metadata_has_no_namespace_yet_is_in_the_reviews(server:
 
 
 def test_an_owned_scheduler_makes_a_member_of_default() -> None:
-    server = Server(rules=Rules(owned_schedulers=frozenset({"mine"})), terms=AdmissionSettings())
+    server = Server(rules=MembershipSettings(owned_schedulers=frozenset({"mine"})), terms=AdmissionSettings())
     after, _ = admitted(server.has(queue("default")), pod(schedulerName="mine"))
     assert is_written(after, "default")
 

@@ -21,8 +21,8 @@ from cluster.cache.store import Store
 from cluster.objects import Metadata
 from queues import labels as names
 from queues.messages import stop_text
-from queues.verdict import Cause, Why
-from webhooks.review import ALLOWED, Answer, Request, refused, subject
+from queues.verdict import Cause, CauseKind
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 CUT_OFF = (
@@ -40,16 +40,16 @@ _bindings = msgspec.json.Decoder(Binding)
 
 def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook on `pods/binding` and `bindings`."""
-    binding = subject(request.object, _bindings)
+    binding = decode_object(request.object, _bindings)
     namespace = request.namespace or binding.metadata.namespace
     name = request.name or binding.metadata.name
     if request.dry_run and name.startswith(names.PROBE_PREFIX):
-        return refused(names.PROBE_SEEN)
+        return deny(names.PROBE_SEEN)
     if store.cut_off():
-        return refused(CUT_OFF)
+        return deny(CUT_OFF)
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:
-        return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=member.group)))
+        return deny(stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group)))
     queue = store.queue_of_pod(namespace, name)
     if not queue:
         return ALLOWED
@@ -69,4 +69,4 @@ def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Ans
 
 def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
     ruling = store.ruling_for(queue, namespace=namespace)
-    return ALLOWED if ruling.schedules else refused(ruling.text)
+    return ALLOWED if ruling.schedules else deny(ruling.text)

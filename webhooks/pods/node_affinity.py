@@ -18,20 +18,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhooks.json_patch import Step
+from webhooks.json_patch import PatchStep
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def by_affinity(node: str, affinity: Any) -> list[Step]:
+def replace_node_name(node: str, affinity: Any) -> list[PatchStep]:
     """The steps that put a pod on the node by its affinity instead of by its name."""
     return [
         {"op": "remove", "path": "/spec/nodeName"},
-        {"op": "add", "path": "/spec/affinity", "value": pinned(affinity, node)},
+        {"op": "add", "path": "/spec/affinity", "value": pin_to_node(affinity, node)},
     ]
 
 
-def pinned(affinity: Any, node: str) -> dict[str, Any]:
+def pin_to_node(affinity: Any, node: str) -> dict[str, Any]:
     """The affinity of a pod, and no node but this one."""
     whole = _object(affinity)
     of_nodes = _object(whole.get("nodeAffinity"))

@@ -37,46 +37,46 @@ from queues.membership import (
     NAMING_LABELS,
     Membership,
     label_value,
-    of_submitted_pod,
+    submitted_pod_membership,
     valid_name,
 )
 from queues.messages import (
-    fitted,
     stop_text,
+    truncate_warning,
     waiting_warning,
 )
-from queues.verdict import Cause, Why
+from queues.verdict import Cause, CauseKind
 from webhooks.acceptance import (
     Submission,
-    admission,
-    bad_name,
-    taken,
-    unknown_namespace,
+    accept_submission,
+    admission_id,
+    deny_bad_name,
+    deny_unknown_namespace,
 )
 from webhooks.json_patch import (
-    Step,
-    entries,
-    pointer,
+    PatchStep,
+    json_pointer,
+    patch_map,
 )
-from webhooks.pods.node_affinity import by_affinity
-from webhooks.review import ALLOWED, Answer, Request, joined, refused, subject
+from webhooks.pods.node_affinity import replace_node_name
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny, join_patches
 from webhooks.settings import AdmissionSettings
 
 _pods = msgspec.json.Decoder(Pod)
 
 
-def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE."""
-    pod = subject(request.object, _pods)
-    membership = of_submitted_pod(
+    pod = decode_object(request.object, _pods)
+    membership = submitted_pod_membership(
         store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
     )
     if membership is None:
-        return _stranger(pod) if store.knows(request.namespace) else unknown_namespace(request)
+        return _stranger(pod) if store.knows(request.namespace) else deny_unknown_namespace(request)
     if membership.queue is None:
         return _without_group(pod, membership, terms=terms)
     if not valid_name(membership.queue):
-        return bad_name(membership.queue, where=membership.source)
+        return deny_bad_name(membership.queue, where=membership.source)
     return _member(pod, request, membership, store=store, terms=terms)
 
 
@@ -90,21 +90,23 @@ def _member(
         references=pod.metadata.owner_references,
         group=membership.group,
     )
-    ruling = taken(what, request, store=store, terms=terms)
+    ruling = accept_submission(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
     if not ruling.schedules and pod.spec.node_name:
         store.admissions.refused(request.uid)
         if ruling.undecided:
-            return unknown_namespace(request)
-        return refused(f"a pod with spec.nodeName would run at once: {ruling.text}")
+            return deny_unknown_namespace(request)
+        return deny(f"a pod with spec.nodeName would run at once: {ruling.text}")
     held = request_of(pod.metadata)
-    came = admission(request, held, queue=ruling.queue, store=store)
-    patch = joined(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
+    came = admission_id(request, held, queue=ruling.queue, store=store)
+    patch = join_patches(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:
         node = pod.spec.node_name
-        return Answer(patch=joined(patch, by_affinity(node, pod.spec.affinity)) if node else patch)
-    return Answer(patch=joined(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
+        return Answer(
+            patch=join_patches(patch, replace_node_name(node, pod.spec.affinity)) if node else patch
+        )
+    return Answer(patch=join_patches(patch, gate(pod)), warnings=(ruling.warning,) if ruling.warning else ())
 
 
 def _stranger(pod: Pod) -> Answer:
@@ -113,54 +115,54 @@ def _stranger(pod: Pod) -> Answer:
     With our marker it would wait whenever nobody of us answers.
     """
     if _gated(pod):
-        return refused(
+        return deny(
             f'spec.schedulingGates: "{names.GATE}" is put on by sluice alone, '
             "and this pod is of no queue; remove it",
             code=422,
         )
-    return Answer(patch=joined(_taken_off(pod), _unmarked(pod)))
+    return Answer(patch=join_patches(_taken_off(pod), _unmarked(pod)))
 
 
 def _without_group(pod: Pod, membership: Membership, *, terms: AdmissionSettings) -> Answer:
-    cause = Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)
+    cause = Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group)
     if pod.spec.node_name:
-        return refused(f"a pod with spec.nodeName would run at once: {stop_text(cause)}")
-    patch = joined(_taken_off(pod), marker(pod, terms=terms), gate(pod))
-    return Answer(patch=patch, warnings=(fitted(waiting_warning(cause)),))
+        return deny(f"a pod with spec.nodeName would run at once: {stop_text(cause)}")
+    patch = join_patches(_taken_off(pod), marker(pod, terms=terms), gate(pod))
+    return Answer(patch=patch, warnings=(truncate_warning(waiting_warning(cause)),))
 
 
-def _taken_off(pod: Pod) -> list[Step]:
+def _taken_off(pod: Pod) -> list[PatchStep]:
     ours: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
     return [
-        *entries("/metadata/annotations", pod.metadata.annotations, ours),
-        *entries("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
+        *patch_map("/metadata/annotations", pod.metadata.annotations, ours),
+        *patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
     ]
 
 
-def _unmarked(pod: Pod) -> list[Step]:
+def _unmarked(pod: Pod) -> list[PatchStep]:
     steps = []
     for name, containers in (
         ("containers", pod.spec.containers),
         ("initContainers", pod.spec.init_containers),
     ):
         for number, container in enumerate(containers or ()):
-            needs, place = container.resources, pointer("spec", name, number, "resources")
+            needs, place = container.resources, json_pointer("spec", name, number, "resources")
             if needs is not None:
-                steps += entries(place + "/requests", needs.requests, {names.MARKER: None})
-                steps += entries(place + "/limits", needs.limits, {names.MARKER: None})
+                steps += patch_map(place + "/requests", needs.requests, {names.MARKER: None})
+                steps += patch_map(place + "/limits", needs.limits, {names.MARKER: None})
     return steps
 
 
-def written(pod: Pod, queue: str, *, came: str) -> list[Step]:
+def written(pod: Pod, queue: str, *, came: str) -> list[PatchStep]:
     """The answer, written down over whatever the user put there, and by which request it came."""
     wanted = {names.QUEUE: queue, names.ADMISSION: came}
     return [
-        *entries("/metadata/annotations", pod.metadata.annotations, wanted),
-        *entries("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
+        *patch_map("/metadata/annotations", pod.metadata.annotations, wanted),
+        *patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
     ]
 
 
-def marker(pod: Pod, *, terms: AdmissionSettings) -> list[Step]:
+def marker(pod: Pod, *, terms: AdmissionSettings) -> list[PatchStep]:
     """The request that makes kube-scheduler call us, where its scheduler is configured to.
 
     Of another scheduler it is taken off: the pod would count as one that filter is asked about.
@@ -170,7 +172,7 @@ def marker(pod: Pod, *, terms: AdmissionSettings) -> list[Step]:
         return _unmarked(pod)
     if not containers or is_marked(pod):
         return []
-    place = pointer("spec", "containers", 0, "resources")
+    place = json_pointer("spec", "containers", 0, "resources")
     needs = containers[0].resources
     if needs is None:
         return [
@@ -181,12 +183,12 @@ def marker(pod: Pod, *, terms: AdmissionSettings) -> list[Step]:
             }
         ]
     return [
-        *entries(place + "/requests", needs.requests, {names.MARKER: "1"}),
-        *entries(place + "/limits", needs.limits, {names.MARKER: "1"}),
+        *patch_map(place + "/requests", needs.requests, {names.MARKER: "1"}),
+        *patch_map(place + "/limits", needs.limits, {names.MARKER: "1"}),
     ]
 
 
-def gate(pod: Pod) -> list[Step]:
+def gate(pod: Pod) -> list[PatchStep]:
     if _gated(pod):
         return []
     place = "/spec/schedulingGates"
@@ -199,33 +201,33 @@ def _gated(pod: Pod) -> bool:
     return any(one.name == names.GATE for one in pod.spec.scheduling_gates or ())
 
 
-def checked(request: Request, *, store: Store) -> Answer:
+def validate_create(request: Request, *, store: Store) -> Answer:
     """The answer to the validating webhook on CREATE: what is stored is what was answered."""
-    pod = subject(request.object, _pods)
-    membership = of_submitted_pod(
+    pod = decode_object(request.object, _pods)
+    membership = submitted_pod_membership(
         store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
     )
     if membership is None:
         return ALLOWED
     if pod.metadata.annotation(names.QUEUE) and pod.spec.node_name:
-        return refused(
+        return deny(
             "spec.nodeName: another webhook put this pod on a node after sluice had been asked; "
             "have that webhook's configuration come before, or use node affinity"
         )
     if pod.metadata.annotation(names.QUEUE) or _gated(pod):
         return ALLOWED
-    return refused(
+    return deny(
         f"{membership.source}: another webhook made this pod a member after sluice had been asked; "
         "have that webhook's configuration come before, or name the queue in the pod"
     )
 
 
-def updated(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def validate_update(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook on UPDATE."""
     if request.user_info.username == terms.own_user:
         return ALLOWED
-    before = subject(request.old_object, _pods, where="oldObject")
-    after = subject(request.object, _pods)
+    before = decode_object(request.old_object, _pods, where="oldObject")
+    after = decode_object(request.object, _pods)
     for place, held, wanted in (
         (
             "annotations",
@@ -235,13 +237,13 @@ def updated(request: Request, *, store: Store, terms: AdmissionSettings) -> Answ
         ("labels", before.metadata.label(names.QUEUE), after.metadata.label(names.QUEUE)),
     ):
         if held != wanted:
-            return refused(
+            return deny(
                 f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
                 f'(it is "{held}"); delete the pod and create it in the other queue'
             )
     concerned = store.judge(before) is not None or store.judge(after) is not None
     if not held and concerned and _names_of(before) != _names_of(after):
-        return refused(
+        return deny(
             "metadata: what names a pod's PodGroup or queue cannot be changed under it; "
             "delete the pod and create it anew"
         )
@@ -261,8 +263,8 @@ def _ungated(pod: Pod, *, store: Store) -> Answer:
     if membership is None:
         return ALLOWED
     if membership.queue is None:
-        return refused(stop_text(Cause(why=Why.NO_PODGROUP, queue="", by=membership.group)))
+        return deny(stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
     ruling = store.ruling_for(membership.queue, namespace=pod.metadata.namespace)
     if ruling.schedules:
         return ALLOWED
-    return refused(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')
+    return deny(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')

@@ -57,7 +57,7 @@ _managed = msgspec.json.Decoder(_Object)
 _applied = msgspec.json.Decoder(_Applied)
 
 
-def fields_set(
+def requested_fields(
     request: Request,
     *,
     before: tuple[Metadata, Mapping[str, Any]],

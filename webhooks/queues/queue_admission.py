@@ -30,19 +30,19 @@ from queues.apimachinery.display import printable
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import (
-    KEPT,
+    HISTORY_LIMIT,
     Change,
-    between,
-    history,
+    changes_between,
+    parse_history,
 )
-from webhooks.json_patch import Step, entries
-from webhooks.queues.fields_set import fields_set
+from webhooks.json_patch import PatchStep, patch_map
+from webhooks.queues.fields_set import requested_fields
 from webhooks.queues.queue_validation import (
-    TOLD,
     SubmittedQueue,
-    stored,
+    stored_queue,
+    submitted_queue_decoder,
 )
-from webhooks.review import Answer, Request, refused, subject
+from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 _CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspended"}
@@ -57,42 +57,44 @@ _queue = Converter[QueueObject](QueueObject)
 
 def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    told = subject(request.object, TOLD)
+    told = decode_object(request.object, submitted_queue_decoder)
     steps, spec = _spec_steps(told, creating=request.operation == "CREATE")
     try:
         after = _value(told.metadata, spec)
     except Unreadable as exc:
-        return refused(str(exc), code=422)
+        return deny(str(exc), code=422)
     if request.operation == "CREATE":
         return Answer(patch=(*steps, *_history_steps(told, [], dict.fromkeys(CARRIED_OUT))))
-    before = subject(request.old_object, TOLD, where="oldObject")
-    was = queue_value(stored(before))
+    before = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
+    was = queue_value(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
-    cleared = stop_fields.cleared(
+    cleared = stop_fields.fields_to_clear(
         was,
         after,
         same=same,
         set_anew=_set_anew(request, before, told.metadata, spec, terms=terms) if same else (),
         now=store.clock.now(),
     )
-    warnings = _clearing_warnings(cleared) if stop_fields.follows_another(was, after) else ()
+    warnings = _clearing_warnings(cleared) if stop_fields.replaces_stop(was, after) else ()
     steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
     reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
     after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
-    lines = between(was, after, by=_author(request, told, terms=terms), reason=reason, at=store.clock.now())
+    lines = changes_between(
+        was, after, by=_author(request, told, terms=terms), reason=reason, at=store.clock.now()
+    )
     own = request.user_info.username == terms.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
     return Answer(
         patch=(
             *steps,
-            *_history_steps(told, [*history(before.metadata.annotation(names.CHANGES)), *lines], kept),
+            *_history_steps(told, [*parse_history(before.metadata.annotation(names.CHANGES)), *lines], kept),
         ),
         warnings=warnings,
     )
 
 
-def _spec_steps(told: SubmittedQueue, *, creating: bool) -> tuple[list[Step], dict[str, Any]]:
+def _spec_steps(told: SubmittedQueue, *, creating: bool) -> tuple[list[PatchStep], dict[str, Any]]:
     """What is missing or misspelt in `spec`, and the spec as it will be."""
     held, status = told.spec or {}, told.status or {}
     wanted: dict[str, Any] = {}
@@ -109,7 +111,7 @@ def _spec_steps(told: SubmittedQueue, *, creating: bool) -> tuple[list[Step], di
     return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
 
 
-def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[Step]:
+def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[PatchStep]:
     """The spelling that was changed alone takes the other one along, where both are there."""
     spellings = ("SchedulerPolicy", "schedulerPolicy")
     changed = [key for key in spellings if after.get(key) != before.get(key)]
@@ -133,7 +135,9 @@ def _set_anew(
     *,
     terms: AdmissionSettings,
 ) -> frozenset[str]:
-    return fields_set(request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms)
+    return requested_fields(
+        request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms
+    )
 
 
 def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
@@ -149,10 +153,12 @@ def _author(request: Request, told: SubmittedQueue, *, terms: AdmissionSettings)
     return behalf if user == terms.own_user and behalf else user
 
 
-def _history_steps(told: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]) -> list[Step]:
-    text = _encoder.encode(lines[-KEPT:]).decode() if lines else None
+def _history_steps(
+    told: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
+) -> list[PatchStep]:
+    text = _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
     wanted = {names.CHANGES: text, names.ON_BEHALF_OF: None, **kept}
-    return entries("/metadata/annotations", told.metadata.annotations, wanted)
+    return patch_map("/metadata/annotations", told.metadata.annotations, wanted)
 
 
 def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:

@@ -22,16 +22,16 @@ from cluster.objects import Metadata, QueueObject
 from queues.admission.field_validation import field_refusal
 from queues.admission.queue_edits import (
     ROOT_HAS_NO_PARENT,
-    crowded_refusal,
     deadline_refusal,
     deletion_refusal,
     edit_refusal,
-    placing_refusal,
-    wish_refusal,
+    parent_pods_refusal,
+    parent_refusal,
+    spec_refusal,
 )
 from queues.admission.quota import (
-    Family,
     Quota,
+    QuotaFamily,
     quota_of,
     quota_refusal,
 )
@@ -40,7 +40,7 @@ from queues.queue import ROOT, Queue
 from queues.states import State, StopPolicy, own_state
 from queues.tree import Tree
 from queues.verdict import verdict
-from webhooks.review import ALLOWED, Answer, Request, refused, subject
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 
@@ -67,7 +67,7 @@ class AdmittedQueues(msgspec.Struct, frozen=True):
         return {name: self.quota(name) for name in names if name != but}
 
 
-TOLD = msgspec.json.Decoder(SubmittedQueue)
+submitted_queue_decoder = msgspec.json.Decoder(SubmittedQueue)
 _queues = msgspec.json.Decoder(QueueObject)
 _queue = Converter[QueueObject](QueueObject)
 _time = Converter[datetime | None](datetime | None)
@@ -84,7 +84,7 @@ def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Ans
     return answer
 
 
-def stored(before: SubmittedQueue) -> QueueObject:
+def stored_queue(before: SubmittedQueue) -> QueueObject:
     """What is stored, whatever it is: an object that should not be can be mended."""
     meta = msgspec.to_builtins(before.metadata)
     try:
@@ -101,20 +101,20 @@ def _judged(
     was: dict[str, Any] = {}
     said = False
     if request.operation != "CREATE":
-        old = subject(request.old_object, TOLD, where="oldObject")
-        before, was = stored(old), old.spec or {}
+        old = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
+        before, was = stored_queue(old), old.spec or {}
         said = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
     if request.operation == "DELETE":
         return _deletion(before, store=store, settled=said), before, None
-    spec = subject(request.object, TOLD).spec or {}
+    spec = decode_object(request.object, submitted_queue_decoder).spec or {}
     wrong = field_refusal(was, spec) or deadline_refusal(
         _deadline(was), _deadline(spec), now=store.clock.now(), begins=_drains(spec) and not _drains(was)
     )
     if wrong:
-        return refused(wrong, code=422), before, None
-    after = subject(request.object, _queues)
+        return deny(wrong, code=422), before, None
+    after = decode_object(request.object, _queues)
     refusal = _root(before, after) or _edit(before, after, store=store, terms=terms)
-    return (refused(refusal, code=422) if refusal else ALLOWED), before, after
+    return (deny(refusal, code=422) if refusal else ALLOWED), before, after
 
 
 def _drains(spec: Mapping[str, Any]) -> bool:
@@ -146,8 +146,8 @@ def _edit(
 
 
 def _wish(was: Queue | None, wanted: Queue) -> str | None:
-    wish = wish_refusal(wanted)
-    return None if was is not None and wish == wish_refusal(was) else wish
+    wish = spec_refusal(wanted)
+    return None if was is not None and wish == spec_refusal(was) else wish
 
 
 def _root(before: QueueObject | None, after: QueueObject) -> str | None:
@@ -164,7 +164,7 @@ def _place(
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
     parent = wanted.parent or ROOT
-    return placing_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or crowded_refusal(
+    return parent_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or parent_pods_refusal(
         parent, pods=store.live_pods_in(parent)
     )
 
@@ -178,7 +178,7 @@ def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQue
     parent = wanted.parent
     above = world.quota(parent) if parent else None
     shared = above is not None and (above.guarantee or above.deserved)
-    around = Family(
+    around = QuotaFamily(
         name=wanted.name,
         parent=parent or "",
         above=above,
@@ -222,7 +222,7 @@ def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer
     live = store.live_members(queue.name, tree=tree) > 0
     found = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
     refusal = deletion_refusal(found, children=tree.children(queue.name), settled=settled)
-    return refused(refusal) if refusal else ALLOWED
+    return deny(refusal) if refusal else ALLOWED
 
 
 def _world(store: Store) -> AdmittedQueues:

@@ -20,77 +20,79 @@ from cluster.objects import Metadata, Template, WorkloadObject
 from queues import labels as names
 from queues.membership import (
     VOLCANO_ANNOTATION,
-    Disagreement,
     Membership,
-    Names,
+    NamingMetadata,
+    QueueConflict,
     Source,
     label_value,
-    names_itself,
-    own_words,
+    names_a_queue,
+    without_webhook_names,
 )
 from webhooks.json_patch import (
-    Step,
-    entries,
-    pointer,
+    PatchStep,
+    json_pointer,
+    patch_map,
 )
 
 Wanted = dict[str, str | None]
-NOTHING = Names({}, {})
+NO_NAMES = NamingMetadata({}, {})
 
 
-def on_itself(meta: Metadata, queue: str, *, came: str = "") -> Iterator[Step]:
+def patch_queue_on_workload(meta: Metadata, queue: str, *, came: str = "") -> Iterator[PatchStep]:
     wanted: Wanted = {names.QUEUE: queue, **({names.ADMISSION: came} if came else {})}
-    yield from entries("/metadata/annotations", meta.annotations, wanted)
-    yield from entries("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
+    yield from patch_map("/metadata/annotations", meta.annotations, wanted)
+    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
 
 
-def off_itself(meta: Metadata) -> Iterator[Step]:
-    yield from entries("/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None})
-    yield from entries("/metadata/labels", meta.labels, {names.QUEUE: None})
+def remove_queue_from_workload(meta: Metadata) -> Iterator[PatchStep]:
+    yield from patch_map(
+        "/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None}
+    )
+    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: None})
 
 
-def said(before: WorkloadObject, after: WorkloadObject) -> tuple[Names, ...]:
-    """The names in each template after an update, so that `own_words` knows what a user wrote there.
+def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[NamingMetadata, ...]:
+    """The names in each template after an update, by which `without_webhook_names` tells a user's from ours.
 
     What stands where the webhook wrote is the user's word from when it is written over, unless it is, with
     `sluice.dev/queue`, all of what the webhook wrote another time: a roll-back brings that.
     """
     former = {keys: names_in(template) for keys, template in templates(before)}
-    return tuple(_said(former.get(keys, NOTHING), names_in(template)) for keys, template in templates(after))
+    return tuple(_said(former.get(keys, NO_NAMES), names_in(template)) for keys, template in templates(after))
 
 
-def _said(before: Names, after: Names) -> Names:
+def _said(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
     was, now = (one.annotations.get(VOLCANO_ANNOTATION, "") for one in (before, after))
     if was == now:
         by_us = names.QUEUE_FROM in before.annotations
     else:
         by_us = names.QUEUE_FROM in after.annotations and now == after.annotations.get(names.QUEUE)
     others = {key: value for key, value in after.annotations.items() if key != names.QUEUE_FROM}
-    return Names(after.labels, {**others, names.QUEUE_FROM: ""} if by_us else others)
+    return NamingMetadata(after.labels, {**others, names.QUEUE_FROM: ""} if by_us else others)
 
 
-def in_templates(
-    obj: WorkloadObject, queue: str, *, named_by: str, said: tuple[Names, ...] = ()
-) -> Iterator[Step]:
-    """`said`: the names in each of them, where that is not simply what stands there."""
+def patch_templates(
+    obj: WorkloadObject, queue: str, *, source: str, submitted: tuple[NamingMetadata, ...] = ()
+) -> Iterator[PatchStep]:
+    """`submitted`: the names in each of them, where that is not simply what stands there."""
     for number, (keys, template) in enumerate(templates(obj)):
-        words = own_words(said[number] if said else names_in(template))
+        words = without_webhook_names(submitted[number] if submitted else names_in(template))
         wanted: Wanted = {names.QUEUE: queue}
-        if names_itself(words):
+        if names_a_queue(words):
             wanted[names.QUEUE_FROM] = None
             if VOLCANO_ANNOTATION not in words.annotations:
                 wanted[VOLCANO_ANNOTATION] = None
         else:
-            wanted |= {names.QUEUE_FROM: named_by, VOLCANO_ANNOTATION: queue}
+            wanted |= {names.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
         yield from _annotated(keys, template, wanted)
 
 
-def off_templates(obj: WorkloadObject) -> Iterator[Step]:
+def clean_templates(obj: WorkloadObject) -> Iterator[PatchStep]:
     for keys, template in templates(obj):
         yield from _annotated(keys, template, dict.fromkeys(_ours(template)))
 
 
-def put_back(before: WorkloadObject, after: WorkloadObject) -> Iterator[Step]:
+def restore_templates(before: WorkloadObject, after: WorkloadObject) -> Iterator[PatchStep]:
     """What was ours in the templates, as it was."""
     former = dict(templates(before))
     for keys, template in templates(after):
@@ -99,17 +101,17 @@ def put_back(before: WorkloadObject, after: WorkloadObject) -> Iterator[Step]:
         yield from _annotated(keys, template, {key: ours.annotation(key) or None for key in of_both})
 
 
-def touched(before: WorkloadObject, after: WorkloadObject) -> bool:
+def templates_touched(before: WorkloadObject, after: WorkloadObject) -> bool:
     """Whether what is ours in the templates differs."""
     return [_ours(one) for _, one in templates(before)] != [_ours(one) for _, one in templates(after)]
 
 
-def named_by(found: Membership | Disagreement | None, *, before: WorkloadObject | None = None) -> str:
+def naming_source(found: Membership | QueueConflict | None, *, before: WorkloadObject | None = None) -> str:
     """Who named the queue, in the one word that fits an annotation."""
     if isinstance(found, Membership):
         return {Source.NAMESPACE: "namespace", Source.SCHEDULER: "scheduler"}.get(found.source, "workload")
-    said = [_ours(one).get(names.QUEUE_FROM, "") for _, one in (templates(before) if before else ())]
-    return next(filter(None, said), "workload")
+    sources = [_ours(one).get(names.QUEUE_FROM, "") for _, one in (templates(before) if before else ())]
+    return next(filter(None, sources), "workload")
 
 
 def _ours(template: Template | None) -> dict[str, str]:
@@ -123,10 +125,10 @@ def _ours(template: Template | None) -> dict[str, str]:
     )
 
 
-def _annotated(keys: Keys, template: Template, wanted: Wanted) -> list[Step]:
-    place = pointer(*keys)
+def _annotated(keys: Keys, template: Template, wanted: Wanted) -> list[PatchStep]:
+    place = json_pointer(*keys)
     if template.metadata is not None:
-        return entries(f"{place}/metadata/annotations", template.metadata.annotations, wanted)
+        return patch_map(f"{place}/metadata/annotations", template.metadata.annotations, wanted)
     present = {key: value for key, value in wanted.items() if value is not None}
     if not present:
         return []

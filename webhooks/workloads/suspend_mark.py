@@ -20,13 +20,15 @@ from msgspec.structs import replace
 
 from cluster.objects import WorkloadObject
 from queues import labels as names
-from webhooks.json_patch import Step, entries
+from webhooks.json_patch import PatchStep, patch_map
 
 
-def marked(before: WorkloadObject | None, after: WorkloadObject) -> tuple[WorkloadObject, list[Step]]:
+def protect_suspend_mark(
+    before: WorkloadObject | None, after: WorkloadObject
+) -> tuple[WorkloadObject, list[PatchStep]]:
     """What somebody else wrote, with the mark as it has to be, and the steps to that."""
     held, mark = after.metadata.annotations, _mark(before, after)
-    steps = entries("/metadata/annotations", held, {names.SUSPENDED: mark})
+    steps = patch_map("/metadata/annotations", held, {names.SUSPENDED: mark})
     if not steps:
         return after, steps
     others = {key: value for key, value in (held or {}).items() if key != names.SUSPENDED}

@@ -47,60 +47,60 @@ from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import request_of
 from cluster.objects import WorkloadObject
 from queues.apimachinery.display import printable
-from queues.membership import Disagreement, Membership, of_workload, valid_name
-from queues.messages import fitted, waiting_warning
-from queues.verdict import Cause, Why
+from queues.membership import Membership, QueueConflict, valid_name, workload_membership
+from queues.messages import truncate_warning, waiting_warning
+from queues.verdict import Cause, CauseKind
 from queues.workload_kinds import (
     KINDS,
-    Kind,
-    kind_of,
+    WorkloadKind,
+    find_kind,
 )
 from webhooks.acceptance import (
     Submission,
-    admission,
-    bad_name,
-    refusal,
-    taken,
-    unknown_namespace,
+    accept_submission,
+    admission_id,
+    deny_bad_name,
+    deny_unknown_namespace,
+    refusal_message,
 )
-from webhooks.json_patch import Step
-from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, joined, refused, subject
+from webhooks.json_patch import PatchStep
+from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny, join_patches
 from webhooks.settings import AdmissionSettings
 from webhooks.workloads.pod_templates import (
-    in_templates,
-    named_by,
-    off_itself,
-    off_templates,
-    on_itself,
-    put_back,
-    said,
-    touched,
+    clean_templates,
+    naming_source,
+    patch_queue_on_workload,
+    patch_templates,
+    remove_queue_from_workload,
+    restore_templates,
+    submitted_names,
+    templates_touched,
 )
-from webhooks.workloads.suspend_mark import marked
+from webhooks.workloads.suspend_mark import protect_suspend_mark
 
-Found = Membership | Disagreement | None
+Found = Membership | QueueConflict | None
 
 _workloads = msgspec.json.Decoder(WorkloadObject)
 
 
-def admitted(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    kind = kind_of(request.resource.group, request.resource.resource)
+    kind = find_kind(request.resource.group, request.resource.resource)
     if kind is None:
         raise Unreadable(f"request.resource: {printable(request.resource.resource, limit=80)} is no workload")
-    after = subject(request.object, _workloads)
+    after = decode_object(request.object, _workloads)
     before = None
     if request.operation != "CREATE":
-        before = subject(request.old_object, _workloads, where="oldObject")
+        before = decode_object(request.old_object, _workloads, where="oldObject")
     if request.user_info.username == terms.own_user:
         return _answered(kind, before, after, request, store=store, terms=terms)
-    after, mark = marked(before, after)
+    after, mark = protect_suspend_mark(before, after)
     answer = _answered(kind, before, after, request, store=store, terms=terms)
-    return replace(answer, patch=joined(mark, answer.patch)) if mark and answer.allowed else answer
+    return replace(answer, patch=join_patches(mark, answer.patch)) if mark and answer.allowed else answer
 
 
 def _answered(
-    kind: Kind,
+    kind: WorkloadKind,
     before: WorkloadObject | None,
     after: WorkloadObject,
     request: Request,
@@ -116,11 +116,11 @@ def _answered(
     return _updated(kind, before, after, request, store=store, terms=terms)
 
 
-def scaled(request: Request, *, store: Store) -> Answer:
+def validate_scale(request: Request, *, store: Store) -> Answer:
     """The answer to the validating webhook on `scale`: from none to some is new work."""
-    kind = kind_of(request.resource.group, request.resource.resource)
-    before = subject(request.old_object, _workloads, where="oldObject")
-    after = subject(request.object, _workloads)
+    kind = find_kind(request.resource.group, request.resource.resource)
+    before = decode_object(request.old_object, _workloads, where="oldObject")
+    after = decode_object(request.object, _workloads)
     if kind is None or before.spec.replicas or not after.spec.replicas:
         return ALLOWED
     held = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
@@ -135,36 +135,36 @@ def scaled(request: Request, *, store: Store) -> Answer:
         return ALLOWED
     if not another:
         store.admissions.refused(coming)
-    why = refusal(ruling, kind=kind.resource, store=store)
+    why = refusal_message(ruling, kind=kind.resource, store=store)
     return _not_revived(kind, held.queue, why, selected=ruling.selected)
 
 
 def _created(
-    kind: Kind, obj: WorkloadObject, request: Request, *, store: Store, terms: AdmissionSettings
+    kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, terms: AdmissionSettings
 ) -> Answer:
     found = store.judge_workload(kind, obj, namespace=request.namespace)
     owned = _is_owned(kind, obj) and terms.is_controller(request.user_info.username)
-    if isinstance(found, Disagreement):
+    if isinstance(found, QueueConflict):
         return _disagreeing(found)
     if found is None or found.queue is None:
         return _of_no_queue(obj, found, request, store=store, written=not owned)
     if not valid_name(found.queue):
-        return bad_name(found.queue, where=found.source)
+        return deny_bad_name(found.queue, where=found.source)
     if owned and obj.spec.replicas == 0:  # the next revision of accepted work, before it grows
-        return Answer(patch=tuple(on_itself(obj.metadata, found.queue)))
+        return Answer(patch=tuple(patch_queue_on_workload(obj.metadata, found.queue)))
     what = Submission(
         queue=found.queue,
         kind=kind.resource,
         references=obj.metadata.owner_references,
         group=found.group,
     )
-    ruling = taken(what, request, store=store, terms=terms)
+    ruling = accept_submission(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission(request, request_of(obj.metadata), queue=found.queue, store=store)
-    patch = joined(
-        [*on_itself(obj.metadata, found.queue, came=came)],
-        [*in_templates(obj, found.queue, named_by=named_by(found))]
+    came = admission_id(request, request_of(obj.metadata), queue=found.queue, store=store)
+    patch = join_patches(
+        [*patch_queue_on_workload(obj.metadata, found.queue, came=came)],
+        [*patch_templates(obj, found.queue, source=naming_source(found))]
         if _is_to_be_written(kind, obj, found.queue, owned=owned)
         else [],
         _spec_queue(kind, obj, found.queue),
@@ -177,13 +177,15 @@ def _of_no_queue(
 ) -> Answer:
     """`written`: whether its templates may be written to."""
     if found is None and not store.knows(request.namespace):
-        return unknown_namespace(request)
-    patch = joined([*off_itself(obj.metadata)], [*off_templates(obj)] if written else [])
+        return deny_unknown_namespace(request)
+    patch = join_patches(
+        [*remove_queue_from_workload(obj.metadata)], [*clean_templates(obj)] if written else []
+    )
     return Answer(patch=patch, warnings=_without_group(found))
 
 
 def _updated(
-    kind: Kind,
+    kind: WorkloadKind,
     before: WorkloadObject,
     after: WorkloadObject,
     request: Request,
@@ -194,9 +196,9 @@ def _updated(
     was = store.judge_workload(kind, before, namespace=request.namespace)
     now = _judged(kind, before, after, request.namespace, store=store)
     revived = is_live(kind, after) and not is_live(kind, before)
-    if isinstance(now, Disagreement):
+    if isinstance(now, QueueConflict):
         unheard = now != was or revived
-        return _disagreeing(now) if unheard else Answer(patch=tuple(put_back(before, after)))
+        return _disagreeing(now) if unheard else Answer(patch=tuple(restore_templates(before, after)))
     held = written_in(before) or _queue_of(was) or ""
     queue = held if now == was else _queue_of(now) or ""
     moved = queue != held
@@ -206,13 +208,13 @@ def _updated(
         patch = _followed(kind, before, after, now, queue=queue, moved=moved)
         return Answer(patch=patch, warnings=_without_group(now) if moved else ())
     if not valid_name(queue):
-        return bad_name(queue, where=now.source if now else "metadata")
-    answer = taken(Submission(queue=queue, kind=kind.resource), request, store=store, terms=terms)
+        return deny_bad_name(queue, where=now.source if now else "metadata")
+    answer = accept_submission(Submission(queue=queue, kind=kind.resource), request, store=store, terms=terms)
     if isinstance(answer, Answer):
         again = not moved and answer.code == FORBIDDEN
         selected = store.selects(queue, request.namespace)
         return _not_revived(kind, queue, answer.message, selected=selected) if again else answer
-    came = admission(request, _added(before, after), queue=queue, store=store)
+    came = admission_id(request, _added(before, after), queue=queue, store=store)
     return Answer(
         patch=_followed(kind, before, after, now, queue=queue, moved=moved, came=came),
         warnings=(answer.warning,) if answer.warning else (),
@@ -220,7 +222,7 @@ def _updated(
 
 
 def _followed(
-    kind: Kind,
+    kind: WorkloadKind,
     before: WorkloadObject,
     after: WorkloadObject,
     now: Found,
@@ -228,25 +230,29 @@ def _followed(
     queue: str,
     moved: bool,
     came: str = "",
-) -> tuple[Step, ...]:
+) -> tuple[PatchStep, ...]:
     """What is to be written after an update; "" is no queue, or that of a PodGroup that is not there."""
     if not queue:
-        templates = off_templates(after) if moved else put_back(before, after)
-        return joined([*off_itself(after.metadata)], [*templates])
-    steps = joined([*on_itself(after.metadata, queue, came=came)], _spec_queue(kind, after, queue))
-    if not moved and not touched(before, after):
+        templates = clean_templates(after) if moved else restore_templates(before, after)
+        return join_patches([*remove_queue_from_workload(after.metadata)], [*templates])
+    steps = join_patches(
+        [*patch_queue_on_workload(after.metadata, queue, came=came)], _spec_queue(kind, after, queue)
+    )
+    if not moved and not templates_touched(before, after):
         return steps
     if _is_owned(kind, before):
-        return joined(steps, [*put_back(before, after)])
-    by = named_by(now, before=before)
-    return joined(steps, [*in_templates(after, queue, named_by=by, said=said(before, after))])
+        return join_patches(steps, [*restore_templates(before, after)])
+    by = naming_source(now, before=before)
+    return join_patches(
+        steps, [*patch_templates(after, queue, source=by, submitted=submitted_names(before, after))]
+    )
 
 
-def _is_owned(kind: Kind, obj: WorkloadObject) -> bool:
+def _is_owned(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     return facts(kind, obj, namespace="", namespace_queue="").owned
 
 
-def _is_to_be_written(kind: Kind, obj: WorkloadObject, queue: str, *, owned: bool) -> bool:
+def _is_to_be_written(kind: WorkloadKind, obj: WorkloadObject, queue: str, *, owned: bool) -> bool:
     """Whether its templates are: not where its maker finds it again by them, as Deployments do and others'
     kinds like them, unless a user wrote another queue there in our name."""
     if kind.key != "replicasets" or controller_of(obj.metadata.owner_references) is None:
@@ -254,16 +260,18 @@ def _is_to_be_written(kind: Kind, obj: WorkloadObject, queue: str, *, owned: boo
     return not owned and written_in(obj) not in {"", queue}
 
 
-def _judged(kind: Kind, before: WorkloadObject, after: WorkloadObject, where: str, *, store: Store) -> Found:
+def _judged(
+    kind: WorkloadKind, before: WorkloadObject, after: WorkloadObject, where: str, *, store: Store
+) -> Found:
     """Its membership after an update, with the owners it had: naming another owner moves nobody."""
     told = facts(kind, after, namespace=where, namespace_queue=store.queue_of_namespace(where))
-    told = replace(told, templates=said(before, after), owned=_is_owned(kind, before))
-    return of_workload(told, rules=store.rules, group=store.queue_of_group)
+    told = replace(told, templates=submitted_names(before, after), owned=_is_owned(kind, before))
+    return workload_membership(told, rules=store.rules, group=store.queue_of_group)
 
 
 def _queue_of(found: Found) -> str | None:
     """Its queue, "" for none; None where two of its names differ."""
-    if isinstance(found, Disagreement):
+    if isinstance(found, QueueConflict):
         return None
     return (found.queue if found else "") or ""
 
@@ -274,7 +282,7 @@ def _added(before: WorkloadObject, after: WorkloadObject) -> str:
     return held if held != request_of(before.metadata) else ""
 
 
-def _spec_queue(kind: Kind, obj: WorkloadObject, queue: str) -> list[Step]:
+def _spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:
     """A `batch.volcano.sh` Job gives its PodGroup the queue of its spec."""
     if kind is not KINDS["jobs.batch.volcano.sh"] or obj.spec.queue == queue or not obj.spec.tasks:
         return []
@@ -284,32 +292,32 @@ def _spec_queue(kind: Kind, obj: WorkloadObject, queue: str) -> list[Step]:
 def _without_group(found: Found) -> tuple[str, ...]:
     if not isinstance(found, Membership):
         return ()
-    return (fitted(waiting_warning(Cause(why=Why.NO_PODGROUP, queue="", by=found.group))),)
+    return (truncate_warning(waiting_warning(Cause(why=CauseKind.NO_PODGROUP, queue="", by=found.group))),)
 
 
-def _disagreeing(found: Disagreement) -> Answer:
+def _disagreeing(found: QueueConflict) -> Answer:
     first, second = (
         f'{one.source} says "{printable(one.queue or "", limit=80)}"' for one in (found.first, found.second)
     )
-    return refused(f"it is in two queues: {first}, {second}; name one queue", code=422)
+    return deny(f"it is in two queues: {first}, {second}; name one queue", code=422)
 
 
-def _not_moved(kind: Kind, held: str, *, owned: bool) -> Answer:
+def _not_moved(kind: WorkloadKind, held: str, *, owned: bool) -> Answer:
     way_out = "delete it and create it in the other queue"
     if owned:
         way_out = "change the workload that made it"
-    return refused(
+    return deny(
         f'metadata: the queue of a {kind.kind} cannot be changed (it is "{printable(held, limit=80)}"); '
         f"{way_out}",
         code=422,
     )
 
 
-def _not_revived(kind: Kind, queue: str, why: str, *, selected: bool) -> Answer:
+def _not_revived(kind: WorkloadKind, queue: str, why: str, *, selected: bool) -> Answer:
     if not selected:
-        return refused(f"spec.replicas: a {kind.kind} that had no replicas is new work, and {why}")
+        return deny(f"spec.replicas: a {kind.kind} that had no replicas is new work, and {why}")
     _, _, way_out = why.rpartition("; ")  # each refusal ends with it (`queues.messages`)
-    return refused(
+    return deny(
         f'spec.replicas: queue "{queue}" takes no new work, and a {kind.kind} that had no replicas is new; '
         f"{way_out}"
     )

@@ -15,7 +15,7 @@ from cluster.informers import debounce as debouncing
 from cluster.informers.informers import BRISK, Informers
 from cluster.metrics import Metrics
 from localcluster.cluster import LocalCluster
-from queues.membership import VOLCANO_ANNOTATION, Rules
+from queues.membership import VOLCANO_ANNOTATION, MembershipSettings
 from tests.support.cluster.notes import eventually
 from tests.support.faults.faulty_proxy import (
     Asked,
@@ -30,7 +30,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @contextmanager
 def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
-    store = Store(rules=Rules(), clock=Clock())
+    store = Store(rules=MembershipSettings(), clock=Clock())
     watching = Informers(client=client, store=store, counting=Metrics())
     try:
         watching.start(patience=patience)

@@ -26,7 +26,7 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from queues.labels import PROBE_SEEN
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import Wire
@@ -109,7 +109,7 @@ class WholeLook:
     def __init__(self) -> None:
         self.clock = SetClock()
         self.counting = Metrics()
-        self.store = Store(rules=Rules(), clock=self.clock, failed=self.counting.failed)
+        self.store = Store(rules=MembershipSettings(), clock=self.clock, failed=self.counting.failed)
         self.store.ready_when(lambda: True)
         self.client = Boundary()
         client = cast(Client, self.client)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from queues.apimachinery.label_selectors import Selector, selector_of
+from queues.apimachinery.label_selectors import Selector, parse_selector
 from queues.drain.disruption_budgets import (
     Budget,
     Index,
@@ -97,7 +97,7 @@ def planned_unread(runners: Iterable[RunningPod], *, wishes: DrainSpec | None = 
 
 def keeping(**labels: str) -> DrainSpec:
     """`drain.keep` of these labels."""
-    return DrainSpec(keep=selector_of({"matchLabels": labels}))
+    return DrainSpec(keep=parse_selector({"matchLabels": labels}))
 
 
 def going(found: Plan) -> list[list[str]]:

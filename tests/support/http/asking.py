@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from cluster.cache.store import Clock, Store
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from server.app import create_app
 from tests.support.http.wire_objects import (
@@ -55,9 +55,11 @@ class Said(NamedTuple):
 class Server:
     """One server. `has` and `lacks` are what its reflectors would hear."""
 
-    def __init__(self, *, rules: Rules | None = None, terms: AdmissionSettings | None = None) -> None:
+    def __init__(
+        self, *, rules: MembershipSettings | None = None, terms: AdmissionSettings | None = None
+    ) -> None:
         self.clock = SetClock()
-        self.store = Store(rules=rules or Rules(), clock=self.clock)
+        self.store = Store(rules=rules or MembershipSettings(), clock=self.clock)
         self.synced = True
         self.store.ready_when(lambda: self.synced)
         self.app = create_app(self.store, terms=terms)

@@ -34,9 +34,9 @@ from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
 from kubectl_queue.drain.progress import drain_of
 from queues.admission.field_validation import field_refusal
-from queues.apimachinery.label_selectors import selector_of
+from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import drain_spec_of
-from queues.membership import Rules
+from queues.membership import MembershipSettings
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
@@ -91,7 +91,7 @@ def import_all() -> None:
 def works() -> list[Work]:
     """What the threads of a server that starts do first."""
     client = Answering()
-    store = Store(rules=Rules(), clock=Clock())
+    store = Store(rules=MembershipSettings(), clock=Clock())
     store.ready_when(lambda: True)
     watching = Informers(client=client, store=store, counting=Metrics())
     leases = Leases(client, namespace="n")
@@ -100,7 +100,7 @@ def works() -> list[Work]:
         lambda: leases.listed(label="a"),
         lambda: list(list_objects(client, "/x")),
         lambda: drain_spec_of(DRAIN),
-        lambda: selector_of(SELECTOR),
+        lambda: parse_selector(SELECTOR),
         lambda: field_refusal({}, SPEC),
         lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
     ]

@@ -29,11 +29,11 @@ from functools import partial
 
 from cluster.inflight.binds import BindPass, BindPasses
 from queues.status.acknowledgement import (
+    BindableNamespace,
     Evidence,
-    Place,
     PodPass,
     ReplicaView,
-    holds,
+    may_acknowledge,
     replicas_have_seen,
 )
 
@@ -532,7 +532,7 @@ class Cluster:
         if replicas_have_seen(views, since=since):
             self.read_version.setdefault(queue, self.version)
         evidence = self.evidence(board.scope(queue), since, views, self.read_version.get(queue), counted)
-        if self.old_rule_holds(evidence) if self.rules.blind else holds(evidence):
+        if self.old_rule_holds(evidence) if self.rules.blind else may_acknowledge(evidence):
             self.acknowledged[queue] = names
             said = Acknowledged(board.named(queue), board.generations[queue == CHILD])
             self.paused.append(Write("acknowledge", queue, self.version_known(queue), said))
@@ -558,7 +558,7 @@ class Cluster:
             pods=self.pods_version(self.leader),
             views=views,
             unaccounted=not counted,
-            places=(Place(CHILD, NAMESPACE),) if here else (),
+            places=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
             guards=self.guards,
             passes=tuple(map(pod_pass, self.leader.passes.open_in(queues))),
             now=self.now,
