@@ -136,13 +136,13 @@ def load(folder: Path, *, stem: str = "ca") -> Authority:
             (folder / f"{stem}.crt").read_bytes(),
             (folder / f"{stem}.key").read_bytes(),
         )
-        certified = x509.load_pem_x509_certificate(authority.certificate).public_key()
-        held = _private(authority.key).public_key()
+        certificate_key = x509.load_pem_x509_certificate(authority.certificate).public_key()
+        stored_key = _private(authority.key).public_key()
     except (OSError, ValueError) as exc:
         raise AuthorityUnreadable(
             f"the authority {stem} in {folder} cannot be read ({exc}); remove both files for a new one"
         ) from exc
-    if certified != held:
+    if certificate_key != stored_key:
         raise AuthorityUnreadable(
             f"key and certificate of the authority {stem} in {folder} are of two different pairs;"
             " remove both files for a new one"
@@ -170,14 +170,14 @@ def expires(certificate: bytes) -> datetime:
 
 def write(path: Path, content: bytes, *, mode: int) -> None:
     """Write the file whole or not at all; nobody ever sees it with a wider mode."""
-    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             os.fchmod(file.fileno(), mode)
-        Path(aside).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(aside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 

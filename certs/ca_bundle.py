@@ -29,8 +29,8 @@ def register(client: Client, *, certificate: bytes) -> int:
 def _register(client: Client, kind: str, bundle: str) -> int:
     for attempt in range(TRIES):
         try:
-            found = msgspec.json.decode(client.get(f"{ADMISSION}/{kind}/{NAME}"))
-            return _patch(client, kind, found, bundle)
+            configuration = msgspec.json.decode(client.get(f"{ADMISSION}/{kind}/{NAME}"))
+            return _patch(client, kind, configuration, bundle)
         except Refused as exc:
             # A JSON patch whose test fails, because somebody wrote in between, is answered 422.
             if attempt == TRIES - 1 or not (isinstance(exc, Conflict) or exc.status == 422):

@@ -39,28 +39,28 @@ def load_or_create(client: Client, *, namespace: str, name: str, folder: Path, n
     try:
         pair = _pair(client.get(f"{path}/{name}"), name)
     except NotFound:
-        pair = _made(client, path, namespace=namespace, name=name, now=now)
+        pair = _create(client, path, namespace=namespace, name=name, now=now)
     pair.save(folder, stem=STEM)
     return load(folder, stem=STEM)
 
 
-def _made(client: Client, path: str, *, namespace: str, name: str, now: datetime) -> Pair:
-    fresh = create(name="sluice", now=now)
+def _create(client: Client, path: str, *, namespace: str, name: str, now: datetime) -> Pair:
+    authority = create(name="sluice", now=now)
     body = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "sluice"}},
         "type": "kubernetes.io/tls",
         "data": {
-            "tls.crt": base64.b64encode(fresh.certificate).decode(),
-            "tls.key": base64.b64encode(fresh.key).decode(),
+            "tls.crt": base64.b64encode(authority.certificate).decode(),
+            "tls.key": base64.b64encode(authority.key).decode(),
         },
     }
     try:
         client.create(path, body)
     except Conflict:
         return _pair(client.get(f"{path}/{name}"), name)
-    return fresh
+    return authority
 
 
 def _pair(answer: bytes, name: str) -> Pair:

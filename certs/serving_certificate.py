@@ -20,14 +20,14 @@ from cryptography.hazmat.primitives import serialization
 from certs.authority import LEAF_VALIDITY, Authority, load_or_create
 
 STEM = "serving"
-LEFT = LEAF_VALIDITY / 3
+RENEW_BEFORE = LEAF_VALIDITY / 3
 
 
 def ensure(folder: Path, *, hosts: Sequence[str], now: datetime) -> Authority:
     """Have a certificate for these hosts (names and addresses) in `folder`; returns its authority."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = load_or_create(folder, name="sluice", now=now)
-    if not _good(folder, authority, hosts=hosts, now=now):
+    if not _is_valid(folder, authority, hosts=hosts, now=now):
         ips = [host for host in hosts if is_ip(host)]
         dns = [host for host in hosts if not is_ip(host)]
         authority.serving(now=now, dns=dns, ips=ips).save(folder, stem=STEM)
@@ -42,7 +42,7 @@ def is_ip(host: str) -> bool:
     return True
 
 
-def _good(folder: Path, authority: Authority, *, hosts: Sequence[str], now: datetime) -> bool:
+def _is_valid(folder: Path, authority: Authority, *, hosts: Sequence[str], now: datetime) -> bool:
     """Whether the pair there is one, of this authority, for these hosts, and holds for long enough."""
     try:
         served = x509.load_pem_x509_certificate((folder / f"{STEM}.crt").read_bytes())
@@ -53,6 +53,12 @@ def _good(folder: Path, authority: Authority, *, hosts: Sequence[str], now: date
         return False
     if key.public_key() != served.public_key():
         return False
-    had = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+    served_names = {
+        *names.get_values_for_type(x509.DNSName),
+        *map(str, names.get_values_for_type(x509.IPAddress)),
+    }
     wanted = {str(ip_address(host)) if is_ip(host) else host for host in hosts}
-    return wanted <= had and served.not_valid_before_utc <= now < served.not_valid_after_utc - LEFT
+    return (
+        wanted <= served_names
+        and served.not_valid_before_utc <= now < served.not_valid_after_utc - RENEW_BEFORE
+    )

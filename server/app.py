@@ -61,10 +61,10 @@ def create_app(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
         )
     app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), counting=counting))
-    _errors(app)
-    _measures(app, counting)
-    short = FastPath(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
-    app.wsgi_app = CloseWhenUnready(short, store=store)  # type: ignore[method-assign] # Flask's documented way
+    _register_error_handlers(app)
+    _record_metrics(app, counting)
+    fast_path = FastPath(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
+    app.wsgi_app = CloseWhenUnready(fast_path, store=store)  # type: ignore[method-assign] # Flask documents this
     return app
 
 
@@ -79,7 +79,7 @@ def _ready(store: Store) -> Check:
     return lambda: [] if store.synced else ["the cluster has not been read yet"]
 
 
-def _errors(app: Flask) -> None:
+def _register_error_handlers(app: Flask) -> None:
     @app.before_request
     def only_json() -> None:
         if (
@@ -91,15 +91,15 @@ def _errors(app: Flask) -> None:
 
     @app.errorhandler(Unreadable)
     def unreadable(exc: Unreadable) -> Response:
-        return _refusal(400, str(exc))
+        return _error_response(400, str(exc))
 
     @app.errorhandler(NotReady)
     def not_ready(exc: NotReady) -> Response:
-        return _refusal(503, str(exc))
+        return _error_response(503, str(exc))
 
     @app.errorhandler(HTTPException)
     def refused(exc: HTTPException) -> Response:
-        response = _refusal(exc.code or 500, exc.description or "")
+        response = _error_response(exc.code or 500, exc.description or "")
         for key, value in exc.get_headers():
             if key == "Allow":
                 response.headers[key] = value
@@ -108,10 +108,10 @@ def _errors(app: Flask) -> None:
     @app.errorhandler(Exception)
     def failed(_exc: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.path)
-        return _refusal(500, "an error inside sluice; its log says more")
+        return _error_response(500, "an error inside sluice; its log says more")
 
 
-def _measures(app: Flask, counting: Metrics) -> None:
+def _record_metrics(app: Flask, counting: Metrics) -> None:
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
@@ -125,5 +125,5 @@ def _measures(app: Flask, counting: Metrics) -> None:
         return response
 
 
-def _refusal(code: int, message: str) -> Response:
+def _error_response(code: int, message: str) -> Response:
     return Response(status_error(code, message), status=code, mimetype="application/json")

@@ -31,18 +31,18 @@ class BootWatch:
     def __init__(self) -> None:
         self._ready = mmap.mmap(-1, 1)
 
-    def is_ready(self) -> None:
+    def set_ready(self) -> None:
         """The worker is ready; called in the worker."""
         self._ready[0] = 1
 
     def hooks(self) -> dict[str, Callable[..., Any]]:
         """gunicorn's, all of them called in the master."""
-        return {"pre_fork": self._begin, "child_exit": self._judge}
+        return {"pre_fork": self._on_pre_fork, "child_exit": self._on_child_exit}
 
-    def _begin(self, _server: Any, _worker: Any) -> None:
+    def _on_pre_fork(self, _server: Any, _worker: Any) -> None:
         self._ready[0] = 0
 
-    def _judge(self, server: Any, worker: Any) -> None:
+    def _on_child_exit(self, server: Any, worker: Any) -> None:
         is_stopping = not server.LISTENERS
         if not self._ready[0] and not is_stopping:
             raise HaltServer(f"the worker (pid {worker.pid}) ended before it was ready", FAILED)

@@ -19,15 +19,15 @@ WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 class CloseWhenUnready:
     """A WSGI app in front of another, which is asked all the same."""
 
-    def __init__(self, beyond: WsgiApp, *, store: Store) -> None:
-        self._beyond = beyond
+    def __init__(self, app: WsgiApp, *, store: Store) -> None:
+        self._app = app
         self._store = store
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         if self._store.synced:
-            return self._beyond(environ, start_response)
+            return self._app(environ, start_response)
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             return start_response(status, [*headers, ("Connection", "close")], exc_info)
 
-        return self._beyond(environ, start)
+        return self._app(environ, start)

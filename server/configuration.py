@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name, ok, expected in (
-            ("bind", _address(self.bind) is not None, "HOST:PORT with a port from 1 to 65535"),
+            ("bind", _bind_host(self.bind) is not None, "HOST:PORT with a port from 1 to 65535"),
             ("namespace", bool(_NAME.fullmatch(self.namespace)), "the name of a namespace"),
             ("ca_secret", not self.ca_secret or valid_name(self.ca_secret), "empty, or the name of a Secret"),
             (
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def served_hosts(self) -> list[str]:
         """The names and addresses that the certificate has to serve at."""
-        host = _address(self.bind)
+        host = _bind_host(self.bind)
         named = [f"{self.service}.{self.namespace}.svc", f"{self.service}.{self.namespace}.svc.cluster.local"]
         own = [host] if host and host not in {"0.0.0.0", "::"} else []  # noqa: S104 - compared
         url = urlsplit(self.webhook_url).hostname
@@ -136,16 +136,16 @@ def read(arguments: Sequence[str], *, env: Mapping[str, str] = os.environ) -> Se
     """The settings of a command line. Raises `SettingsError`; exits for --help and unknown flags."""
     flags = vars(_parser().parse_args(arguments))
     file = flags.pop("config") or env.get(f"{PREFIX}CONFIG")
-    told: dict[str, Any] = _from_file(Path(file)) if file else {}
+    values: dict[str, Any] = _from_file(Path(file)) if file else {}
     for name in Settings.__struct_fields__:
         for where, value in ((PREFIX + name.upper(), env.get(PREFIX + name.upper())), ("flag", flags[name])):
             if value is not None:
-                told[name] = _parsed(name, value, where=where)
+                values[name] = _parse(name, value, where=where)
     service_ip = env.get(f"{PREFIX}SERVICE_HOST")
     if service_ip:  # kubelet's, in a pod: the clusterIP of a Service named sluice
-        told["hosts"] = [*_listed(told.get("hosts")), service_ip]
+        values["hosts"] = [*_as_list(values.get("hosts")), service_ip]
     try:
-        return _settings(told)
+        return _settings(values)
     except msgspec.ValidationError as exc:
         raise SettingsError(str(exc).replace(" - at `$.", ", at setting `")) from exc
 
@@ -160,20 +160,20 @@ def _parser() -> argparse.ArgumentParser:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError) as exc:
         raise SettingsError(f"config: {path} cannot be read: {exc}") from exc
-    if not isinstance(found, dict | None):
+    if not isinstance(content, dict | None):
         raise SettingsError(f"config: {path} is not a map of settings")
-    return {str(key).replace("-", "_"): value for key, value in (found or {}).items()}
+    return {str(key).replace("-", "_"): value for key, value in (content or {}).items()}
 
 
-def _listed(hosts: Any) -> list[Any]:
+def _as_list(hosts: Any) -> list[Any]:
     """What is set so far; what is no list is left for `Settings` to refuse."""
     return list(hosts) if isinstance(hosts, list | tuple) else [] if hosts is None else [hosts]
 
 
-def _parsed(name: str, value: str, *, where: str) -> Any:
+def _parse(name: str, value: str, *, where: str) -> Any:
     default = getattr(Settings(), name)
     if isinstance(default, bool):
         if value.lower() not in {"true", "false"}:
@@ -188,7 +188,7 @@ def _parsed(name: str, value: str, *, where: str) -> Any:
     return value
 
 
-def _address(bind: str) -> str | None:
+def _bind_host(bind: str) -> str | None:
     """The host of HOST:PORT, an IPv6 one without its brackets; None if it is not one."""
     host, _, port = bind.rpartition(":")
     if not host or not _is_number(port) or not 1 <= int(port) <= 65535:

@@ -22,45 +22,46 @@ WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
 #: Of any length that could be within the limit.
-DIGITS = 9
+LENGTH_DIGITS = 9
 
 
 class FastPath:
     """A WSGI app in front of Flask's."""
 
     def __init__(
-        self, beyond: WsgiApp, *, handlers: Mapping[str, Handler], counting: Metrics, limit: int
+        self, app: WsgiApp, *, handlers: Mapping[str, Handler], counting: Metrics, limit: int
     ) -> None:
-        self._beyond = beyond
+        self._app = app
         self._limit = limit
-        self._ways = {
+        self._routes = {
             path: (handler, counting.requests.labels(path, 200), counting.seconds.labels(path))
             for path, handler in handlers.items()
         }
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        way = self._ways.get(environ["PATH_INFO"])
-        if way is None or not self._short(environ):
-            return self._beyond(environ, start_response)
-        handler, requests, seconds = way
+        route = self._routes.get(environ["PATH_INFO"])
+        if route is None or not self._is_eligible(environ):
+            return self._app(environ, start_response)
+        handler, requests, seconds = route
         began = time.perf_counter()
         body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
         try:
             answer = handler(body)
         except Exception:  # noqa: BLE001, RUF100 - Flask asks again, and words whatever it is
             environ["wsgi.input"] = io.BytesIO(body)
-            return self._beyond(environ, start_response)
+            return self._app(environ, start_response)
         requests.inc()
         seconds.observe(time.perf_counter() - began)
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
         return [answer]
 
-    def _short(self, environ: Environ) -> bool:
+    def _is_eligible(self, environ: Environ) -> bool:
         if environ["REQUEST_METHOD"] != "POST" or environ.get("CONTENT_TYPE") != "application/json":
             return False
         length = environ.get("CONTENT_LENGTH", "")
-        if len(length) > DIGITS and length.isdigit():
-            environ["CONTENT_LENGTH"] = "9" * DIGITS  # too long all the same, and a number that can be read
+        if len(length) > LENGTH_DIGITS and length.isdigit():
+            # Still too long, and a number that Flask can read.
+            environ["CONTENT_LENGTH"] = "9" * LENGTH_DIGITS
             return False
-        known = length.isascii() and length.isdigit() and len(length) <= DIGITS
+        known = length.isascii() and length.isdigit() and len(length) <= LENGTH_DIGITS
         return known and int(length) <= self._limit

@@ -27,11 +27,11 @@ def blueprint(*, alive: Check, ready: Check, counting: Metrics) -> Blueprint:
 
     @routes.get("/healthz")
     def healthz() -> Response:
-        return _told(alive())
+        return _checks_response(alive())
 
     @routes.get("/readyz")
     def readyz() -> Response:
-        return _told([*alive(), *ready()])
+        return _checks_response([*alive(), *ready()])
 
     @routes.get("/metrics")
     def metrics() -> Response:
@@ -40,6 +40,6 @@ def blueprint(*, alive: Check, ready: Check, counting: Metrics) -> Blueprint:
     return routes
 
 
-def _told(wrong: list[str]) -> Response:
-    body = msgspec.json.encode({"ok": not wrong, "missing": wrong})
-    return Response(body, status=503 if wrong else 200, mimetype="application/json")
+def _checks_response(problems: list[str]) -> Response:
+    body = msgspec.json.encode({"ok": not problems, "missing": problems})
+    return Response(body, status=503 if problems else 200, mimetype="application/json")

@@ -12,7 +12,7 @@ import msgspec
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
 #: What every record has; the rest was given as `extra`.
-_USUAL = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+_STANDARD_FIELDS = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -20,20 +20,20 @@ class JsonLines(logging.Formatter):
     """A record as one line of JSON; a traceback is in `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName,
             "message": record.getMessage(),
         }
-        told |= {key: value for key, value in vars(record).items() if key not in _USUAL}
+        fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD_FIELDS}
         if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
+            fields["error"] = self.formatException(record.exc_info)
         try:
-            return _encoder.encode(told).decode()
+            return _encoder.encode(fields).decode()
         except UnicodeEncodeError:  # half of a surrogate pair, which JSON has no bytes for
-            return json.dumps(told, default=str)
+            return json.dumps(fields, default=str)
 
 
 def configure(level: str) -> None:

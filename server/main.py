@@ -21,7 +21,7 @@ from server.boot_watch import BootWatch
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_settings import ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
-from server.runtime import Runtime, certified
+from server.runtime import Runtime, ensure_certificate
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
 STDERR = 2
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] != "serve":
+    args = list(sys.argv[1:] if arguments is None else arguments)
+    if not args or args[0] != "serve":
         print(USAGE, file=sys.stderr)
-        return 0 if given in (["--help"], ["-h"]) else 2
+        return 0 if args in (["--help"], ["-h"]) else 2
     try:
-        settings = read(given[1:])
+        settings = read(args[1:])
         configure(settings.log_level)
         serve(settings)
     except SettingsError as exc:
@@ -50,14 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
-    running, boot = Runtime(settings), BootWatch()
-    certified(settings, client=running.client)
+    runtime, boot = Runtime(settings), BootWatch()
+    ensure_certificate(settings, client=runtime.client)
     app = create_app(
-        running.store,
-        terms=running.terms,
-        counting=running.counting,
-        alive=running.dead,
-        ready=running.missing,
+        runtime.store,
+        terms=runtime.terms,
+        counting=runtime.counting,
+        alive=runtime.dead_threads,
+        ready=runtime.missing_for_ready,
     )
     folder = Path(settings.certs_dir)
     ServedApp(
@@ -69,27 +69,27 @@ def serve(settings: Settings) -> None:
             hooks={
                 "logger_class": GunicornLog,
                 **boot.hooks(),
-                "post_worker_init": _starter(running, boot),
-                "worker_exit": _stopper(running),
+                "post_worker_init": _post_worker_init(runtime, boot),
+                "worker_exit": _worker_exit(runtime),
             },
         ),
     ).run()
 
 
-def _starter(running: Runtime, boot: BootWatch) -> Any:
+def _post_worker_init(runtime: Runtime, boot: BootWatch) -> Any:
     """After the fork: threads do not survive one."""
 
     def post_worker_init(_worker: Any) -> None:
         faulthandler.enable(STDERR, all_threads=False)  # where a crash was, in the log
         gc.freeze()
-        running.start(ready=boot.is_ready)
-        log.info("serving on %s", running.settings.bind)
+        runtime.start(ready=boot.set_ready)
+        log.info("serving on %s", runtime.settings.bind)
 
     return post_worker_init
 
 
-def _stopper(running: Runtime) -> Any:
+def _worker_exit(runtime: Runtime) -> Any:
     def worker_exit(_server: Any, _worker: Any) -> None:
-        running.stop()
+        runtime.stop()
 
     return worker_exit

@@ -17,7 +17,7 @@
 Start: the certificate and its registration first, then the reflectors in a thread of their own
 (nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
 
-Each of them is watched: one that has ended, and was not stopped, is named by `dead`, and so by `/healthz`.
+A thread that has ended and was not stopped is named by `dead_threads`, and so by `/healthz`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Runtime:
             request_seconds=settings.request_timeout,
             failed=self.counting.failed,
         )
-        self._watching = Informers(
+        self._informers = Informers(
             client=self.client,
             store=self.store,
             counting=self.counting,
@@ -118,8 +118,8 @@ class Runtime:
             leases,
             identity=identity,
             clock=clock,
-            view=self._view,
-            fresh=self._fresh,
+            view=self._report,
+            fresh=self._request_relist,
             lingering=lambda: bool(self.store.admissions.queues()),
             renewed=self.store.moment,
         )
@@ -130,7 +130,7 @@ class Runtime:
             elected=self._elected,
             eligible=lambda: self.store.synced,
         )
-        self.store.ready_when(lambda: self._watching.synced() and self._presence.alive)
+        self.store.ready_when(lambda: self._informers.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
         self.store.marker_seen = self._presence.tell_pods
         self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
@@ -160,7 +160,7 @@ class Runtime:
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         #: Those of them that have done what they were for.
-        self._ended: set[str] = set()
+        self._completed_threads: set[str] = set()
 
     def _new_writers(self, name: str, threads: int) -> WriteQueue:
         return WriteQueue(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
@@ -184,8 +184,8 @@ class Runtime:
         self._guard_writers.start()
         self._drain_writers.start()
         self._controller.start()
-        for name, work in (("certificates", self._certify), ("starting", self._watch)):
-            thread = threading.Thread(target=self._surely, args=(name, work), name=name, daemon=True)
+        for name, work in (("certificates", self._certify), ("starting", self._start_watching)):
+            thread = threading.Thread(target=self._run_logged, args=(name, work), name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -195,41 +195,45 @@ class Runtime:
         self._controller.stop()
         self._elector.stop()
         self._presence.stop()
-        self._watching.stop()
+        self._informers.stop()
         self._writers.stop()
         self._guard_writers.stop()
         self._drain_writers.stop()
         for thread in self._threads:
             thread.join(timeout=5)
 
-    def dead(self) -> list[str]:
+    def dead_threads(self) -> list[str]:
         """The threads that should be alive and are not."""
         if self._stopped.is_set():
             return ["the server is stopping"]
-        found = [] if self._controller.alive else ["queue-controller"]
-        found += [] if self._presence.running else ["presence"]
-        found += [] if self._elector.running else ["elector"]
-        found += self._watching.dead()
+        names = [] if self._controller.alive else ["queue-controller"]
+        names += [] if self._presence.running else ["presence"]
+        names += [] if self._elector.running else ["elector"]
+        names += self._informers.dead()
         for writers in (self._writers, self._guard_writers, self._drain_writers):
-            found += writers.dead()
+            names += writers.dead()
         return [
-            *found,
-            *(one.name for one in self._threads if not one.is_alive() and one.name not in self._ended),
+            *names,
+            *(
+                thread.name
+                for thread in self._threads
+                if not thread.is_alive() and thread.name not in self._completed_threads
+            ),
         ]
 
-    def missing(self) -> list[str]:
+    def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
-        found = [f"{kind} have not been read yet" for kind in self._watching.unsynced()]
-        found += self._watching.faults()
-        return found if self._presence.alive else [*found, "our Lease is not held"]
+        names = [f"{kind} have not been read yet" for kind in self._informers.unsynced()]
+        names += self._informers.faults()
+        return names if self._presence.alive else [*names, "our Lease is not held"]
 
     def _connect(self, url: str) -> Client:
         """One API server, by an address of its own."""
-        found = configuration(self.settings.kubeconfig or None)
-        found.host, found.tls_server_name = url, SERVED_NAME
-        return Client(found, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
+        config = configuration(self.settings.kubeconfig or None)
+        config.host, config.tls_server_name = url, SERVED_NAME
+        return Client(config, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
 
-    def _view(self) -> ReplicaReport:
+    def _report(self) -> ReplicaReport:
         """What we have seen; the version is read first, for the passes may only be newer."""
         store = self.store
         seen = max(store.seen, store.progress.applied("queues"))
@@ -238,40 +242,40 @@ class Runtime:
         stopped = store.stopped_with_passes()
         return ReplicaReport(
             seen,
-            open=_few(stopped),
-            admitting=_few(store.closed_with_admissions()),
+            open=_names_or_none(stopped),
+            admitting=_names_or_none(store.closed_with_admissions()),
             pods=pods,
             passes=store.open_passes(stopped, most=PASSES_NAMED),
-            binds=_few(store.stopped_with_binds()),
+            binds=_names_or_none(store.stopped_with_binds()),
         )
 
-    def _fresh(self) -> Callable[[], bool]:
-        queues = self._watching.reflectors["queues"]
+    def _request_relist(self) -> Callable[[], bool]:
+        queues = self._informers.reflectors["queues"]
         number = queues.relist()
         return lambda: queues.completed >= number
 
     def _cut_off(self) -> bool:
         """Whether what we know of the queues can be relied upon no more."""
-        return self._presence.held.is_set() and (not self._presence.alive or bool(self._watching.faults()))
+        return self._presence.held.is_set() and (not self._presence.alive or bool(self._informers.faults()))
 
     def _elected(self) -> None:
         self._controller.elected()
 
-    def _watch(self) -> None:
+    def _start_watching(self) -> None:
         while not self._presence.held.wait(0.1):
             if self._stopped.is_set():
                 return
-        self._watching.start(patience=PATIENCE_SECONDS)
+        self._informers.start(patience=PATIENCE_SECONDS)
         while not self.store.synced:
             if self._stopped.wait(READY_SECONDS):
                 return
         self._ready()
 
-    def _surely(self, name: str, work: Callable[[], None]) -> None:
-        """Do it to its end; whatever it raises is logged and ends the thread, which `dead` then names."""
+    def _run_logged(self, name: str, work: Callable[[], None]) -> None:
+        """Call `work`; an error is logged and ends the thread, which `dead_threads` then names."""
         try:
             work()
-            self._ended.add(name)
+            self._completed_threads.add(name)
         except Exception:
             log.exception("thread %s ended", name)
 
@@ -279,7 +283,9 @@ class Runtime:
         wait = 0.0
         while not self._stopped.wait(wait):
             try:
-                changed = register(self.client, certificate=certified(self.settings, client=self.client))
+                changed = register(
+                    self.client, certificate=ensure_certificate(self.settings, client=self.client)
+                )
                 if changed:
                     log.info("caBundle written into %d webhooks", changed)
                 wait = CERTIFICATE_SECONDS
@@ -291,12 +297,12 @@ class Runtime:
                 wait = CERTIFICATE_SECONDS
 
 
-def _few(queues: tuple[str, ...]) -> tuple[str, ...] | None:
+def _names_or_none(queues: tuple[str, ...]) -> tuple[str, ...] | None:
     """As many as a Lease has room for; of more it is not said which they are."""
     return queues if len(queues) <= QUEUES_NAMED else None
 
 
-def certified(settings: Settings, *, client: Client) -> bytes:
+def ensure_certificate(settings: Settings, *, client: Client) -> bytes:
     """Have a good serving certificate in the folder of the settings; the authority's certificate."""
     folder, now = Path(settings.certs_dir), datetime.now(UTC)
     if settings.ca_secret:

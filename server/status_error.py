@@ -10,7 +10,7 @@ import msgspec
 def status_error(code: int, message: str) -> bytes:
     """The body of an answer with this code; `reason` is its phrase in one word."""
     phrase = http.HTTPStatus(code).phrase
-    told = {
+    status = {
         "apiVersion": "v1",
         "kind": "Status",
         "status": "Failure",
@@ -18,4 +18,4 @@ def status_error(code: int, message: str) -> bytes:
         "reason": "".join(word if word.isupper() else word.capitalize() for word in phrase.split()),
         "message": message,
     }
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(status)

@@ -19,12 +19,12 @@ from benchmarks.turns import in_turns
 from localcluster.build import Say
 from server.http.http2.frame_costs import PREFACE
 from server.http.http2.h2_adapter import (
+    CONNECTION_WINDOW,
     FIRST_WINDOW,
     LARGEST_WINDOW,
-    WINDOW,
 )
-from server.http.http2.headers import fields_of, request_of
-from server.http.http2.session import Session
+from server.http.http2.headers import build_fields, build_request
+from server.http.http2.session import Http2Session
 from server.http.limits import Limits
 from server.http.request_parser import Request
 from server.http.responses import Response
@@ -108,9 +108,9 @@ def _calls(count: int) -> Iterator[bytes]:
 
 
 def _ours(greeting: bytes, told: Iterable[bytes]) -> int:
-    session = Session(limits=LIMITS, clock=time.monotonic)
+    session = Http2Session(limits=LIMITS, clock=time.monotonic)
     session.receive(greeting)
-    said = Response(status="200 OK", headers=[TYPE], body=ANSWERED)
+    response = Response(status="200 OK", headers=[TYPE], body=ANSWERED)
     answered = 0
     for calls in told:
         session.receive(calls)
@@ -118,7 +118,7 @@ def _ours(greeting: bytes, told: Iterable[bytes]) -> int:
             while session.ready:
                 stream, request = session.ready.popleft()
                 answered += request.body.tell() == len(ASKED)
-                session.answer(stream, fields_of(said, date=DATE), said.body)
+                session.answer(stream, build_fields(response, date=DATE), response.body)
         while session.take():
             pass
     return answered
@@ -140,7 +140,7 @@ def _theirs(greeting: bytes, told: Iterable[bytes]) -> int:
         for event in connection.receive_data(calls):
             match event:
                 case h2.events.RequestReceived(stream_id=stream, headers=headers):
-                    requests[stream] = request_of(headers, head_lines=LIMITS.head_lines)
+                    requests[stream] = build_request(headers, header_lines=LIMITS.header_lines)
                 case h2.events.DataReceived(stream_id=stream):
                     requests[stream].body.write(event.data)
                     connection.acknowledge_received_data(event.flow_controlled_length, stream)
@@ -164,11 +164,11 @@ def _connection() -> h2.connection.H2Connection:
     connection.local_settings = h2.settings.Settings(
         client=False,
         initial_values={
-            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: LIMITS.streams,
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: LIMITS.concurrent_streams,
             h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: LIMITS.body_bytes + 1,
-            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: LIMITS.head_bytes,
+            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: LIMITS.header_bytes,
         },
     )
     connection.initiate_connection()
-    connection.increment_flow_control_window(WINDOW - FIRST_WINDOW)
+    connection.increment_flow_control_window(CONNECTION_WINDOW - FIRST_WINDOW)
     return connection

@@ -8,7 +8,7 @@ from typing import Any
 
 from server.http.responses import (
     WsgiApp,
-    call,
+    call_app,
     shared_environ,
 )
 
@@ -34,10 +34,10 @@ def asgi_of(app: WsgiApp) -> AsgiApp:
             "SERVER_PROTOCOL": "HTTP/1.1",
         }
         body = await _whole(receive)
-        said = call(app, environ | {"CONTENT_LENGTH": str(len(body)), "wsgi.input": BytesIO(body)})
-        headers = [(name.lower().encode(), value.encode()) for name, value in said.headers]
-        await send({"type": "http.response.start", "status": int(said.status[:3]), "headers": headers})
-        await send({"type": "http.response.body", "body": said.body})
+        response = call_app(app, environ | {"CONTENT_LENGTH": str(len(body)), "wsgi.input": BytesIO(body)})
+        headers = [(name.lower().encode(), value.encode()) for name, value in response.headers]
+        await send({"type": "http.response.start", "status": int(response.status[:3]), "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
 
     return asgi
 

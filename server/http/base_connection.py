@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from server.http.connections import Phase
 from server.http.context import ConnectionContext
-from server.http.limits import SLOWEST
+from server.http.limits import SLOW_READER_FACTOR
 
 READ_AHEAD = 64 * 1024
 WRITTEN_AT_ONCE = 64 * 1024
@@ -26,16 +26,16 @@ WRITTEN_AT_ONCE = 64 * 1024
 class BaseConnection(asyncio.Protocol):
     """One connection of the crowd, on the loop."""
 
-    def __init__(self, *, site: ConnectionContext) -> None:
-        self.greeting: asyncio.Task[Any] | None = None  # the handshake; its owner sets it
+    def __init__(self, *, context: ConnectionContext) -> None:
+        self.handshake_task: asyncio.Task[Any] | None = None  # the handshake; its owner sets it
         #: Below TLS, where what was encrypted waits to be sent; its owner sets it.
         self.socket_transport: asyncio.Transport | None = None
-        self._site = site
+        self._context = context
         self._transport: asyncio.Transport | None = None
-        self._since = site.clock()
-        self._parting = False
+        self._since = context.clock()
+        self._finished = False
         self._closing = False
-        self._choked = False
+        self._write_paused = False
         self._reading = True
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
@@ -49,11 +49,11 @@ class BaseConnection(asyncio.Protocol):
 
     @property
     @abstractmethod
-    def _unread(self) -> int:
+    def _unread_bytes(self) -> int:
         """Bytes that have arrived and were not worked on."""
 
     @property
-    def _waiting(self) -> int:
+    def _protocol_unsent_bytes(self) -> int:
         """Bytes of answers that the protocol keeps back, beside `_unsent`."""
         return 0
 
@@ -63,53 +63,59 @@ class BaseConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but ancestry
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._parting = True
+        self._finished = True
         self._transport = None
         self._unsent.clear()
-        self._site.crowd.leave(self)
-        self._site.run_queue.remove(self)
-        self._site.large_bodies.forget(self)
+        self._context.connections.remove(self)
+        self._context.run_queue.remove(self)
+        self._context.large_bodies.cancel(self)
 
     def pause_writing(self) -> None:
-        self._choked = True
-        if self._transport is not None and not self._parting:
-            self._site.crowd.enter(self, Phase.SENDING)
-            self._read_or_wait()
+        self._write_paused = True
+        if self._transport is not None and not self._finished:
+            self._context.connections.set_phase(self, Phase.SENDING)
+            self._update_reading()
 
     def resume_writing(self) -> None:
-        self._choked = False
-        if self._unsent and self._site.clock() - self._unsent_since > SLOWEST * self._site.limits.reply:
-            self.drop()
+        self._write_paused = False
+        if (
+            self._unsent
+            and self._context.clock() - self._unsent_since
+            > SLOW_READER_FACTOR * self._context.limits.response_timeout
+        ):
+            self.abort()
             return
-        self._pump()
-        if self._transport is not None and not self._choked:
-            self._read_or_wait()
-            self._site.run_queue.submit(self)
+        self._write_unsent()
+        if self._transport is not None and not self._write_paused:
+            self._update_reading()
+            self._context.run_queue.submit(self)
 
     # What the crowd calls.
 
     @abstractmethod
-    def overdue(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: Phase) -> None:
         """Its time in the phase is over."""
 
-    def drop(self) -> None:
-        self._parting = True
+    def abort(self) -> None:
+        self._finished = True
         self._unsent.clear()
         if self._transport is not None:
             self._transport.abort()
-        elif self.greeting is not None:
-            self.greeting.cancel()
+        elif self.handshake_task is not None:
+            self.handshake_task.cancel()
 
-    def part(self) -> None:
+    def close(self) -> None:
         """Close once what was written has been sent."""
-        self._parting = self._closing = True
+        self._finished = self._closing = True
         if self._transport is not None:
-            self._pump()
-            self._site.crowd.enter(self, Phase.SENDING if self._choked else Phase.PARTING)
+            self._write_unsent()
+            self._context.connections.set_phase(
+                self, Phase.SENDING if self._write_paused else Phase.LINGERING
+            )
 
-    def owes(self) -> int:
+    def unsent_bytes(self) -> int:
         """Bytes of answers that wait to be sent, the transport's part included."""
-        size = self._unsent_bytes + self._waiting
+        size = self._unsent_bytes + self._protocol_unsent_bytes
         if self._transport is not None:
             size += self._transport.get_write_buffer_size()
         if self.socket_transport is not None and self.socket_transport is not self._transport:
@@ -118,9 +124,9 @@ class BaseConnection(asyncio.Protocol):
 
     # The order of things.
 
-    def _read_or_wait(self) -> None:
+    def _update_reading(self) -> None:
         """Read on, unless enough waits already."""
-        wanted = not self._choked and self._unread <= READ_AHEAD
+        wanted = not self._write_paused and self._unread_bytes <= READ_AHEAD
         transport = self._transport
         if transport is None or transport.is_closing() or wanted is self._reading:
             return
@@ -134,21 +140,21 @@ class BaseConnection(asyncio.Protocol):
         """What is said, in its order; as much of it at a time as is taken."""
         if self._transport is None or self._transport.is_closing():
             return
-        if not self._unsent and not self._choked and len(data) <= WRITTEN_AT_ONCE:
+        if not self._unsent and not self._write_paused and len(data) <= WRITTEN_AT_ONCE:
             self._transport.write(data)
         else:
             if not self._unsent:
-                self._unsent_since = self._site.clock()
+                self._unsent_since = self._context.clock()
             self._unsent.append(memoryview(data))
             self._unsent_bytes += len(data)
-            self._pump()
-        self._site.crowd.owe(self, self.owes())
+            self._write_unsent()
+        self._context.connections.set_unsent(self, self.unsent_bytes())
 
-    def _pump(self) -> None:
+    def _write_unsent(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        while self._unsent and not self._choked:
+        while self._unsent and not self._write_paused:
             piece, rest = self._unsent[0][:WRITTEN_AT_ONCE], self._unsent[0][WRITTEN_AT_ONCE:]
             self._unsent_bytes -= len(piece)
             if rest:
@@ -159,5 +165,8 @@ class BaseConnection(asyncio.Protocol):
         if self._closing and not self._unsent:
             transport.close()
 
-    def _must_end(self) -> bool:
-        return self._site.stopping or self._site.clock() - self._since > self._site.limits.age
+    def _should_close(self) -> bool:
+        return (
+            self._context.stopping
+            or self._context.clock() - self._since > self._context.limits.connection_age
+        )

@@ -18,169 +18,169 @@ from server.http.limits import Limits
 class Phase(IntEnum):
     """What a connection is at."""
 
-    PARTING = 0  # answered for the last time
-    SHAKING = 1  # the TLS handshake is not finished
-    FRESH = 2  # it is, and nothing was ever asked
+    LINGERING = 0  # answered for the last time
+    HANDSHAKE = 1  # the TLS handshake is not finished
+    NEW = 2  # it is, and nothing was ever asked
     RECEIVING = 3  # a request has begun
     SENDING = 4  # the caller does not take its reply
     IDLE = 5  # served, and may ask again
 
 
-WAITED_FOR = (Phase.SHAKING, Phase.FRESH, Phase.RECEIVING, Phase.SENDING)
-_SPARE_OWED = 1 / 8
-_SHARE_WAITED_FOR = 4  # they keep a quarter of the room, so that the idle cannot keep newcomers out
+WAITING_PHASES = (Phase.HANDSHAKE, Phase.NEW, Phase.RECEIVING, Phase.SENDING)
+_FREED_SHARE = 1 / 8
+_WAITING_SHARE = 4  # they keep a quarter of the room, so that the idle cannot keep newcomers out
 
 
-class Member(Protocol):
+class TrackedConnection(Protocol):
     """One connection, as far as the crowd knows it."""
 
-    def overdue(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: Phase) -> None:
         """Its time in the phase is over."""
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Go now, without a word."""
 
-    def part(self) -> None:
+    def close(self) -> None:
         """Go once what was written has been sent."""
 
-    def owes(self) -> int:
+    def unsent_bytes(self) -> int:
         """Bytes of answers that wait to be sent to it."""
 
 
-def patience_of(limits: Limits) -> Mapping[Phase, float]:
+def phase_timeouts(limits: Limits) -> Mapping[Phase, float]:
     """How many seconds a connection may stay in a phase."""
     return {
-        Phase.PARTING: limits.parting,
-        Phase.SHAKING: limits.handshake,
-        Phase.FRESH: limits.idle,
-        Phase.RECEIVING: limits.request,
-        Phase.SENDING: limits.reply,
-        Phase.IDLE: limits.idle,
+        Phase.LINGERING: limits.linger_timeout,
+        Phase.HANDSHAKE: limits.handshake_timeout,
+        Phase.NEW: limits.idle_timeout,
+        Phase.RECEIVING: limits.request_timeout,
+        Phase.SENDING: limits.response_timeout,
+        Phase.IDLE: limits.idle_timeout,
     }
 
 
 class ConnectionTable:
     """The connections of one worker. Owned by the loop's thread.
 
-    Never holds more than `limits.connections` members, nor more than `limits.held_bytes` of unfinished
-    requests: beyond that the slowest sender goes. Nor more than `limits.owed_bytes` of answers that are not
-    taken: beyond that whoever leaves most of them goes.
+    Bounds: `limits.connections` connections; `limits.buffered_request_bytes` of unfinished requests, beyond
+    which the connection that has been sending for longest is aborted; `limits.unsent_response_bytes` of
+    responses that clients do not read, beyond which the connection with most of them is aborted.
     """
 
     def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
-        self.dropped = 0  # for want of room, since the start
+        self.evicted = 0  # for want of room, since the start
         self._limits = limits
         self._clock = clock
-        self._patience = patience_of(limits)
-        self._since: dict[Phase, dict[Member, float]] = {phase: {} for phase in Phase}
-        self._phases: dict[Member, Phase] = {}
-        self._held: dict[Member, int] = {}
-        self._held_in_all = 0
-        self._owed: dict[Member, int] = {}
-        self._owed_in_all = 0
+        self._timeouts = phase_timeouts(limits)
+        self._since: dict[Phase, dict[TrackedConnection, float]] = {phase: {} for phase in Phase}
+        self._phases: dict[TrackedConnection, Phase] = {}
+        self._buffered: dict[TrackedConnection, int] = {}
+        self._buffered_total = 0
+        self._unsent: dict[TrackedConnection, int] = {}
+        self._unsent_total = 0
 
     def __len__(self) -> int:
         return len(self._phases)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[TrackedConnection]:
         return iter(list(self._phases))
 
-    def of(self, *phases: Phase) -> list[Member]:
+    def in_phases(self, *phases: Phase) -> list[TrackedConnection]:
         """The members in these phases."""
-        return [member for phase in phases for member in self._since[phase]]
+        return [connection for phase in phases for connection in self._since[phase]]
 
-    def phase(self, member: Member) -> Phase | None:
+    def phase(self, connection: TrackedConnection) -> Phase | None:
         """The phase the member is in; None if it has left."""
-        return self._phases.get(member)
+        return self._phases.get(connection)
 
-    def join(self, member: Member) -> None:
+    def add(self, connection: TrackedConnection) -> None:
         """Let it in, at the start of its handshake; if there is no room, somebody else goes."""
         if len(self._phases) >= self._limits.connections:
-            self.make_room()
-        self.enter(member, Phase.SHAKING)
+            self.evict_one()
+        self.set_phase(connection, Phase.HANDSHAKE)
 
-    def enter(self, member: Member, phase: Phase) -> None:
+    def set_phase(self, connection: TrackedConnection, phase: Phase) -> None:
         """The member's time in the phase starts now, even if it was in it."""
-        self._step_out(member)
-        self._phases[member] = phase
-        self._since[phase][member] = self._clock()
+        self._clear_phase(connection)
+        self._phases[connection] = phase
+        self._since[phase][connection] = self._clock()
 
-    def leave(self, member: Member) -> None:
+    def remove(self, connection: TrackedConnection) -> None:
         """Forget it. Nothing happens if it is not here."""
-        self._step_out(member)
-        self._owed_in_all -= self._owed.pop(member, 0)
+        self._clear_phase(connection)
+        self._unsent_total -= self._unsent.pop(connection, 0)
 
-    def _step_out(self, member: Member) -> None:
-        phase = self._phases.pop(member, None)
+    def _clear_phase(self, connection: TrackedConnection) -> None:
+        phase = self._phases.pop(connection, None)
         if phase is not None:
-            del self._since[phase][member]
-        self._held_in_all -= self._held.pop(member, 0)
+            del self._since[phase][connection]
+        self._buffered_total -= self._buffered.pop(connection, 0)
 
-    def hold(self, member: Member, size: int) -> None:
+    def set_buffered(self, connection: TrackedConnection, size: int) -> None:
         """So much of its unfinished request is held, until it enters another phase."""
-        self._held_in_all += size - self._held.get(member, 0)
-        self._held[member] = size
-        if self._held_in_all > self._limits.held_bytes:
-            self._drop_first(Phase.RECEIVING)
+        self._buffered_total += size - self._buffered.get(connection, 0)
+        self._buffered[connection] = size
+        if self._buffered_total > self._limits.buffered_request_bytes:
+            self._evict_oldest(Phase.RECEIVING)
 
-    def owe(self, member: Member, size: int) -> None:
+    def set_unsent(self, connection: TrackedConnection, size: int) -> None:
         """So much of our answers waits to be sent to it.
 
         What a transport was just given it sends a moment later: before anyone goes, all are asked again.
         """
-        if member not in self._phases or not (size or member in self._owed):
+        if connection not in self._phases or not (size or connection in self._unsent):
             return
-        self._set_owed(member, size)
-        if self._owed_in_all <= self._limits.owed_bytes:
+        self._store_unsent(connection, size)
+        if self._unsent_total <= self._limits.unsent_response_bytes:
             return
-        for each in list(self._owed):
-            self._set_owed(each, each.owes())
-        if self._owed_in_all > self._limits.owed_bytes:
-            self._drop_those_owed_most()
+        for each in list(self._unsent):
+            self._store_unsent(each, each.unsent_bytes())
+        if self._unsent_total > self._limits.unsent_response_bytes:
+            self._evict_largest_unsent()
 
-    def _drop_those_owed_most(self) -> None:
+    def _evict_largest_unsent(self) -> None:
         """Until there is some room: asking all again costs, and is not to be done with each answer."""
-        while self._owed_in_all > self._limits.owed_bytes * (1 - _SPARE_OWED):
-            most = max(self._owed, key=self._owed.__getitem__)
-            self.dropped += 1
-            self.leave(most)
-            most.drop()
+        while self._unsent_total > self._limits.unsent_response_bytes * (1 - _FREED_SHARE):
+            most = max(self._unsent, key=self._unsent.__getitem__)
+            self.evicted += 1
+            self.remove(most)
+            most.abort()
 
-    def _set_owed(self, member: Member, size: int) -> None:
-        self._owed_in_all += size - self._owed.pop(member, 0)
+    def _store_unsent(self, connection: TrackedConnection, size: int) -> None:
+        self._unsent_total += size - self._unsent.pop(connection, 0)
         if size:
-            self._owed[member] = size
+            self._unsent[connection] = size
 
-    def make_room(self) -> None:
+    def evict_one(self) -> None:
         """Drop the most dispensable, if there is anybody."""
-        waited_for = [phase for phase in WAITED_FOR if self._since[phase]]
-        if self._since[Phase.PARTING]:
-            self._drop_first(Phase.PARTING)
-        elif self._since[Phase.IDLE] and not self._many_waited_for():
-            self._drop_first(Phase.IDLE)
-        elif waited_for:
-            self._drop_first(min(waited_for, key=lambda phase: next(iter(self._since[phase].values()))))
+        waiting_phases = [phase for phase in WAITING_PHASES if self._since[phase]]
+        if self._since[Phase.LINGERING]:
+            self._evict_oldest(Phase.LINGERING)
+        elif self._since[Phase.IDLE] and not self._many_waiting():
+            self._evict_oldest(Phase.IDLE)
+        elif waiting_phases:
+            self._evict_oldest(min(waiting_phases, key=lambda phase: next(iter(self._since[phase].values()))))
 
-    def _many_waited_for(self) -> bool:
-        waiting = sum(len(self._since[phase]) for phase in WAITED_FOR)
-        return waiting * _SHARE_WAITED_FOR > self._limits.connections
+    def _many_waiting(self) -> bool:
+        waiting = sum(len(self._since[phase]) for phase in WAITING_PHASES)
+        return waiting * _WAITING_SHARE > self._limits.connections
 
-    def _drop_first(self, phase: Phase) -> None:
-        member = next(iter(self._since[phase]), None)
-        if member is not None:
-            self.dropped += 1
-            self.leave(member)
-            member.drop()
+    def _evict_oldest(self, phase: Phase) -> None:
+        connection = next(iter(self._since[phase]), None)
+        if connection is not None:
+            self.evicted += 1
+            self.remove(connection)
+            connection.abort()
 
-    def sweep(self) -> None:
+    def expire_phases(self) -> None:
         """Tell everyone whose time is over."""
         now = self._clock()
         for phase, since in self._since.items():
-            limit = now - self._patience[phase]
+            limit = now - self._timeouts[phase]
             late = []
-            for member, entered in since.items():
+            for connection, entered in since.items():
                 if entered > limit:
                     break
-                late.append(member)
-            for member in late:
-                member.overdue(phase)
+                late.append(connection)
+            for connection in late:
+                connection.on_phase_timeout(phase)

@@ -19,13 +19,13 @@ class ConnectionContext:
 
     app: WsgiApp
     limits: Limits
-    crowd: ConnectionTable
+    connections: ConnectionTable
     shared: Environ
     log: Any  # gunicorn's Logger: logging.Logger without being one
     run_queue: RunQueue
     large_bodies: LargeBodies
     clock: Callable[[], float]
     #: Moves while a callback runs, as `clock`, which the loop reads once a turn, does not.
-    stopwatch: Callable[[], float]
+    perf_counter: Callable[[], float]
     date: str = ""
     stopping: bool = False

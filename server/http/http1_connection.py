@@ -17,35 +17,35 @@ from server.http.request_parser import (
 from server.http.responses import (
     Environ,
     Response,
-    call,
-    environ_of,
+    build_environ,
+    call_app,
     error_response,
     render,
 )
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Bytes that are parsed before the clock is looked at: two milliseconds of the worst that can be sent.
-PIECE = 16 * 1024
+PARSED_AT_ONCE = 16 * 1024
 #: What is sent, and whether the connection stays.
 Reply = tuple[bytes, bool]
 _TOO_SLOW = RequestError(408, "the request did not become complete in time")
 _BROKEN = RequestError(500, "internal error")
 
 
-class Connection(BaseConnection):
+class Http1Connection(BaseConnection):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
     answered by another thread (`http_large_bodies`), and nothing more of this caller meanwhile.
     """
 
-    def __init__(self, *, site: ConnectionContext) -> None:
-        super().__init__(site=site)
-        self._reader = RequestParser(limits=site.limits)
-        self._shared: Environ = site.shared
+    def __init__(self, *, context: ConnectionContext) -> None:
+        super().__init__(context=context)
+        self._reader = RequestParser(limits=context.limits)
+        self._shared: Environ = context.shared
         self._incoming = bytearray()
         self._answered = False
-        self._elsewhere = False
+        self._in_thread = False
 
     # What the loop calls.
 
@@ -53,151 +53,154 @@ class Connection(BaseConnection):
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         address = peer if isinstance(peer, tuple) else ("", 0)
-        self._shared = {**self._site.shared, "REMOTE_ADDR": address[0], "REMOTE_PORT": str(address[1])}
+        self._shared = {**self._context.shared, "REMOTE_ADDR": address[0], "REMOTE_PORT": str(address[1])}
         if _speaks_http2(transport):
-            self._give_way(transport)
+            self._switch_to_http2(transport)
         else:
-            self._site.crowd.enter(self, Phase.FRESH)
-            self._site.run_queue.submit(self)
+            self._context.connections.set_phase(self, Phase.NEW)
+            self._context.run_queue.submit(self)
 
-    def _give_way(self, transport: asyncio.BaseTransport) -> None:
+    def _switch_to_http2(self, transport: asyncio.BaseTransport) -> None:
         """What comes is HTTP/2: another reads it from now on."""
-        self._parting = True
-        self._site.crowd.leave(self)
-        other = http2_connection.Connection(site=self._site, shared=self._shared)
+        self._finished = True
+        self._context.connections.remove(self)
+        other = http2_connection.Http2Connection(context=self._context, shared=self._shared)
         other.socket_transport = self.socket_transport
-        self._site.crowd.join(other)
+        self._context.connections.add(other)
         cast(asyncio.Transport, transport).set_protocol(other)
         other.connection_made(transport)
         if self._incoming:
             other.data_received(bytes(self._incoming))
 
     def data_received(self, data: bytes) -> None:
-        if self._parting:
+        if self._finished:
             return
         self._incoming += data
         if self._transport is None:
             return  # it came with the end of the handshake
-        self._read_or_wait()
-        self._site.run_queue.submit(self)
+        self._update_reading()
+        self._context.run_queue.submit(self)
 
     # What the crowd calls.
 
-    def overdue(self, phase: Phase) -> None:
+    def on_phase_timeout(self, phase: Phase) -> None:
         if phase is Phase.RECEIVING:
-            self._refuse(_TOO_SLOW)
-        elif phase in (Phase.FRESH, Phase.IDLE):
-            self.part()
+            self._reject(_TOO_SLOW)
+        elif phase in (Phase.NEW, Phase.IDLE):
+            self.close()
         else:
-            self.drop()
+            self.abort()
 
     # The order of things.
 
     @property
-    def _unread(self) -> int:
+    def _unread_bytes(self) -> int:
         return len(self._incoming)
 
     def work(self, until: float) -> bool:
         while self._step():
-            if self._site.stopwatch() >= until:
+            if self._context.perf_counter() >= until:
                 break
-        if self._parting or self._choked or self._elsewhere or self._transport is None:
+        if self._finished or self._write_paused or self._in_thread or self._transport is None:
             return False
-        self._read_or_wait()
-        if self._reader.ready or self._reader.refused is not None or self._incoming:
-            if self._site.crowd.phase(self) in (Phase.FRESH, Phase.IDLE):
-                self._site.crowd.enter(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
+        self._update_reading()
+        if self._reader.ready or self._reader.error is not None or self._incoming:
+            if self._context.connections.phase(self) in (Phase.NEW, Phase.IDLE):
+                # An idle connection could be evicted before its request is answered.
+                self._context.connections.set_phase(self, Phase.RECEIVING)
             return True
-        self._wait()
+        self._update_phase()
         self._answered = False
         return False
 
     def _step(self) -> bool:
         """Answer one request, or read some more of the next; False if there is nothing to do."""
         reader = self._reader
-        if self._parting or self._choked or self._unsent or self._elsewhere or self._transport is None:
+        if self._finished or self._write_paused or self._unsent or self._in_thread or self._transport is None:
             return False
         if reader.ready:
             self._answer(reader.ready.popleft())
             self._answered = True
             return True
-        if reader.refused is not None:
-            self._refuse(reader.refused)
+        if reader.error is not None:
+            self._reject(reader.error)
             return False
         if not self._incoming:
             return False
-        reader.feed(bytes(self._incoming[:PIECE]))
-        del self._incoming[:PIECE]
+        reader.feed(bytes(self._incoming[:PARSED_AT_ONCE]))
+        del self._incoming[:PARSED_AT_ONCE]
         return True
 
-    def _wait(self) -> None:
-        crowd, reader = self._site.crowd, self._reader
-        if reader.owes_continue and self._transport is not None:
-            reader.owes_continue = False
+    def _update_phase(self) -> None:
+        connections, reader = self._context.connections, self._reader
+        if reader.expects_continue and self._transport is not None:
+            reader.expects_continue = False
             self._send(CONTINUE)
-        if not reader.midway:
-            if self._answered or crowd.phase(self) not in (Phase.FRESH, Phase.IDLE):  # else: empty lines
-                crowd.enter(self, Phase.IDLE)
+        if not reader.in_request:
+            if self._answered or connections.phase(self) not in (Phase.NEW, Phase.IDLE):  # else: empty lines
+                connections.set_phase(self, Phase.IDLE)
             return
-        if self._answered or crowd.phase(self) is not Phase.RECEIVING:
-            crowd.enter(self, Phase.RECEIVING)
-        crowd.hold(self, reader.held)
+        if self._answered or connections.phase(self) is not Phase.RECEIVING:
+            connections.set_phase(self, Phase.RECEIVING)
+        connections.set_buffered(self, reader.buffered_bytes)
 
     def _answer(self, request: Request) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        large_bodies = self._site.large_bodies
+        large_bodies = self._context.large_bodies
         try:
-            if not large_bodies.concern(request.body):
-                self._say(self._reply(request))
+            if not large_bodies.is_large(request.body):
+                self._send_response(self._reply(request))
                 return
             large_bodies.submit(
-                self, request.body.tell(), answer=lambda: self._reply(request), done=self._replied
+                self, request.body.tell(), answer=lambda: self._reply(request), done=self._on_thread_response
             )
-        except RequestError as refused:
-            self._say(self._rendered(error_response(refused), request))
+        except RequestError as error:
+            self._send_response(self._render(error_response(error), request))
             return
-        self._elsewhere = True
-        self._site.crowd.enter(self, Phase.RECEIVING)
+        self._in_thread = True
+        self._context.connections.set_phase(self, Phase.RECEIVING)
 
-    def _replied(self, reply: Reply) -> None:
+    def _on_thread_response(self, reply: Reply) -> None:
         """What another thread was asked for is there."""
-        self._elsewhere = False
-        if not self._parting:
-            self._say(reply)
+        self._in_thread = False
+        if not self._finished:
+            self._send_response(reply)
             self._answered = True
-            self._site.run_queue.submit(self)
+            self._context.run_queue.submit(self)
 
-    def _say(self, reply: Reply) -> None:
+    def _send_response(self, reply: Reply) -> None:
         data, keep_alive = reply
         self._send(data)
         if not keep_alive:
-            self.part()
+            self.close()
 
     def _reply(self, request: Request) -> Reply:
         """What the app says; if the app fails, a 500 that tells the caller nothing and the log everything."""
         try:
-            return self._rendered(call(self._site.app, environ_of(request, shared=self._shared)), request)
-        except RequestError as refused:
-            return self._rendered(error_response(refused), request)
+            return self._render(
+                call_app(self._context.app, build_environ(request, shared=self._shared)), request
+            )
+        except RequestError as error:
+            return self._render(error_response(error), request)
         except Exception:
             target = request.target.decode("latin-1")
-            self._site.log.exception("the app failed at %s %s", request.method, target)
-            return self._rendered(error_response(_BROKEN), request)
+            self._context.log.exception("the app failed at %s %s", request.method, target)
+            return self._render(error_response(_BROKEN), request)
 
-    def _rendered(self, said: Response, request: Request) -> Reply:
-        stays = request.keep_alive and not self._must_end() and not said.closing
+    def _render(self, response: Response, request: Request) -> Reply:
+        stays = request.keep_alive and not self._should_close() and not response.closes_connection
         to_head = request.method == "HEAD"
-        return render(said, date=self._site.date, keep_alive=stays, to_head=to_head), stays
+        return render(response, date=self._context.date, keep_alive=stays, to_head=to_head), stays
 
-    def _refuse(self, refused: RequestError) -> None:
+    def _reject(self, error: RequestError) -> None:
         """Say why, and read on without looking: closing on unread bytes would take back the reply."""
         if self._transport is not None:
-            said = error_response(refused)
-            self._send(render(said, date=self._site.date, keep_alive=False, to_head=False))
-            self._parting = True
+            response = error_response(error)
+            self._send(render(response, date=self._context.date, keep_alive=False, to_head=False))
+            self._finished = True
             self._incoming.clear()
-            self._site.crowd.enter(self, Phase.PARTING)
+            self._context.connections.set_phase(self, Phase.LINGERING)
 
 
 def _speaks_http2(transport: asyncio.BaseTransport) -> bool:

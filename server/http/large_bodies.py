@@ -4,11 +4,11 @@
 |--------------------------------------------------------------|-------------------------------------|
 | up to `INLINE_VALUES` values and `INLINE_BYTES`              | the loop's thread                   |
 | more                                                         | the thread `large-bodies`           |
-| more than `MOST_VALUES` values                               | 413 before it is decoded            |
-| large, while `WAITING_OF_A_CALLER` or `WAITING_BYTES` wait   | 503                                 |
+| more than `VALUE_LIMIT` values                               | 413 before it is decoded            |
+| large, while `QUEUED_PER_CONNECTION` or `QUEUED_BYTES` wait   | 503                                 |
 
 A value costs four microseconds at most, decoded and looked at (most cost a quarter of one); a byte of text
-costs next to nothing. The interpreter lets no other thread run while it decodes, so `MOST_VALUES` bounds that
+costs next to nothing. The interpreter lets no other thread run while it decodes, so `VALUE_LIMIT` bounds that
 too, to 40 ms. An object of 1.5 MiB, the largest that etcd takes, has about 40,000 values, and a review has it
 twice.
 """
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 INLINE_VALUES = 10_000
 INLINE_BYTES = 1024 * 1024
-MOST_VALUES = 150_000
-WAITING_OF_A_CALLER = 8
-WAITING_BYTES = 64 * 1024 * 1024
+VALUE_LIMIT = 150_000
+QUEUED_PER_CONNECTION = 8
+QUEUED_BYTES = 64 * 1024 * 1024
 
 
 def values_in(body: bytes) -> int:
@@ -46,21 +46,21 @@ class LargeBodies:
     """
 
     def __init__(self, *, call_soon_threadsafe: Callable[..., Any]) -> None:
-        self._soon = call_soon_threadsafe
+        self._call_soon_threadsafe = call_soon_threadsafe
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
         #: Of each caller, in the order of their turns: how to begin its next ones.
-        self._waiting: dict[object, deque[partial[None]]] = {}
-        self._waiting_bytes = 0
+        self._protocol_unsent_bytes: dict[object, deque[partial[None]]] = {}
+        self._queued_bytes = 0
         self._busy = False
 
-    def concern(self, body: BytesIO) -> bool:
+    def is_large(self, body: BytesIO) -> bool:
         """Whether it is one of those. Raises Refused for one that nobody decodes."""
         size = body.tell()
         if size <= INLINE_VALUES:
             return False
         values = values_in(body.getvalue())
-        if values > MOST_VALUES:
-            raise RequestError(413, f"the body may have {MOST_VALUES:,} values")
+        if values > VALUE_LIMIT:
+            raise RequestError(413, f"the body may have {VALUE_LIMIT:,} values")
         return values > INLINE_VALUES or size > INLINE_BYTES
 
     def submit(
@@ -70,43 +70,45 @@ class LargeBodies:
 
         Raises Refused if too much waits for the thread already.
         """
-        mine = self._waiting.get(caller, ())
-        if len(mine) >= WAITING_OF_A_CALLER or self._waiting_bytes + size > WAITING_BYTES:
+        own = self._protocol_unsent_bytes.get(caller, ())
+        if len(own) >= QUEUED_PER_CONNECTION or self._queued_bytes + size > QUEUED_BYTES:
             raise RequestError(503, "too many large requests at once")
-        self._waiting_bytes += size
-        self._waiting.setdefault(caller, deque()).append(partial(self._begin, size, answer, done))
+        self._queued_bytes += size
+        self._protocol_unsent_bytes.setdefault(caller, deque()).append(
+            partial(self._begin, size, answer, done)
+        )
         self._begin_next()
 
     def _begin_next(self) -> None:
-        if self._busy or not self._waiting:
+        if self._busy or not self._protocol_unsent_bytes:
             return
         self._busy = True
-        caller = next(iter(self._waiting))
-        mine = self._waiting.pop(caller)
-        begin = mine.popleft()
-        if mine:
-            self._waiting[caller] = mine
+        caller = next(iter(self._protocol_unsent_bytes))
+        own = self._protocol_unsent_bytes.pop(caller)
+        begin = own.popleft()
+        if own:
+            self._protocol_unsent_bytes[caller] = own
         begin()
 
     def _begin(self, size: int, answer: Callable[[], T], done: Callable[[T], None]) -> None:
         future = self._thread.submit(answer)
-        future.add_done_callback(partial(self._hand_back, size, done))
+        future.add_done_callback(partial(self._return_to_loop, size, done))
 
-    def _hand_back(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+    def _return_to_loop(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
         with suppress(RuntimeError):  # the loop is closed
-            self._soon(self._settle, size, done, future)
+            self._call_soon_threadsafe(self._finish, size, done, future)
 
-    def _settle(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
-        self._waiting_bytes -= size
+    def _finish(self, size: int, done: Callable[[T], None], future: Future[T]) -> None:
+        self._queued_bytes -= size
         self._busy = False
         if not future.cancelled():
             done(future.result())
             self._begin_next()
 
-    def forget(self, caller: object) -> None:
+    def cancel(self, caller: object) -> None:
         """The caller is gone: what it waits for is not begun."""
-        for begin in self._waiting.pop(caller, ()):
-            self._waiting_bytes -= begin.args[0]
+        for begin in self._protocol_unsent_bytes.pop(caller, ()):
+            self._queued_bytes -= begin.args[0]
 
     def stop(self) -> None:
         """Take nothing more; what is under way is not waited for."""

@@ -12,27 +12,27 @@ either.
 from dataclasses import dataclass
 
 #: A caller that takes a little of an answer now and then has so many times as long as one that takes nothing.
-SLOWEST = 6
+SLOW_READER_FACTOR = 6
 
-MEBI = 1024 * 1024
-SUBMITTED = 3 * MEBI  # of any request to kube-apiserver
-STORED = 3 * MEBI // 2  # of any object in etcd
-ESCAPED = 6  # bytes of JSON for one that Go escapes
+MIB = 1024 * 1024
+API_REQUEST_BYTES = 3 * MIB  # of any request to kube-apiserver
+ETCD_OBJECT_BYTES = 3 * MIB // 2  # of any object in etcd
+JSON_ESCAPE_FACTOR = 6  # bytes of JSON for one that Go escapes
 #: `/mutate/...` and `/validate/...`: both objects, and who asks with which options.
-REVIEW_BYTES = (SUBMITTED + STORED) * ESCAPED + MEBI
+REVIEW_BYTES = (API_REQUEST_BYTES + ETCD_OBJECT_BYTES) * JSON_ESCAPE_FACTOR + MIB
 #: `/extender/...`: the pod, and nodes or victims.
-EXTENDER_BYTES = STORED * ESCAPED + 3 * MEBI
+EXTENDER_BYTES = ETCD_OBJECT_BYTES * JSON_ESCAPE_FACTOR + 3 * MIB
 #: Any other path: nobody has to send anything there.
-OTHER_BYTES = MEBI
+OTHER_BYTES = MIB
 #: Where nobody sends a body.
-GET_BYTES = 4 * 1024
+NO_BODY_BYTES = 4 * 1024
 _BY_PATH = {
-    "/validate/binds": 2 * MEBI,
-    "/validate/scales": 2 * MEBI,
-    "/mutate/namespaces": 5 * MEBI,
-    "/healthz": GET_BYTES,
-    "/readyz": GET_BYTES,
-    "/metrics": GET_BYTES,
+    "/validate/binds": 2 * MIB,
+    "/validate/scales": 2 * MIB,
+    "/mutate/namespaces": 5 * MIB,
+    "/healthz": NO_BODY_BYTES,
+    "/readyz": NO_BODY_BYTES,
+    "/metrics": NO_BODY_BYTES,
 }
 _BY_PREFIX = (
     ("/mutate/", REVIEW_BYTES),
@@ -48,21 +48,23 @@ class Limits:
     Beyond a size the caller is answered 413 or 431 before more is read; beyond a time it is cut off.
     """
 
-    head_bytes: int = 16 * 1024  # request line and headers; Go's callers send under 1 KiB
-    head_lines: int = 100
+    header_bytes: int = 16 * 1024  # request line and headers; Go's callers send under 1 KiB
+    header_lines: int = 100
     body_bytes: int = REVIEW_BYTES  # of any path; `body_limit` says what is one's own
-    held_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
-    owed_bytes: int = 128 * 1024 * 1024  # of answers that wait to be sent, to all callers together
-    streams: int = 250  # requests at once on one connection of HTTP/2
-    pipelined: int = 16  # requests waiting on one connection; Go sends one at a time
+    buffered_request_bytes: int = 64 * 1024 * 1024  # of unfinished requests, all callers together
+    unsent_response_bytes: int = 128 * 1024 * 1024  # of answers that wait to be sent, to all callers together
+    concurrent_streams: int = 250  # requests at once on one connection of HTTP/2
+    pipelined_requests: int = 16  # requests waiting on one connection; Go sends one at a time
     connections: int = 4096
-    handshake: float = 10.0
-    request: float = 10.0  # from its first byte to its last
-    reply: float = 10.0  # for the caller to take what we wrote
-    idle: float = 120.0  # above the 90 s for which Go's http.Transport reuses a connection
-    age: float = 600.0  # then it is closed after a reply, so that callers spread over replicas
-    parting: float = 2.0  # for a refused caller to read why
-    farewell: float = 1.0  # at a stop, for callers to hear of it with a reply, not by a closed connection
+    handshake_timeout: float = 10.0
+    request_timeout: float = 10.0  # from its first byte to its last
+    response_timeout: float = 10.0  # for the caller to take what we wrote
+    idle_timeout: float = 120.0  # above the 90 s for which Go's http.Transport reuses a connection
+    connection_age: float = 600.0  # then it is closed after a reply, so that callers spread over replicas
+    linger_timeout: float = 2.0  # for a refused caller to read why
+    shutdown_notice: float = (
+        1.0  # at a stop, for callers to hear of it with a reply, not by a closed connection
+    )
 
     def body_limit(self, target: bytes) -> int:
         """The bytes that the body of a request for this target may have."""

@@ -28,7 +28,7 @@ class RequestError(Exception):
 class Request:
     """One request. Complete once it is in `RequestParser.ready`; header names are in lower case.
 
-    `refused`: why it is answered before the app is asked, if it is.
+    `error`: why it is answered before the app is asked, if it is.
     """
 
     target: bytes = b""
@@ -37,9 +37,9 @@ class Request:
     keep_alive: bool = False
     headers: list[Header] = field(default_factory=list)
     body: io.BytesIO = field(default_factory=io.BytesIO)
-    head_bytes: int = 0
+    header_bytes: int = 0
     body_limit: int = 0
-    refused: RequestError | None = None
+    error: RequestError | None = None
 
     def values(self, name: bytes) -> list[bytes]:
         """Every value of the header."""
@@ -49,14 +49,15 @@ class Request:
 class RequestParser:
     """Reads the requests of one connection. Not thread-safe.
 
-    `ready` holds complete requests in their order. Once `refused` is set nothing more is read: answer what is
-    ready, then the refusal, then close. `owes_continue` says that the sender waits for a 100 before its body.
+    `ready` holds complete requests in their order. Once `error` is set nothing more is read: answer what is
+    ready, then the error, then close. `expects_continue`: the client waits for a 100 before it
+    sends its body.
     """
 
     def __init__(self, *, limits: Limits) -> None:
         self.ready: deque[Request] = deque()
-        self.refused: RequestError | None = None
-        self.owes_continue = False
+        self.error: RequestError | None = None
+        self.expects_continue = False
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
@@ -64,26 +65,26 @@ class RequestParser:
         self._unfinished = 0
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of the request that is not complete."""
-        return 0 if self._request is None else self._request.head_bytes + self._request.body.tell()
+        return 0 if self._request is None else self._request.header_bytes + self._request.body.tell()
 
     @property
-    def midway(self) -> bool:
+    def in_request(self) -> bool:
         """True while a request has begun and is not complete."""
         return self._request is not None
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived. Never raises: a bad request shows in `refused`."""
-        if self.refused is not None:
+        """Take what has arrived. Never raises: a bad request shows in `error`."""
+        if self.error is not None:
             return
         completed, read = len(self.ready), self._body_bytes
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.refused = RequestError(400, "this server speaks HTTP/1.1 only")
+            self.error = RequestError(400, "this server speaks HTTP/1.1 only")
         except httptools.HttpParserError as exc:
-            self.refused = self.refused or RequestError(400, f"not a valid HTTP request: {exc}")
+            self.error = self.error or RequestError(400, f"not a valid HTTP request: {exc}")
         if len(self.ready) > completed or self._request is None:
             self._unfinished = 0
         else:
@@ -100,23 +101,25 @@ class RequestParser:
         A body in chunks of a byte has five of framing for each: as many bytes as it has are forgiven it.
         """
         self._unfinished += size
-        if self._unfinished > self._limits.head_bytes + self._body_bytes and self.refused is None:
-            self.refused = self._head_too_large()
+        if self._unfinished > self._limits.header_bytes + self._body_bytes and self.error is None:
+            self.error = self._head_too_large()
 
-    def _refuse(self, refused: RequestError) -> RequestError:
+    def _reject(self, error: RequestError) -> RequestError:
         """Remember it, for the parser wraps what its callbacks raise."""
-        self.refused = refused
-        return refused
+        self.error = error
+        return error
 
     def _head_too_large(self) -> RequestError:
-        lines, size = self._limits.head_lines, self._limits.head_bytes
+        lines, size = self._limits.header_lines, self._limits.header_bytes
         return RequestError(431, f"the head of a request may have {lines} lines and {size} bytes")
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        if len(self.ready) >= self._limits.pipelined:
-            raise self._refuse(RequestError(429, f"more than {self._limits.pipelined} requests at once"))
+        if len(self.ready) >= self._limits.pipelined_requests:
+            raise self._reject(
+                RequestError(429, f"more than {self._limits.pipelined_requests} requests at once")
+            )
         self._request = Request()
         self._in_head = True
 
@@ -130,14 +133,14 @@ class RequestParser:
         self._grow_head(len(name) + len(value) + 4)
         if self._in_head:  # else it is a trailer, which nobody here wants
             self._request.headers.append((name.lower(), value))
-            if len(self._request.headers) > self._limits.head_lines:
-                raise self._refuse(self._head_too_large())
+            if len(self._request.headers) > self._limits.header_lines:
+                raise self._reject(self._head_too_large())
 
     def _grow_head(self, size: int) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
-        self._request.head_bytes += size
-        if self._request.head_bytes > self._limits.head_bytes:
-            raise self._refuse(self._head_too_large())
+        self._request.header_bytes += size
+        if self._request.header_bytes > self._limits.header_bytes:
+            raise self._reject(self._head_too_large())
 
     def on_headers_complete(self) -> None:
         request, parser = self._request, self._parser
@@ -147,28 +150,28 @@ class RequestParser:
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         request.body_limit = self._limits.body_limit(request.target)
-        problem = head_problem(request, upgrade=parser.should_upgrade())
-        if problem is not None:
-            raise self._refuse(problem)
-        self.owes_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
+        error_found = head_error(request, upgrade=parser.should_upgrade())
+        if error_found is not None:
+            raise self._reject(error_found)
+        self.expects_continue = any(value.lower() == b"100-continue" for value in request.values(b"expect"))
 
     def on_body(self, part: bytes) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
-        self.owes_continue = False
+        self.expects_continue = False
         body = self._request.body
         if body.tell() + len(part) > self._request.body_limit:
-            raise self._refuse(body_too_large(self._request))
+            raise self._reject(body_too_large(self._request))
         body.write(part)
 
     def on_message_complete(self) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
-        self.owes_continue = False
+        self.expects_continue = False
         self.ready.append(self._request)
         self._request = None
         self._in_head = True
 
 
-def head_problem(request: Request, *, upgrade: bool) -> RequestError | None:
+def head_error(request: Request, *, upgrade: bool) -> RequestError | None:
     """Why a request with this head is refused before its body is read; None if it is not."""
     if request.version not in ("1.0", "1.1"):
         return RequestError(505, "this server speaks HTTP/1.1")
@@ -176,10 +179,10 @@ def head_problem(request: Request, *, upgrade: bool) -> RequestError | None:
         return RequestError(400, "this server speaks HTTP/1.1 only")
     if request.version == "1.1" and len(request.values(b"host")) != 1:
         return RequestError(400, "a request has exactly one Host header")
-    return length_problem(request)
+    return length_error(request)
 
 
-def length_problem(request: Request) -> RequestError | None:
+def length_error(request: Request) -> RequestError | None:
     """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):

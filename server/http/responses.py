@@ -14,9 +14,9 @@ Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
-BODILESS = ("1", "204", "304")
+BODILESS_STATUSES = ("1", "204", "304")
 # Headers that are this server's to say, not the app's.
-OURS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})
+SERVER_HEADERS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})
 _KNOWN_NAMES = 256  # the names come from callers, so the table of them is bounded
 _environ_names: dict[bytes, str] = {}
 
@@ -38,7 +38,7 @@ def shared_environ(*, host: str, port: int, tls: bool) -> Environ:
     }
 
 
-def environ_of(request: Request, *, shared: Environ) -> Environ:
+def build_environ(request: Request, *, shared: Environ) -> Environ:
     """The environ of a complete request. Raises Refused for a target that is not a path or an http URL."""
     path, query = _split(request.target)
     environ = shared.copy()
@@ -99,12 +99,12 @@ class Response:
     body: bytes
 
     @property
-    def closing(self) -> bool:
+    def closes_connection(self) -> bool:
         """Whether the app wants this to be the last reply on its connection."""
         return ("Connection", "close") in self.headers
 
 
-def call(app: WsgiApp, environ: Environ) -> Response:
+def call_app(app: WsgiApp, environ: Environ) -> Response:
     """What the app answers with. Whatever it raises passes through."""
     started: list[tuple[str, Headers]] = []
     written: list[bytes] = []
@@ -135,20 +135,20 @@ def error_response(refused: RequestError) -> Response:
     )
 
 
-def render(said: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
+def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
     """The reply as bytes. Raises ValueError if a header of the app would end the line it is on."""
-    lines = [f"HTTP/1.1 {said.status}", f"Date: {date}"]
-    measured = bodiless = said.status.startswith(BODILESS)
-    for name, value in said.headers:
+    lines = [f"HTTP/1.1 {response.status}", f"Date: {date}"]
+    measured = bodiless = response.status.startswith(BODILESS_STATUSES)
+    for name, value in response.headers:
         lowered = name.lower()
-        if lowered not in OURS:
+        if lowered not in SERVER_HEADERS:
             measured = measured or lowered == "content-length"
             lines.append(f"{name}: {value}")
     if not measured:
-        lines.append(f"Content-Length: {len(said.body)}")
+        lines.append(f"Content-Length: {len(response.body)}")
     if not keep_alive:
         lines.append("Connection: close")
     if any("\n" in line or "\r" in line for line in lines):
         raise ValueError("a status or header of the app holds a line break")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-    return head if to_head or bodiless else head + said.body
+    return head if to_head or bodiless else head + response.body

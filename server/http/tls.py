@@ -16,31 +16,31 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 def stamp(*paths: Path) -> Stamp:
     """Changes whenever a file was replaced or written. Raises OSError."""
-    seen = [path.stat() for path in paths]
-    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in seen)
+    stats = [path.stat() for path in paths]
+    return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
 
-def context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
+def build_context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
     """TLS 1.2 and later. Raises OSError, of which ssl.SSLError is one."""
-    plain = _context(certfile=certfile, keyfile=keyfile, speaking=["http/1.1"])
-    both = _context(certfile=certfile, keyfile=keyfile, speaking=["h2", "http/1.1"])
+    by_address = _build_context(certfile=certfile, keyfile=keyfile, speaking=["http/1.1"])
+    by_name = _build_context(certfile=certfile, keyfile=keyfile, speaking=["h2", "http/1.1"])
 
-    def named(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+    def select_by_sni(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         if name is not None:
-            connection.context = both
+            connection.context = by_name
 
-    plain.sni_callback = named
-    return plain
+    by_address.sni_callback = select_by_sni
+    return by_address
 
 
-def _context(*, certfile: Path, keyfile: Path, speaking: list[str]) -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
-    made.num_tickets = 0  # Go's callers keep no session cache: tickets would only cost
-    made.set_alpn_protocols(speaking)
-    made.load_cert_chain(certfile, keyfile)
-    return made
+def _build_context(*, certfile: Path, keyfile: Path, speaking: list[str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
+    context.num_tickets = 0  # Go's callers keep no session cache: tickets would only cost
+    context.set_alpn_protocols(speaking)
+    context.load_cert_chain(certfile, keyfile)
+    return context
 
 
 @dataclass(kw_only=True)
@@ -50,7 +50,7 @@ class Certificate:
     certfile: Path
     keyfile: Path
     log: Any
-    make: Callable[..., ssl.SSLContext] = context
+    make: Callable[..., ssl.SSLContext] = build_context
     current: ssl.SSLContext = field(init=False)
     _stamp: Stamp = field(init=False)
 
@@ -61,10 +61,10 @@ class Certificate:
     def refresh(self) -> None:
         """Look at the files; connections from now on get what is there. Never raises for what it finds."""
         try:
-            found = stamp(self.certfile, self.keyfile)
-            if found == self._stamp:
+            current_stamp = stamp(self.certfile, self.keyfile)
+            if current_stamp == self._stamp:
                 return
-            self._stamp = found
+            self._stamp = current_stamp
             self.current = self.make(certfile=self.certfile, keyfile=self.keyfile)
         except OSError as exc:
             self.log.error(  # noqa: TRY400 - the reason is in the message

@@ -14,7 +14,7 @@ from tests.support.http.served_worker import (
     write_certificate,
 )
 
-LIMITS: dict[str, Any] = {"body_bytes": 100_000, "head_bytes": 8192, "parting": 0.5}
+LIMITS: dict[str, Any] = {"body_bytes": 100_000, "header_bytes": 8192, "linger_timeout": 0.5}
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ def test_a_crowd_larger_than_the_room_pushes_out_itself(certificate: tuple[Path,
 
 def test_a_request_a_byte_at_a_time_is_cut_off_and_told_why(certificate: tuple[Path, Path]) -> None:
     """From its first byte to its last a request has so long, however steadily bytes come."""
-    with served(certificate, request=1.0, parting=0.2) as server, server.caller() as slow:
+    with served(certificate, request_timeout=1.0, linger_timeout=0.2) as server, server.caller() as slow:
         slow.line.settimeout(0.01)
         sent = trickle(slow.line.send, request(body=b"x" * 5000), until_said=slow.line.recv)
         assert b" 408 Request Timeout\r\n" in sent
@@ -142,7 +142,7 @@ def trickle(send: Callable[[bytes], int], data: bytes, *, until_said: Callable[[
 
 def test_an_unfinished_handshake_is_cut_off(certificate: tuple[Path, Path]) -> None:
     """Who says half a ClientHello and no more is closed after the time-out."""
-    with served(certificate, handshake=0.5) as server, unfinished(server.port) as half:
+    with served(certificate, handshake_timeout=0.5) as server, unfinished(server.port) as half:
         half.settimeout(20)
         with suppress(ConnectionResetError):
             assert half.recv(1) == b""
@@ -150,7 +150,7 @@ def test_an_unfinished_handshake_is_cut_off(certificate: tuple[Path, Path]) -> N
 
 def test_a_connection_with_nothing_to_say_is_closed_in_the_end(certificate: tuple[Path, Path]) -> None:
     """Both before its first request and after one; empty lines are nothing."""
-    with served(certificate, idle=0.5) as server, server.caller() as fresh, server.caller() as kept:
+    with served(certificate, idle_timeout=0.5) as server, server.caller() as fresh, server.caller() as kept:
         kept.ask()
         kept.send(b"\r\n")
         assert fresh.at_end()
@@ -159,7 +159,11 @@ def test_a_connection_with_nothing_to_say_is_closed_in_the_end(certificate: tupl
 
 def test_who_does_not_take_its_reply_is_cut_off(certificate: tuple[Path, Path]) -> None:
     """A caller that asks for much and reads nothing does not hold the reply for long; others are answered."""
-    with served(certificate, reply=0.5) as server, server.caller() as greedy, server.caller() as other:
+    with (
+        served(certificate, response_timeout=0.5) as server,
+        server.caller() as greedy,
+        server.caller() as other,
+    ):
         greedy.send(request("/huge") * 10)
         assert other.ask()[0] == 200
         until = time.monotonic() + 20
@@ -170,7 +174,7 @@ def test_who_does_not_take_its_reply_is_cut_off(certificate: tuple[Path, Path]) 
 
 def test_unfinished_requests_are_held_up_to_a_bound(certificate: tuple[Path, Path]) -> None:
     """Beyond it the slowest sender goes, and who comes later is served."""
-    with served(certificate, held_bytes=1_000_000) as server, server.caller() as other:
+    with served(certificate, buffered_request_bytes=1_000_000) as server, server.caller() as other:
         hoarders = [server.caller() for _ in range(3)]
         try:
             for hoarder in hoarders:

@@ -11,22 +11,22 @@ from h2.settings import SettingCodes as Setting
 
 import tests.support.http.http2_frames_out as frames
 from server.http.http2.frame_costs import (
-    A_SECOND,
     ACK,
-    ALLOWED,
-    AN_ANSWER,
+    ALLOWANCE,
+    ALLOWANCE_PER_RESPONSE,
+    ALLOWANCE_PER_SECOND,
     END_HEADERS,
     END_STREAM,
     FRAME_BYTES,
     Kind,
 )
-from server.http.http2.h2_adapter import WINDOW
-from server.http.http2.inbox import FRAMES_AT_ONCE
-from server.http.http2.outbox import TAKEN_AT_ONCE
-from server.http.http2.session import RESTS, Session
+from server.http.http2.h2_adapter import CONNECTION_WINDOW
+from server.http.http2.inbox import FRAMES_PER_BATCH
+from server.http.http2.outbox import CHUNK_BYTES
+from server.http.http2.session import BLOCKED_BYTES_LIMIT, Http2Session
 from server.http.limits import (
-    GET_BYTES,
-    SLOWEST,
+    NO_BODY_BYTES,
+    SLOW_READER_FACTOR,
     Limits,
 )
 from tests.support.http.http2_caller import (
@@ -37,12 +37,12 @@ from tests.support.http.http2_caller import (
 
 LIMITS = Limits(
     body_bytes=100_000,
-    head_bytes=8192,
-    streams=10,
-    head_lines=30,
-    held_bytes=400_000,
-    request=10.0,
-    reply=5.0,
+    header_bytes=8192,
+    concurrent_streams=10,
+    header_lines=30,
+    buffered_request_bytes=400_000,
+    request_timeout=10.0,
+    response_timeout=5.0,
 )
 OK = [(b":status", b"200")]
 
@@ -56,7 +56,7 @@ class Both:
 
     def __init__(self, **settings: int) -> None:
         self.now = 1000.0
-        self.session = Session(limits=LIMITS, clock=lambda: self.now)
+        self.session = Http2Session(limits=LIMITS, clock=lambda: self.now)
         self.words = Words()
         self.say(self.words.greeting(**settings))
         self.heard()
@@ -101,7 +101,7 @@ def test_it_may_come_in_any_pieces(both: Both) -> None:
     for byte in both.words.ask(1, body=b"in pieces"):
         both.say(bytes([byte]))
     assert both.session.ready[0][1].body.getvalue() == b"in pieces"
-    assert not both.session.midway
+    assert not both.session.receiving
 
 
 def test_many_may_be_under_way_and_end_in_any_order(both: Both) -> None:
@@ -114,7 +114,7 @@ def test_headers_may_go_on_in_further_frames(both: Both) -> None:
     block = both.words.block("/a", x="y" * 100)
     both.say(frames.frame(Kind.HEADERS, END_STREAM, 1, block[:10]))
     both.say(frames.frame(Kind.CONTINUATION, 0, 1, block[10:20]))
-    assert both.session.midway
+    assert both.session.receiving
     both.say(frames.frame(Kind.CONTINUATION, END_HEADERS, 1, block[20:]))
     assert both.session.ready[0][1].values(b"x") == [b"y" * 100]
 
@@ -191,31 +191,31 @@ def test_a_body_that_is_too_long_is_answered_so_before_it_is_read(both: Both, sa
     if not said:
         both.say(*(frames.data(1, b"x" * size, ends=False) for size in [10_000] * 10 + [1]))
     _, request = both.session.ready[0]
-    assert request.refused is not None
-    assert (request.refused.status, both.session.held) == (413, 0)
+    assert request.error is not None
+    assert (request.error.status, both.session.buffered_bytes) == (413, 0)
     answered = both.answer(b"too long")
     assert only(Kind.DATA, answered)[0][3] == b"too long"
     assert [code(one) for one in only(Kind.RST_STREAM, answered)] == [Error.NO_ERROR]
     both.say(frames.data(1, b"more", ends=True))
-    assert not both.session.over, "who sends on may not have heard of it"
+    assert not both.session.closed, "who sends on may not have heard of it"
 
 
 def test_a_path_may_have_a_limit_of_its_own(both: Both) -> None:
-    body = b"x" * (GET_BYTES + 1)
+    body = b"x" * (NO_BODY_BYTES + 1)
     both.say(both.words.ask(1, "/metrics?a=b", body=body), both.words.ask(3, "/long", body=body))
-    refused = {stream: request.refused and request.refused.reason for stream, request in both.session.ready}
-    assert refused == {1: f"the body may have {GET_BYTES} bytes", 3: None}
+    refused = {stream: request.error and request.error.reason for stream, request in both.session.ready}
+    assert refused == {1: f"the body may have {NO_BODY_BYTES} bytes", 3: None}
 
 
 def test_more_streams_than_allowed_are_refused_and_may_come_again(both: Both) -> None:
-    both.say(*(both.words.ask(number) for number in range(1, 2 * LIMITS.streams + 2, 2)))
-    assert len(both.session.ready) == LIMITS.streams
+    both.say(*(both.words.ask(number) for number in range(1, 2 * LIMITS.concurrent_streams + 2, 2)))
+    assert len(both.session.ready) == LIMITS.concurrent_streams
     assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [
-        (2 * LIMITS.streams + 1, Error.REFUSED_STREAM)
+        (2 * LIMITS.concurrent_streams + 1, Error.REFUSED_STREAM)
     ]
     both.answer()
-    both.say(both.words.ask(2 * LIMITS.streams + 3))
-    assert len(both.session.ready) == LIMITS.streams
+    both.say(both.words.ask(2 * LIMITS.concurrent_streams + 3))
+    assert len(both.session.ready) == LIMITS.concurrent_streams
 
 
 # What ends the connection
@@ -267,7 +267,7 @@ def test_a_fault_of_the_connection_is_told_and_ends_it(
     both: Both, said: Callable[[Both], bytes], error: Error
 ) -> None:
     both.say(said(both))
-    assert both.session.over
+    assert both.session.closed
     assert [code(one) for one in only(Kind.GOAWAY, both.heard())] == [error]
     both.say(both.words.ask(9))
     assert (both.heard(), list(both.session.ready)) == ([], []), "nothing more is taken"
@@ -282,10 +282,10 @@ def test_headers_that_grow_when_they_are_read_are_bounded(both: Both) -> None:
 
 
 def test_what_does_not_begin_as_http2_is_not() -> None:
-    session = Session(limits=LIMITS, clock=lambda: 0.0)
+    session = Http2Session(limits=LIMITS, clock=lambda: 0.0)
     session.receive(b"GET / HTTP/1.1\r\n\r\n")
     assert not session.advance()
-    assert session.over
+    assert session.closed
 
 
 Work = Callable[[Both, int], bytes]
@@ -317,10 +317,10 @@ WORK: dict[str, Work] = {
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 def test_whoever_makes_work_and_asks_nothing_is_cut_off(both: Both, work: Work) -> None:
-    for number in range(1, 2 * int(ALLOWED) + 2, 2):
+    for number in range(1, 2 * int(ALLOWANCE) + 2, 2):
         both.say(work(both, number))
         both.session.take()
-        if both.session.over:
+        if both.session.closed:
             return
     pytest.fail("it goes on for ever")
 
@@ -329,27 +329,27 @@ def test_it_is_not_forgiven_for_a_request_now_and_then(both: Both) -> None:
     """Each pays for a little, as much as it costs itself."""
     for number in range(1, 200, 2):
         both.say(WORK["pings"](both, number) * 30, both.words.ask(number))
-        if both.session.over:
+        if both.session.closed:
             break
         both.answer()
-    assert number < 2 * ALLOWED / (30 - AN_ANSWER)
+    assert number < 2 * ALLOWANCE / (30 - ALLOWANCE_PER_RESPONSE)
 
 
 def test_who_takes_requests_back_as_it_must_is_served(both: Both) -> None:
     """An API server that waits for each of its calls no longer than its time-out."""
     for number in range(1, 20_001, 2):
-        both.now += 4 / A_SECOND
+        both.now += 4 / ALLOWANCE_PER_SECOND
         both.say(WORK["requests taken back"](both, number))
         both.session.take()
-    assert not both.session.over
+    assert not both.session.closed
 
 
 def test_what_is_asked_and_answered_goes_on_for_ever(both: Both) -> None:
-    for number in range(1, 4 * int(ALLOWED), 2):
+    for number in range(1, 4 * int(ALLOWANCE), 2):
         both.say(both.words.ask(number, body=b"x"))
         both.answer(b"x" * 5_000)
         both.say(frames.window_update(0, 5_000), frames.frame(Kind.PING, 0, 0, b"12345678"))
-    assert not both.session.over
+    assert not both.session.closed
 
 
 @pytest.mark.parametrize(
@@ -360,30 +360,30 @@ def test_what_is_asked_and_answered_goes_on_for_ever(both: Both) -> None:
 def test_a_head_that_takes_long_to_decode_is_refused_before(both: Both, block: bytes) -> None:
     both.say(frames.headers(1, block, ends=True))
     assert only(Kind.GOAWAY, both.heard())
-    assert both.session.over
+    assert both.session.closed
 
 
 def test_few_frames_are_taken_at_a_time(both: Both) -> None:
     """Who calls looks at the clock in between."""
     both.session.receive(WORK["pings"](both, 0) * 100)
     assert both.session.advance()
-    assert len(both.heard()) == FRAMES_AT_ONCE
+    assert len(both.heard()) == FRAMES_PER_BATCH
 
 
 def test_what_is_to_be_sent_is_taken_a_piece_at_a_time() -> None:
     both = Both(INITIAL_WINDOW_SIZE=2**30)
     both.say(frames.window_update(0, 2**30), both.words.ask(1))
     both.session.answer(both.session.ready.popleft()[0], OK, b"x" * 1_000_000)
-    assert both.session.waiting > 1_000_000
+    assert both.session.unsent_bytes > 1_000_000
     sizes = [len(piece) for piece in iter(both.session.take, b"")]
-    assert max(sizes) <= TAKEN_AT_ONCE
+    assert max(sizes) <= CHUNK_BYTES
     assert sum(sizes) > 1_000_000
-    assert (both.session.waiting, both.session.idle) == (0, True)
+    assert (both.session.unsent_bytes, both.session.idle) == (0, True)
 
 
 def test_empty_data_without_end_is_a_nuisance(both: Both) -> None:
-    both.say(head(both), frames.data(1, b"", ends=False) * (int(ALLOWED) + 1))
-    assert both.session.over
+    both.say(head(both), frames.data(1, b"", ends=False) * (int(ALLOWANCE) + 1))
+    assert both.session.closed
 
 
 # What is said
@@ -435,11 +435,11 @@ def test_frames_are_no_longer_than_they_are_taken() -> None:
 
 def test_who_sends_much_may_send_on(both: Both) -> None:
     total, number = 0, 1
-    while total < 2 * WINDOW:
+    while total < 2 * CONNECTION_WINDOW:
         both.say(both.words.ask(number, body=b"x" * 90_000))
         both.answer()
         total, number = total + 90_000, number + 2
-    assert not both.session.over
+    assert not both.session.closed
 
 
 def test_a_request_that_was_taken_back_is_not_answered(both: Both) -> None:
@@ -463,7 +463,7 @@ def test_who_reads_much_makes_room_for_it_as_often_as_it_likes() -> None:
             read += len(one[3])
             both.say(frames.window_update(0, len(one[3])), frames.window_update(1, len(one[3])))
         found = only(Kind.DATA, both.heard())
-    assert (read, both.session.over) == (20_000_000, False)
+    assert (read, both.session.closed) == (20_000_000, False)
 
 
 def test_answers_that_nobody_makes_room_for_are_not_kept_for_ever() -> None:
@@ -485,23 +485,23 @@ def test_nor_is_one_that_is_taken_a_little_at_a_time() -> None:
     both = Both(INITIAL_WINDOW_SIZE=0)
     both.say(both.words.ask(1))
     both.answer(b"y" * 1_000_000)
-    assert both.session.rests == 1_000_000
+    assert both.session.blocked_bytes == 1_000_000
     began = both.now
     for _ in range(10):
         both.now += 4
         both.say(frames.window_update(0, 2_000), frames.window_update(1, 2_000))
         alive = both.session.expire()
-        assert alive is (both.now - began <= SLOWEST * LIMITS.reply)
+        assert alive is (both.now - began <= SLOW_READER_FACTOR * LIMITS.response_timeout)
 
 
 def test_nor_are_too_many_of_them() -> None:
     both = Both(INITIAL_WINDOW_SIZE=0)
     both.say(both.words.ask(1), both.words.ask(3), both.words.ask(5))
     for _ in range(2):
-        both.answer(b"x" * (RESTS // 2))
-    assert not both.session.over
+        both.answer(b"x" * (BLOCKED_BYTES_LIMIT // 2))
+    assert not both.session.closed
     both.answer(b"x")
-    assert both.session.over
+    assert both.session.closed
 
 
 def test_who_holds_too_much_is_refused_the_youngest_and_keeps_the_others(both: Both) -> None:
@@ -527,7 +527,7 @@ def test_no_word_of_ours_is_longer_than_a_frame(both: Both) -> None:
 def test_whoever_goes_finishes_what_was_begun_and_takes_nothing_new(both: Both, ours: bool) -> None:
     both.say(both.words.ask(1), head(both, 3))
     if ours:
-        both.session.go()
+        both.session.send_goaway()
     else:
         both.say(frames.goaway(0, Error.NO_ERROR))
     assert [one[3][:4] for one in only(Kind.GOAWAY, both.heard())] == [b"\0\0\0\3"]
@@ -568,9 +568,9 @@ def test_what_is_held_is_what_is_not_complete(both: Both) -> None:
         head(both, 1), frames.data(1, b"12345", ends=False), head(both, 3), frames.data(3, b"1", ends=False)
     )
     heads = 2 * sum(len(f"{name}{value}") for name, value in HEAD)
-    assert both.session.held == heads + 6, "heads and bodies"
+    assert both.session.buffered_bytes == heads + 6, "heads and bodies"
     both.say(frames.data(1, b"", ends=True), frames.reset(3, Error.CANCEL))
-    assert both.session.held == 0
+    assert both.session.buffered_bytes == 0
 
 
 def test_a_caller_that_would_remember_much_makes_us_search_no_more() -> None:

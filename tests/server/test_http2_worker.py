@@ -170,7 +170,7 @@ def test_whoever_breaks_the_rules_is_told_and_cut_off(server: Served) -> None:
 
 
 def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tuple[Path, Path]) -> None:
-    with served(certificate, request=1.0) as server, Caller(server) as caller:
+    with served(certificate, request_timeout=1.0) as server, Caller(server) as caller:
         caller.greet().send(frames.headers(1, caller.words.block(), ends=False))
         caller.send(caller.words.ask(3))
         assert caller.answer(3)[0] == "200"
@@ -184,14 +184,14 @@ def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tu
 
 @pytest.mark.parametrize("begun", [b"PRI * HT", PREFACE + b"\0\0"], ids=["a preface", "a frame"])
 def test_whoever_gets_stuck_is_cut_off(certificate: tuple[Path, Path], begun: bytes) -> None:
-    with served(certificate, request=1.0) as server, Caller(server) as caller:
+    with served(certificate, request_timeout=1.0) as server, Caller(server) as caller:
         caller.send(begun)
         assert caller.at_end()
 
 
 def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate: tuple[Path, Path]) -> None:
     """What comes with the greeting is of the same moment; what comes after it would find the end."""
-    with served(certificate, age=0.0) as server, Caller(server) as caller:
+    with served(certificate, connection_age=0.0) as server, Caller(server) as caller:
         caller.send(caller.words.greeting(), caller.words.ask(1))
         assert caller.answer(1)[0] == "200"
         assert caller.at_end()
@@ -199,7 +199,7 @@ def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate:
 
 
 def test_whoever_makes_no_room_for_an_answer_is_cut_off(certificate: tuple[Path, Path]) -> None:
-    with served(certificate, reply=1.0) as server, Caller(server) as caller:
+    with served(certificate, response_timeout=1.0) as server, Caller(server) as caller:
         caller.send(caller.words.greeting(INITIAL_WINDOW_SIZE=0), caller.words.ask(1))
         assert caller.at_end()
         assert caller.status == {1: "200"}

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from server.http.limits import (
+    API_REQUEST_BYTES,
+    ETCD_OBJECT_BYTES,
     EXTENDER_BYTES,
-    GET_BYTES,
-    MEBI,
+    MIB,
+    NO_BODY_BYTES,
     OTHER_BYTES,
     REVIEW_BYTES,
-    STORED,
-    SUBMITTED,
     Limits,
 )
 from tests.support.http.served_worker import Served, served
@@ -33,9 +33,9 @@ def escaped(body: object) -> bytes:
         ("/mutate/pods?timeout=5s", REVIEW_BYTES),
         ("/validate/queues", REVIEW_BYTES),
         ("/extender/filter", EXTENDER_BYTES),
-        ("/validate/binds?timeout=2s", 2 * MEBI),
-        ("/mutate/namespaces", 5 * MEBI),
-        ("/metrics", GET_BYTES),
+        ("/validate/binds?timeout=2s", 2 * MIB),
+        ("/mutate/namespaces", 5 * MIB),
+        ("/metrics", NO_BODY_BYTES),
         ("/elsewhere", OTHER_BYTES),
         ("/", OTHER_BYTES),
         ("", OTHER_BYTES),
@@ -50,19 +50,22 @@ def test_each_path_has_its_limit(target: str, limit: int) -> None:
 
 def test_the_largest_review_of_an_object_that_was_stored_and_a_request_fits() -> None:
     """Each byte one that Go escapes."""
-    old, new = pod("a", annotations={"a": "<" * STORED}), pod("a", annotations={"a": "<" * SUBMITTED})
+    old, new = (
+        pod("a", annotations={"a": "<" * ETCD_OBJECT_BYTES}),
+        pod("a", annotations={"a": "<" * API_REQUEST_BYTES}),
+    )
     assert len(escaped(review(new, old=old, operation="UPDATE"))) < REVIEW_BYTES
 
 
 def test_the_largest_filter_call_fits() -> None:
     names = [str(number).rjust(253, "n") for number in range(5000)]
-    call = {"Pod": pod("a", annotations={"a": "<" * STORED}), "Nodes": None, "NodeNames": names}
+    call = {"Pod": pod("a", annotations={"a": "<" * ETCD_OBJECT_BYTES}), "Nodes": None, "NodeNames": names}
     assert len(escaped(call)) < EXTENDER_BYTES
 
 
 def test_what_all_callers_send_at_once_is_bounded_and_has_room_for_the_largest() -> None:
     """Half of it is one connection's: kube-apiserver's reviews come on one."""
-    assert REVIEW_BYTES <= Limits().held_bytes // 2 <= 32 * 1024 * 1024
+    assert REVIEW_BYTES <= Limits().buffered_request_bytes // 2 <= 32 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +83,8 @@ def whole(certificate: tuple[Path, Path]) -> Iterator[Served]:
         ("/mutate/workloads", REVIEW_BYTES + 1, 413),
         ("/extender/filter", EXTENDER_BYTES, 200),
         ("/extender/filter", EXTENDER_BYTES + 1, 413),
-        ("/metrics", GET_BYTES, 200),
-        ("/metrics", GET_BYTES + 1, 413),
+        ("/metrics", NO_BODY_BYTES, 200),
+        ("/metrics", NO_BODY_BYTES + 1, 413),
     ],
 )
 def test_a_body_is_held_to_the_limit_of_its_path(whole: Served, path: str, size: int, status: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from server.http.limits import GET_BYTES, Limits
+from server.http.limits import NO_BODY_BYTES, Limits
 from server.http.request_parser import RequestParser
 
-LIMITS = Limits(head_bytes=8_192, body_bytes=100_000)
+LIMITS = Limits(header_bytes=8_192, body_bytes=100_000)
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -16,7 +16,7 @@ def read_on(begin: bytes, more: bytes, *, most: int) -> RequestParser:
     reader = RequestParser(limits=LIMITS)
     reader.feed(begin)
     sent = 0
-    while reader.refused is None and sent < most:
+    while reader.error is None and sent < most:
         reader.feed(more)
         sent += len(more)
     return reader
@@ -36,9 +36,9 @@ def read_on(begin: bytes, more: bytes, *, most: int) -> RequestParser:
     ids=["header", "trailer", "trailers", "extension", "long extensions", "extensions", "tiny chunks"],
 )
 def test_what_is_no_body_has_an_end(begin: bytes, more: bytes) -> None:
-    reader = read_on(begin, more, most=10 * LIMITS.head_bytes)
-    assert reader.refused is not None
-    assert reader.refused.status == 431
+    reader = read_on(begin, more, most=10 * LIMITS.header_bytes)
+    assert reader.error is not None
+    assert reader.error.status == 431
 
 
 def test_a_body_in_chunks_may_be_as_long_as_any(begin: bytes = CHUNKED) -> None:
@@ -47,16 +47,16 @@ def test_a_body_in_chunks_may_be_as_long_as_any(begin: bytes = CHUNKED) -> None:
     for _ in range(999):
         reader.feed(b"64;a=b\r\n" + b"x" * 100 + b"\r\n")
     reader.feed(b"0\r\nX-Trailer: 1\r\n\r\n")
-    assert reader.refused is None
+    assert reader.error is None
     assert reader.ready.popleft().body.tell() == 100_000
 
 
 def test_what_is_held_is_what_is_not_complete() -> None:
     reader = RequestParser(limits=LIMITS)
     reader.feed(CHUNKED + b"5\r\nhello\r\n")
-    assert reader.held > 5
+    assert reader.buffered_bytes > 5
     reader.feed(b"0\r\n\r\n")
-    assert reader.held == 0
+    assert reader.buffered_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_what_is_held_is_what_is_not_complete() -> None:
 )
 @pytest.mark.parametrize("chunked", [False, True])
 def test_each_path_has_a_limit_of_its_own(target: str, status: int, chunked: bool) -> None:
-    reader, size = RequestParser(limits=LIMITS), GET_BYTES + 1
+    reader, size = RequestParser(limits=LIMITS), NO_BODY_BYTES + 1
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
     reader.feed(f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode())
     body = b"x" * size
     reader.feed(f"{size:x}\r\n".encode() + body + b"\r\n0\r\n\r\n" if chunked else body)
-    assert (reader.refused.status if reader.refused else 0) == status
+    assert (reader.error.status if reader.error else 0) == status

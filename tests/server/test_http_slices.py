@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from server.http.connections import ConnectionTable, Phase
 from server.http.context import ConnectionContext
-from server.http.http1_connection import Connection
+from server.http.http1_connection import Http1Connection
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
 from server.http.run_queue import RunQueue
@@ -35,26 +35,26 @@ class RecordingTransport(asyncio.Transport):
         """It is never asked whether it did."""
 
 
-def site_where_every_slice_is_over_at_once(turns: list[Any]) -> ConnectionContext:
+def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContext:
     seconds = itertools.count()
     return ConnectionContext(
         app=lambda environ, start_response: [],
         limits=Limits(),
-        crowd=ConnectionTable(limits=Limits(), clock=lambda: 0.0),
+        connections=ConnectionTable(limits=Limits(), clock=lambda: 0.0),
         shared={},
         log=logging.getLogger("test"),
         run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),
         large_bodies=LargeBodies(call_soon_threadsafe=turns.append),
         clock=lambda: 0.0,
-        stopwatch=lambda: float(next(seconds)),
+        perf_counter=lambda: float(next(seconds)),
     )
 
 
 def test_a_refusal_that_was_read_at_the_end_of_a_slice_is_said() -> None:
     turns: list[Any] = []
-    site = site_where_every_slice_is_over_at_once(turns)
-    connection, transport = Connection(site=site), RecordingTransport()
-    site.crowd.enter(connection, Phase.SHAKING)
+    context = context_where_every_slice_ends_at_once(turns)
+    connection, transport = Http1Connection(context=context), RecordingTransport()
+    context.connections.set_phase(connection, Phase.HANDSHAKE)
     connection.connection_made(transport)
     connection.data_received(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
     while turns:

@@ -15,9 +15,9 @@ import pytest
 from server.http.large_bodies import (
     INLINE_BYTES,
     INLINE_VALUES,
-    MOST_VALUES,
-    WAITING_BYTES,
-    WAITING_OF_A_CALLER,
+    QUEUED_BYTES,
+    QUEUED_PER_CONNECTION,
+    VALUE_LIMIT,
     LargeBodies,
 )
 from server.http.request_parser import RequestError
@@ -56,16 +56,16 @@ def large_bodies() -> Iterator[LargeBodies]:
         (b"," * (INLINE_VALUES + 1), True),
         (b"x" * INLINE_BYTES, False),
         (b"x" * (INLINE_BYTES + 1), True),
-        (b"{[," * (MOST_VALUES // 3), True),
+        (b"{[," * (VALUE_LIMIT // 3), True),
     ],
 )
 def test_which_are_large(large_bodies: LargeBodies, data: bytes, expected: bool) -> None:
-    assert large_bodies.concern(body(data)) is expected
+    assert large_bodies.is_large(body(data)) is expected
 
 
 def test_what_no_honest_caller_sends_is_refused(large_bodies: LargeBodies) -> None:
     with pytest.raises(RequestError, match="150,000 values") as caught:
-        large_bodies.concern(body(b"," * (MOST_VALUES + 1)))
+        large_bodies.is_large(body(b"," * (VALUE_LIMIT + 1)))
     assert caught.value.status == 413
 
 
@@ -101,7 +101,7 @@ def gated() -> Iterator[Gated]:
 
 @pytest.mark.parametrize(
     ("size", "callers", "taken"),
-    [(1, 1, 1 + WAITING_OF_A_CALLER), (WAITING_BYTES // 4, 10, 4)],
+    [(1, 1, 1 + QUEUED_PER_CONNECTION), (QUEUED_BYTES // 4, 10, 4)],
     ids=["of one caller", "bytes"],
 )
 def test_only_so_many_wait(gated: Gated, size: int, callers: int, taken: int) -> None:
@@ -125,10 +125,10 @@ def test_callers_have_their_turn_one_after_the_other(gated: Gated) -> None:
 
 def test_what_one_that_has_gone_waits_for_is_not_begun(gated: Gated) -> None:
     for caller in ("a", "b", "b", "c"):
-        gated.submit(caller, WAITING_BYTES // 4)
-    gated.large_bodies.forget("b")
-    gated.large_bodies.forget("b")
-    gated.submit("c", WAITING_BYTES // 2)
+        gated.submit(caller, QUEUED_BYTES // 4)
+    gated.large_bodies.cancel("b")
+    gated.large_bodies.cancel("b")
+    gated.submit("c", QUEUED_BYTES // 2)
     for _ in range(3):
         gated.turn()
     assert gated.answered == ["a", "c", "c"]
@@ -198,7 +198,7 @@ def test_who_leaves_meanwhile_disturbs_nobody(roomy: Served, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("protocol", ["1", "2"])
 def test_too_many_values_are_refused_with_a_reason(roomy: Served, protocol: str) -> None:
-    data = b"," * (MOST_VALUES + 1)
+    data = b"," * (VALUE_LIMIT + 1)
     if protocol == "1":
         with roomy.caller() as caller:
             status, _, answer = caller.ask(body=data)

@@ -61,7 +61,11 @@ def deaf(server: Served, asked: bytes, *, protocol: str) -> Iterator[ssl.SSLSock
 def test_they_are_kept_up_to_a_bound(
     certificate: tuple[Path, Path], protocol: str, asking: Callable[[], bytes]
 ) -> None:
-    with served(certificate, owed_bytes=OWED) as server, server.caller() as other, ExitStack() as all_of_them:
+    with (
+        served(certificate, unsent_response_bytes=OWED) as server,
+        server.caller() as other,
+        ExitStack() as all_of_them,
+    ):
         worker = worker_of(server)
         other.ask("/huge")
         before = memory(worker)

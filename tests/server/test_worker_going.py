@@ -77,6 +77,6 @@ def until_refused(port: int) -> None:
 
 def test_a_connection_is_closed_with_a_reply_once_it_is_old(certificate: tuple[Path, Path]) -> None:
     """So that callers spread over replicas."""
-    with served(certificate, age=0.0) as server, server.caller() as caller:
+    with served(certificate, connection_age=0.0) as server, server.caller() as caller:
         assert caller.ask()[1]["Connection"] == "close"
         assert caller.at_end()

@@ -7,194 +7,194 @@ import asyncio
 from server.http.base_connection import BaseConnection
 from server.http.connections import Phase
 from server.http.context import ConnectionContext
-from server.http.http2.headers import fields_of
-from server.http.http2.session import Session
+from server.http.http2.headers import build_fields
+from server.http.http2.session import Http2Session
 from server.http.request_parser import Request, RequestError
 from server.http.responses import (
-    BODILESS,
+    BODILESS_STATUSES,
     Environ,
     Response,
-    call,
-    environ_of,
+    build_environ,
+    call_app,
     error_response,
 )
 
 _BROKEN = RequestError(500, "internal error")
 #: Seconds between looks at what a caller makes no room for.
-LOOK_EVERY = 1.0
+EXPIRY_CHECK_SECONDS = 1.0
 
 
-class Connection(BaseConnection):
+class Http2Connection(BaseConnection):
     """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
 
     The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
     answered by another thread (`http_large_bodies`), and others of the same caller meanwhile.
     """
 
-    def __init__(self, *, site: ConnectionContext, shared: Environ) -> None:
-        super().__init__(site=site)
+    def __init__(self, *, context: ConnectionContext, shared: Environ) -> None:
+        super().__init__(context=context)
         self._shared = shared
-        self._session = Session(limits=site.limits, clock=site.clock)
-        self._oldest = 0
-        self._looked = self._since
+        self._session = Http2Session(limits=context.limits, clock=context.clock)
+        self._oldest_incomplete = 0
+        self._expiry_checked_at = self._since
 
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._site.crowd.enter(self, Phase.FRESH)
+        self._context.connections.set_phase(self, Phase.NEW)
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        if self._parting:
+        if self._finished:
             return
         self._session.receive(data)
-        self._read_or_wait()
-        self._site.run_queue.submit(self)
+        self._update_reading()
+        self._context.run_queue.submit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._session.forget()
+        self._session.discard()
 
     # What the crowd calls.
 
-    def drop(self) -> None:
-        super().drop()
-        self._session.forget()
+    def abort(self) -> None:
+        super().abort()
+        self._session.discard()
 
-    def overdue(self, phase: Phase) -> None:
-        if phase in (Phase.FRESH, Phase.IDLE):
-            self.part()
-        elif phase is Phase.PARTING or self._choked or not self._session.expire():
-            self.drop()
+    def on_phase_timeout(self, phase: Phase) -> None:
+        if phase in (Phase.NEW, Phase.IDLE):
+            self.close()
+        elif phase is Phase.LINGERING or self._write_paused or not self._session.expire():
+            self.abort()
         else:
-            self._settle(answered=False)
+            self._flush_and_update(answered=False)
 
-    def part(self) -> None:
+    def close(self) -> None:
         """Close once what was begun has been answered and sent; who asks meanwhile knows that it was not."""
-        self._session.go()
+        self._session.send_goaway()
         self._flush()
         if self._session.idle:
-            super().part()
+            super().close()
 
     # The order of things.
 
     @property
-    def _unread(self) -> int:
-        return self._session.unread
+    def _unread_bytes(self) -> int:
+        return self._session.unread_bytes
 
     @property
-    def _waiting(self) -> int:
-        return self._session.waiting
+    def _protocol_unsent_bytes(self) -> int:
+        return self._session.unsent_bytes
 
     def work(self, until: float) -> bool:
         answered = False
-        while not self._parting and not self._choked:
+        while not self._finished and not self._write_paused:
             if self._session.ready:
                 self._answer(*self._session.ready.popleft())
                 answered = True
             elif not self._session.advance():
-                return self._settle(answered=answered)
-            if self._site.stopwatch() >= until:
-                self._settle(answered=answered)
-                return not self._parting and not self._choked
+                return self._flush_and_update(answered=answered)
+            if self._context.perf_counter() >= until:
+                self._flush_and_update(answered=answered)
+                return not self._finished and not self._write_paused
         return False
 
-    def _settle(self, *, answered: bool) -> bool:
+    def _flush_and_update(self, *, answered: bool) -> bool:
         """Send what can be, and say what it waits for now; False, for there is nothing else to do."""
-        session, crowd = self._session, self._site.crowd
-        if self._must_end():
-            session.go()
+        session, connections = self._session, self._context.connections
+        if self._should_close():
+            session.send_goaway()
         self._flush()
-        self._read_or_wait()
-        now = self._site.clock()
-        if session.rests and now - self._looked >= LOOK_EVERY:
-            self._looked = now
+        self._update_reading()
+        now = self._context.clock()
+        if session.blocked_bytes and now - self._expiry_checked_at >= EXPIRY_CHECK_SECONDS:
+            self._expiry_checked_at = now
             if not session.expire():
-                self.drop()  # whatever else it does meanwhile
+                self.abort()  # whatever else it does meanwhile
                 return False
-        if self._parting or self._choked or self._transport is None:
+        if self._finished or self._write_paused or self._transport is None:
             return False
-        if session.over or (session.going and session.idle):
-            self.part()
+        if session.closed or (session.draining and session.idle):
+            self.close()
         elif session.ready:
-            if crowd.phase(self) in (Phase.FRESH, Phase.IDLE):
-                crowd.enter(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
+            if connections.phase(self) in (Phase.NEW, Phase.IDLE):
+                connections.set_phase(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
         else:
-            self._wait(answered=answered)
+            self._update_phase(answered=answered)
         return False
 
-    def _wait(self, *, answered: bool) -> None:
+    def _update_phase(self, *, answered: bool) -> None:
         """It waits for what its oldest request waits for: others that come and go change nothing."""
-        crowd, session = self._site.crowd, self._session
-        phase, oldest = crowd.phase(self), session.oldest
-        if session.midway:
-            if phase is not Phase.RECEIVING or (oldest and oldest != self._oldest):
-                crowd.enter(self, Phase.RECEIVING)
-            crowd.hold(self, session.held + session.unread)
-        elif session.blocked is not None:
+        connections, session = self._context.connections, self._session
+        phase, oldest = connections.phase(self), session.oldest_incomplete
+        if session.receiving:
+            if phase is not Phase.RECEIVING or (oldest and oldest != self._oldest_incomplete):
+                connections.set_phase(self, Phase.RECEIVING)
+            connections.set_buffered(self, session.buffered_bytes + session.unread_bytes)
+        elif session.blocked_since is not None:
             if phase is not Phase.SENDING:
-                crowd.enter(self, Phase.SENDING)
-        elif answered or phase not in (Phase.FRESH, Phase.IDLE):
-            crowd.enter(self, Phase.IDLE)
-        self._oldest = oldest
+                connections.set_phase(self, Phase.SENDING)
+        elif answered or phase not in (Phase.NEW, Phase.IDLE):
+            connections.set_phase(self, Phase.IDLE)
+        self._oldest_incomplete = oldest
 
     def _flush(self) -> None:
         """Give the transport what it has room for."""
-        while not self._choked and not self._unsent:
+        while not self._write_paused and not self._unsent:
             waiting = self._session.take()
             if not waiting or self._transport is None or self._transport.is_closing():
                 break
             self._send(waiting)
-        self._site.crowd.owe(self, self.owes())
+        self._context.connections.set_unsent(self, self.unsent_bytes())
 
     def _answer(self, stream: int, request: Request) -> None:
-        large_bodies = self._site.large_bodies
+        large_bodies = self._context.large_bodies
         try:
-            if request.refused is not None:
-                raise request.refused
-            if not large_bodies.concern(request.body):
-                self._say(stream, request, self._said(request))
+            if request.error is not None:
+                raise request.error
+            if not large_bodies.is_large(request.body):
+                self._send_response(stream, request, self._app_response(request))
                 return
             large_bodies.submit(
                 self,
                 request.body.tell(),
-                answer=lambda: self._said(request),
-                done=lambda said: self._replied(stream, request, said),
+                answer=lambda: self._app_response(request),
+                done=lambda response: self._on_thread_response(stream, request, response),
             )
         except RequestError as refused:
-            self._say(stream, request, error_response(refused))
+            self._send_response(stream, request, error_response(refused))
 
-    def _replied(self, stream: int, request: Request, said: Response) -> None:
+    def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
         """What another thread was asked for is there."""
-        self._say(stream, request, said)
+        self._send_response(stream, request, response)
         if self._transport is not None:
-            self._settle(answered=True)
-            self._site.run_queue.submit(self)
+            self._flush_and_update(answered=True)
+            self._context.run_queue.submit(self)
 
-    def _say(self, stream: int, request: Request, said: Response) -> None:
+    def _send_response(self, stream: int, request: Request, response: Response) -> None:
         """If it cannot be said, a 500 that tells the caller nothing and the log everything."""
         try:
-            fields = fields_of(said, date=self._site.date)
+            fields = build_fields(response, date=self._context.date)
         except ValueError:
-            self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
-            said = error_response(_BROKEN)
-            fields = fields_of(said, date=self._site.date)
-        bodiless = request.method == "HEAD" or said.status.startswith(BODILESS)
-        self._session.answer(stream, fields, b"" if bodiless else said.body)
-        if said.closing:
-            self._session.go()
+            self._context.log.exception("the app failed at %s %s", request.method, _target_of(request))
+            response = error_response(_BROKEN)
+            fields = build_fields(response, date=self._context.date)
+        bodiless = request.method == "HEAD" or response.status.startswith(BODILESS_STATUSES)
+        self._session.answer(stream, fields, b"" if bodiless else response.body)
+        if response.closes_connection:
+            self._session.send_goaway()
 
-    def _said(self, request: Request) -> Response:
+    def _app_response(self, request: Request) -> Response:
         """What the app says; if the app fails, a 500."""
         try:
-            return call(self._site.app, environ_of(request, shared=self._shared))
+            return call_app(self._context.app, build_environ(request, shared=self._shared))
         except RequestError as refused:
             return error_response(refused)
         except Exception:
-            self._site.log.exception("the app failed at %s %s", request.method, _shown(request))
+            self._context.log.exception("the app failed at %s %s", request.method, _target_of(request))
             return error_response(_BROKEN)
 
 
-def _shown(request: Request) -> str:
+def _target_of(request: Request) -> str:
     return request.target.decode("latin-1")

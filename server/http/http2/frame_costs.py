@@ -6,10 +6,10 @@ makes work and asks nothing is counted here, on every path, for all frames pass 
 
 | frame            | costs                                                                       |
 |------------------|-----------------------------------------------------------------------------|
-| DATA             | nothing with `SOME` bytes or the end of a request, else 1                    |
-| HEADERS, CONTINUATION | 1, and 1 for each `SOME` / 4 bytes                                      |
+| DATA             | 0 with `USEFUL_DATA_BYTES` bytes or the end of a request, else 1            |
+| HEADERS, CONTINUATION | 1, and 1 for each `USEFUL_DATA_BYTES` / 4 bytes                         |
 | SETTINGS         | `SETTINGS_COST`, and as much for each pair                                   |
-| all others       | 1, and 1 for each `SOME` bytes                                               |
+| all others       | 1, and 1 for each `USEFUL_DATA_BYTES` bytes                                 |
 
 `Allowance` says how much of that a caller may do.
 """
@@ -22,21 +22,21 @@ from enum import IntEnum
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEAD_BYTES = 9
+FRAME_HEADER_BYTES = 9
 #: The least that every endpoint takes, and the most that we take.
 FRAME_BYTES = 16_384
 
 #: Bytes from which on a frame of data is no mere work.
-SOME = 1_024
+USEFUL_DATA_BYTES = 1_024
 SETTINGS_COST = 5
 
 #: How much a caller may do that asks nothing, how much more of it each second, and for each answer that it
 #: takes: an honest request is its headers, a reset or a ping now and then, and a few windows.
-ALLOWED = 1_000.0
-A_SECOND = 100.0
-AN_ANSWER = 8.0
+ALLOWANCE = 1_000.0
+ALLOWANCE_PER_SECOND = 100.0
+ALLOWANCE_PER_RESPONSE = 8.0
 #: For each byte of answers that it took: a window is opened for every 4 KiB or more.
-A_BYTE = 1 / 1_024
+ALLOWANCE_PER_BYTE = 1 / 1_024
 
 
 class Kind(IntEnum):
@@ -60,7 +60,7 @@ END_HEADERS = 0x4
 _head = struct.Struct(">HBBBL")
 
 
-class Head(NamedTuple):
+class FrameHeader(NamedTuple):
     """The first nine bytes of a frame."""
 
     size: int
@@ -71,32 +71,32 @@ class Head(NamedTuple):
     @property
     def whole(self) -> int:
         """Bytes of the whole frame."""
-        return HEAD_BYTES + self.size
+        return FRAME_HEADER_BYTES + self.size
 
 
-def head_of(data: bytes | bytearray, at: int = 0) -> Head:
+def parse_header(data: bytes | bytearray, at: int = 0) -> FrameHeader:
     """Of the frame that begins there; nine bytes are."""
     high, low, kind, flags, stream = _head.unpack_from(data, at)
-    return Head(high << 8 | low, kind, flags, stream & 0x7FFFFFFF)
+    return FrameHeader(high << 8 | low, kind, flags, stream & 0x7FFFFFFF)
 
 
-def cost(head: Head) -> int:
+def cost(head: FrameHeader) -> int:
     """As the table says."""
     size, kind, flags, _ = head
     if kind == Kind.DATA:
-        return 0 if size >= SOME or flags & END_STREAM else 1
+        return 0 if size >= USEFUL_DATA_BYTES or flags & END_STREAM else 1
     if kind in (Kind.HEADERS, Kind.CONTINUATION):
-        return 1 + 4 * size // SOME
+        return 1 + 4 * size // USEFUL_DATA_BYTES
     if kind == Kind.SETTINGS:
         return SETTINGS_COST * (1 + size // 6)
-    return 1 + size // SOME
+    return 1 + size // USEFUL_DATA_BYTES
 
 
 #: RFC 9113 section 6: the bytes of frames that have no choice.
 _SIZES: Mapping[int, int] = {Kind.PRIORITY: 5, Kind.RST_STREAM: 4, Kind.PING: 8, Kind.WINDOW_UPDATE: 4}
 
 
-def fits(head: Head) -> bool:
+def has_valid_size(head: FrameHeader) -> bool:
     """Whether it is as long as a frame of its kind may be."""
     size, kind, flags, _ = head
     if kind == Kind.SETTINGS:
@@ -115,7 +115,7 @@ class Allowance:
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._left = ALLOWED
+        self._left = ALLOWANCE
         self._at = clock()
 
     def spend(self, amount: float) -> bool:
@@ -123,9 +123,9 @@ class Allowance:
         self._left -= amount
         if self._left < 0:
             now = self._clock()
-            self._left += (now - self._at) * A_SECOND
+            self._left += (now - self._at) * ALLOWANCE_PER_SECOND
             self._at = now
         return self._left >= 0
 
     def earn(self, amount: float) -> None:
-        self._left = min(ALLOWED, self._left + amount)
+        self._left = min(ALLOWANCE, self._left + amount)

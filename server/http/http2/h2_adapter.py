@@ -10,7 +10,7 @@ from server.http.http2 import headers as http2_headers
 from server.http.limits import Limits
 
 #: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
-WINDOW = 16 * 1024 * 1024
+CONNECTION_WINDOW = 16 * 1024 * 1024
 FIRST_WINDOW, LARGEST_WINDOW = 65_535, 2**31 - 1
 #: Of streams that have ended h2 remembers how, for what is still on its way for them.
 REMEMBERED_STREAMS = 1_024
@@ -31,7 +31,7 @@ class Connection(h2.connection.H2Connection):
         return 0
 
 
-def connection_of(limits: Limits) -> Connection:
+def build_connection(limits: Limits) -> Connection:
     """h2's side of it. Headers are checked here rather than there: a fault in them ends one stream alone."""
     connection = Connection(
         h2.config.H2Configuration(
@@ -46,14 +46,14 @@ def connection_of(limits: Limits) -> Connection:
     connection.local_settings = h2.settings.Settings(
         client=False,
         initial_values={
-            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: limits.streams,
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: limits.concurrent_streams,
             h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: min(limits.body_bytes + 1, LARGEST_WINDOW),
-            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.head_bytes,
+            h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.header_bytes,
         },
     )
     connection.decoder = http2_headers.Decoder(
-        fields=limits.head_lines + len(":msap"), max_header_list_size=limits.head_bytes
+        fields=limits.header_lines + len(":msap"), max_header_list_size=limits.header_bytes
     )
     connection.initiate_connection()
-    connection.increment_flow_control_window(WINDOW - FIRST_WINDOW)
+    connection.increment_flow_control_window(CONNECTION_WINDOW - FIRST_WINDOW)
     return connection

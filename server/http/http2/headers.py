@@ -15,19 +15,19 @@ from h2.exceptions import DenialOfServiceError, ProtocolError
 
 from server.http.request_parser import Header, Request
 from server.http.responses import (
-    BODILESS,
-    OURS,
+    BODILESS_STATUSES,
+    SERVER_HEADERS,
     Response,
 )
 
 #: RFC 7541 section 4.2: an encoder whose table shrank and grew since the last block says two.
-SIZE_UPDATES = 2
+TABLE_SIZE_UPDATES = 2
 #: Headers that belong to a connection, of which HTTP/2 has no more than one.
-CONNECTIONS_OWN = frozenset(
+CONNECTION_HEADERS = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
-PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
-_broken = re.compile(rb"[\r\n\0]").search
+PSEUDO_HEADERS = frozenset({b":method", b":scheme", b":authority", b":path"})
+_has_line_break = re.compile(rb"[\r\n\0]").search
 #: What a change of the table's size begins with.
 _UPDATES = frozenset(bytes([first]) for first in range(0x20, 0x40))
 
@@ -62,12 +62,12 @@ class Decoder(hpack.Decoder):
             raise DenialOfServiceError(f"the head of a request may have {self.max_header_list_size} bytes")
         if len(data) <= self._fields and data[:1] not in _UPDATES:
             return
-        fields, updates = counted(data)
-        if fields > self._fields or updates > SIZE_UPDATES:
+        fields, updates = count_fields(data)
+        if fields > self._fields or updates > TABLE_SIZE_UPDATES:
             raise DenialOfServiceError(f"the head of a request may have {self._fields} lines")
 
 
-def counted(block: bytes) -> tuple[int, int]:
+def count_fields(block: bytes) -> tuple[int, int]:
     """How many fields and changes of the table's size there are, without decoding any.
 
     Raises IndexError if the block ends too soon.
@@ -109,25 +109,25 @@ def _integer(block: bytes, at: int, *, bits: int) -> tuple[int, int]:
             raise IndexError("an integer that is too long")
 
 
-def request_of(headers: list[Header], *, head_lines: int) -> Request:
+def build_request(headers: list[Header], *, header_lines: int) -> Request:
     """The request that these headers begin. Raises ValueError."""
     pseudo: dict[bytes, bytes] = {}
     request = Request(version="2", keep_alive=True)
     for name, value in headers:
         if name.startswith(b":"):
-            if name not in PSEUDO or name in pseudo or request.headers:
+            if name not in PSEUDO_HEADERS or name in pseudo or request.headers:
                 raise ValueError(f"{name!r} is not where it may be")
             pseudo[name] = value
         else:
             request.headers.append((name, value))
         check_field(name, value)
-    if len(request.headers) > head_lines:
-        raise ValueError(f"the head of a request may have {head_lines} lines")
+    if len(request.headers) > header_lines:
+        raise ValueError(f"the head of a request may have {header_lines} lines")
     request.method = pseudo[b":method"].decode("ascii") if b":method" in pseudo else ""
     request.target = pseudo.get(b":path", b"")
     if not request.method or not request.target or b":scheme" not in pseudo:
         raise ValueError("a request has a method, a scheme and a path")
-    _settle_host(request, pseudo.get(b":authority"))
+    _set_host(request, pseudo.get(b":authority"))
     return request
 
 
@@ -135,16 +135,18 @@ def check_field(name: bytes, value: bytes) -> None:
     """Raises ValueError unless it is a header of HTTP/2."""
     if not _is_name(name) or (name == b"te" and value != b"trailers"):
         raise ValueError(f"{name!r} is no header of HTTP/2")
-    if _broken(value):
+    if _has_line_break(value):
         raise ValueError("a header has one line")
 
 
 @lru_cache(maxsize=1024)
 def _is_name(name: bytes) -> bool:
-    return bool(name) and name == name.lower() and name not in CONNECTIONS_OWN and not _broken(name)
+    return (
+        bool(name) and name == name.lower() and name not in CONNECTION_HEADERS and not _has_line_break(name)
+    )
 
 
-def _settle_host(request: Request, authority: bytes | None) -> None:
+def _set_host(request: Request, authority: bytes | None) -> None:
     hosts = request.values(b"host")
     if authority is not None:
         if any(host != authority for host in hosts):
@@ -154,7 +156,7 @@ def _settle_host(request: Request, authority: bytes | None) -> None:
         raise ValueError("a request has one host")
 
 
-def length_of(request: Request) -> int | None:
+def content_length(request: Request) -> int | None:
     """What it says its body is long. Raises ValueError."""
     lengths = request.values(b"content-length")
     if not lengths:
@@ -164,17 +166,17 @@ def length_of(request: Request) -> int | None:
     return int(lengths[0])
 
 
-def fields_of(said: Response, *, date: str) -> list[tuple[bytes, bytes]]:
+def build_fields(response: Response, *, date: str) -> list[tuple[bytes, bytes]]:
     """The head of an answer. Raises ValueError if a header of the app would end the line it is on."""
-    fields = [(b":status", said.status[:3].encode()), _field("date", date)]
-    measured = said.status.startswith(BODILESS)
-    for name, value in said.headers:
+    fields = [(b":status", response.status[:3].encode()), _field("date", date)]
+    measured = response.status.startswith(BODILESS_STATUSES)
+    for name, value in response.headers:
         lowered = name.lower()
-        if lowered not in OURS:
+        if lowered not in SERVER_HEADERS:
             measured = measured or lowered == "content-length"
             fields.append(_field(lowered, value))
     if not measured:
-        fields.append(_field("content-length", str(len(said.body))))
+        fields.append(_field("content-length", str(len(response.body))))
     return fields
 
 

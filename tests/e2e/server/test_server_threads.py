@@ -20,7 +20,7 @@ ENDS = "starting"
 @pytest.fixture
 def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
-    monkeypatch.setattr("server.runtime.certified", lambda _settings, *, client: b"")
+    monkeypatch.setattr("server.runtime.ensure_certificate", lambda _settings, *, client: b"")
     monkeypatch.setattr("server.runtime.register", lambda _client, *, certificate: 0)
     made = Runtime(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
     yield made
@@ -39,11 +39,11 @@ def threads_of(running: Runtime) -> dict[str, threading.Thread]:
 def test_every_thread_is_watched(running: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by looking at what runs, so that a new one is found too."""
     threads = threads_of(running)
-    assert running.dead() == []
+    assert running.dead_threads() == []
     assert len(threads) > 25
     for name, thread in threads.items():
         monkeypatch.setattr(thread, "is_alive", lambda: False)
-        assert running.dead() == [name]
+        assert running.dead_threads() == [name]
         monkeypatch.setattr(thread, "is_alive", lambda: True)
     for thread in threads.values():
         monkeypatch.delattr(thread, "is_alive")
@@ -53,9 +53,9 @@ def test_a_start_that_fails_is_named(running: Runtime, monkeypatch: pytest.Monke
     def fail(**_: object) -> None:
         raise RuntimeError("as ordered")
 
-    monkeypatch.setattr(running._watching, "start", fail)
+    monkeypatch.setattr(running._informers, "start", fail)
     running.start()
-    eventually(lambda: ENDS in running.dead())
+    eventually(lambda: ENDS in running.dead_threads())
 
 
 def test_certificates_that_cannot_be_had_do_not_end_their_thread(
@@ -71,4 +71,4 @@ def test_certificates_that_cannot_be_had_do_not_end_their_thread(
     monkeypatch.setattr("server.runtime.register", fail)
     running.start()
     eventually(lambda: len(asked) > 2)
-    assert "certificates" not in running.dead()
+    assert "certificates" not in running.dead_threads()

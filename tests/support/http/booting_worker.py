@@ -22,7 +22,7 @@ def main() -> None:
     def start(_worker: Any) -> None:
         if sys.argv[1] == "start":
             os.kill(os.getpid(), signal.SIGSEGV)
-        boot.is_ready()
+        boot.set_ready()
         print("ready", file=sys.stderr, flush=True)
 
     hooks = {**boot.hooks(), "post_worker_init": start}

@@ -6,10 +6,10 @@ from h2.settings import SettingCodes as Setting
 import tests.support.http.http2_frames_out as frames
 from server.http.http2.frame_costs import (
     FRAME_BYTES,
-    HEAD_BYTES,
+    FRAME_HEADER_BYTES,
     PREFACE,
     Kind,
-    head_of,
+    parse_header,
 )
 
 Frame = tuple[int, int, int, bytes]
@@ -55,12 +55,12 @@ class Words:
     def read(self, data: bytes) -> list[Frame]:
         """The frames that have become whole: kind, flags, stream and payload."""
         found, self._rest = [], self._rest + data
-        while len(self._rest) >= HEAD_BYTES:
-            size, kind, flags, stream = head_of(self._rest)
-            if len(self._rest) < HEAD_BYTES + size:
+        while len(self._rest) >= FRAME_HEADER_BYTES:
+            size, kind, flags, stream = parse_header(self._rest)
+            if len(self._rest) < FRAME_HEADER_BYTES + size:
                 break
-            payload = self._rest[HEAD_BYTES : HEAD_BYTES + size]
-            self._rest = self._rest[HEAD_BYTES + size :]
+            payload = self._rest[FRAME_HEADER_BYTES : FRAME_HEADER_BYTES + size]
+            self._rest = self._rest[FRAME_HEADER_BYTES + size :]
             found.append((kind, flags, stream, payload))
         return found
 
