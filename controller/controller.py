@@ -165,7 +165,7 @@ class QueueController:
         self._let_go(noted)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
         wanted = self._to_reconcile({*noted, *self._reconciling.outdated()})
-        draining = {queue for queue in wanted if self._draining.concerns(queue)}
+        draining = {queue for queue in wanted if self._draining.is_draining(queue)}
         for queue in wanted:
             if queue not in draining:
                 self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
@@ -176,7 +176,7 @@ class QueueController:
             self._notes.soon(queue, RETRY_SECONDS, members=True)
         told: set[str] = set()
         seen_by_all = self._acknowledging.seen_by_all
-        self._step("drains", lambda: told.update(self._draining.work(seen_by_all=seen_by_all)))
+        self._step("drains", lambda: told.update(self._draining.step(seen_by_all=seen_by_all)))
         for queue in self._to_reconcile({*draining, *told}):
             self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
         self._step("closing", self._reconciling.ask)
@@ -266,8 +266,8 @@ class QueueController:
         if self._telling.tell(queue, members):
             self._notes.soon(queue, RETRY_SECONDS, members=False)
         self._reserving.cancel(queue, members)
-        self._draining.heard(queue)
-        self._draining.pausing.give_back(queue)
+        self._draining.queue_changed(queue)
+        self._draining.job_suspension.resume(queue)
         if WHOLE in whats:
             self._grouping.keep_queue(queue)
         else:

@@ -54,8 +54,8 @@ from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.resume_at import undo_if_past
 from queues.apimachinery.display import truncated
 from queues.apimachinery.timestamps import rfc3339
-from queues.drain.progress import drained
-from queues.drain.progress import status as drained_status
+from queues.drain.progress import drain_status as drained_status
+from queues.drain.progress import drained_condition
 from queues.states import State
 from queues.status.acknowledgement import Obstacle
 from queues.status.conditions import ACTIVE
@@ -193,16 +193,16 @@ class QueueReconciler:
 
     def _drain(self, queue: str) -> Drain | None:
         """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
-        own = self._draining.accounts.of(queue)
+        own = self._draining.progress.of(queue)
         if own is None:
             return None
-        found = [self._draining.accounts.of(one) for one in self._parts.store.board.tree.below(queue)]
+        found = [self._draining.progress.of(one) for one in self._parts.store.board.tree.below(queue)]
         known = [both[1] for both in found if both is not None]
         if len(known) < len(found):
             return None
         tally, report = own
         told = drained_status(tally, report, since=rfc3339(tally.since))
-        return Drain(finding=drained(queue, known), told=told)
+        return Drain(finding=drained_condition(queue, known), told=told)
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
         store, queue = self._parts.store, obj.metadata.name

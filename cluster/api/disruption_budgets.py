@@ -18,7 +18,7 @@ from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetObject,
-    budget_of,
+    parse_budget,
 )
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -56,7 +56,7 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
         if size > MOST_BYTES:
             return Budgets((), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read")
         try:
-            read.append(budget_of(_budget.decode(raw)))
+            read.append(parse_budget(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
             log.warning("a PodDisruptionBudget cannot be read: %s", exc)
     return Budgets(tuple(read))

@@ -8,8 +8,8 @@ Invariants
 - A refusal of a budget is an answer like any other, and never tried again by itself.
 - Of one budget one eviction is asked for at a time: two meet in the budget's status, and the one that loses
   waits for half a second in the API server.
-- The requests of one namespace take `LANES` of the writers at most: what makes them slow, such as a budget
-  that is written all the time or somebody's webhook, keeps no other namespace waiting.
+- The requests of one namespace take `LANES_PER_NAMESPACE` of the writers at most: what makes them slow, such
+  as a budget that is written all the time or somebody's webhook, keeps no other namespace waiting.
 - A webhook's answer is about the object, whatever its status code: it is Refused, never Busy.
 
 =============  =============================================================================
@@ -17,7 +17,7 @@ outcome        the API server's answer
 =============  =============================================================================
 Gone           201, 200
 Budget         429 with cause DisruptionBudget: its budget does not allow it now; or, of work that is to be
-               suspended, `Blocked`
+               suspended, `SuspendBlocked`
 SeveralBudgets 500: two budgets select it, which the eviction API refuses for ever
 Away           404 or 409: it is gone already, or another one has its name
 Refused        another 4xx; a webhook's denial, or its failure, with any status code
@@ -41,15 +41,15 @@ import msgspec
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from controller.context import ControllerContext
-from queues.drain.disruption_budgets import Key
+from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
-    How,
+    DrainAction,
     RunningPod,
     Unit,
 )
 
 #: Writers that the requests of one namespace take at most.
-LANES = 3
+LANES_PER_NAMESPACE = 3
 #: How the API server says that a webhook denied a request, or could not be called for it
 #: (`k8s.io/apiserver/pkg/admission/plugin/webhook`).
 _WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook "')
@@ -68,12 +68,12 @@ class Outcome(StrEnum):
     UNANSWERED = "Unanswered"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one request for a unit; `pod` is None where the unit was asked for as a whole."""
 
     drain: str
     unit: Unit
-    how: How
+    action: DrainAction
     outcome: Outcome
     pod: RunningPod | None = None
     message: str = ""
@@ -82,37 +82,39 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     grace: int | None = None
 
 
-class Ended(Exception):
+class DrainEnded(Exception):
     """The drain has ended."""
 
 
-class Blocked(Exception):
+class SuspendBlocked(Exception):
     """It may not be suspended now."""
 
 
-class Evictions:
+class DrainRequests:
     """Owner: the controller's thread. `changed`: an answer has come; called from any thread."""
 
     def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
         self._parts = parts
         self._changed = changed
-        self.answers: SimpleQueue[Answer] = SimpleQueue()
+        self.answers: SimpleQueue[RequestResult] = SimpleQueue()
 
     def send(
-        self, drain: str, unit: Unit, pod: RunningPod, *, grace: int | None, budget: Key | None = None
+        self, drain: str, unit: Unit, pod: RunningPod, *, grace: int | None, budget: BudgetKey | None = None
     ) -> None:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
-        ask = self._evicting(pod, grace) if unit.how is How.EVICT else self._deleting(pod, grace)
+        ask = self._eviction(pod, grace) if unit.action is DrainAction.EVICT else self._deletion(pod, grace)
 
         def send() -> None:
-            told = self.asked(pod.queue, ask)
-            self.answered(Answer(drain=drain, unit=unit, how=unit.how, pod=pod, grace=grace, **told))
+            told = self.outcome(pod.queue, ask)
+            self.report(
+                RequestResult(drain=drain, unit=unit, action=unit.action, pod=pod, grace=grace, **told)
+            )
 
-        dropped = Answer(drain=drain, unit=unit, how=unit.how, pod=pod, outcome=Outcome.DROPPED)
-        self.submit(pod.uid, send, dropped, budget=budget if unit.how is How.EVICT else None)
+        dropped = RequestResult(drain=drain, unit=unit, action=unit.action, pod=pod, outcome=Outcome.DROPPED)
+        self.submit(pod.uid, send, dropped, budget=budget if unit.action is DrainAction.EVICT else None)
 
     def submit(
-        self, uid: str, send: Callable[[], None], dropped: Answer, *, budget: Key | None = None
+        self, uid: str, send: Callable[[], None], dropped: RequestResult, *, budget: BudgetKey | None = None
     ) -> None:
         """Have it sent; where a former request for the same is under way it is `dropped`.
 
@@ -122,34 +124,34 @@ class Evictions:
         rank = (1,) if dropped.pod is not None else (0,)
         lane = lane_of(dropped.unit.pods[0].namespace, uid=uid, budget=budget)
         if not self._parts.drain_writers.submit(("drain", uid), send, rank=rank, lane=lane):
-            self.answered(dropped)
+            self.report(dropped)
 
-    def answered(self, answer: Answer) -> None:
+    def report(self, answer: RequestResult) -> None:
         self.answers.put(answer)
         self._changed(answer.drain)
 
-    def asked(self, queue: str, ask: Callable[[], object]) -> dict[str, Any]:
+    def outcome(self, queue: str, ask: Callable[[], object]) -> dict[str, Any]:
         """The outcome of a request that only a drain of that queue makes, as fields of its answer."""
         try:
             self.still_drains(queue)
             ask()
-        except Ended:
+        except DrainEnded:
             return {"outcome": Outcome.DROPPED}
-        except Blocked as exc:
+        except SuspendBlocked as exc:
             return {"outcome": Outcome.BUDGET, "message": str(exc)}
         except ClusterError as exc:
-            return _failure(exc)
+            return _failed(exc)
         except Exception as exc:  # whatever it is, somebody waits for an answer
             log.exception("the drain of queue %s", queue)
             return {"outcome": Outcome.BUSY, "message": str(exc)}
         return {"outcome": Outcome.GONE}
 
     def still_drains(self, queue: str) -> None:
-        """Raises `Ended` where the queue does not drain any more, or we lead no longer."""
+        """Raises `DrainEnded` where the queue does not drain any more, or we lead no longer."""
         if not self._parts.leading() or not self._parts.store.board.ruling(queue).drains:
-            raise Ended
+            raise DrainEnded
 
-    def _evicting(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
+    def _eviction(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -158,13 +160,13 @@ class Evictions:
         }
         return lambda: self._parts.client.create(f"{_path(pod)}/eviction", body)
 
-    def _deleting(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
+    def _deletion(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
         return lambda: self._parts.client.delete(_path(pod), _options(pod, grace))
 
 
-def lane_of(namespace: str, *, uid: str, budget: Key | None) -> Hashable:
-    """The lane of a request: the same for all of one budget, and one of `LANES` of its namespace."""
-    return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES
+def lane_of(namespace: str, *, uid: str, budget: BudgetKey | None) -> Hashable:
+    """The lane of a request: the same for all of one budget, else one of a few of its namespace."""
+    return namespace, zlib.crc32((budget[1] if budget is not None else uid).encode()) % LANES_PER_NAMESPACE
 
 
 def _path(pod: RunningPod) -> str:
@@ -176,7 +178,7 @@ def _options(pod: RunningPod, grace: int | None) -> dict[str, Any]:
     return options if grace is None else {**options, "gracePeriodSeconds": grace}
 
 
-def _failure(exc: ClusterError) -> dict[str, Any]:
+def _failed(exc: ClusterError) -> dict[str, Any]:
     message = str(exc)
     match exc:
         case Overloaded() if "DisruptionBudget" in exc.causes:

@@ -13,30 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.drain.executor import DrainExecutor
+from controller.drain.executor import Drain
 from queues.drain.fair_shares import fair_shares
 
 #: So many times the limit may be in flight while shares shrink.
-TIMES_IN_FLIGHT = 2
+MAX_OVERCOMMIT = 2
 #: Rates are shared in thousandths of an eviction a second.
 PARTS = 1000
 
 
-def share_limits(drains: Collection[DrainExecutor], *, rate: float, in_flight: int) -> None:
+def share_limits(drains: Collection[Drain], *, rate: float, in_flight: int) -> None:
     """Tell each drain its share of both limits."""
-    ordered = sorted(drains, key=lambda drain: (drain.sent_at, drain.by))
+    ordered = sorted(drains, key=lambda drain: (drain.last_sent_at, drain.by))
     flights = fair_shares(in_flight, {drain.by: drain.demand for drain in ordered})
-    rates = fair_shares(int(rate * PARTS), {drain.by: _rate(drain, rate) for drain in ordered})
-    active = sum(1 for drain in ordered if drain.active)
+    rates = fair_shares(int(rate * PARTS), {drain.by: _rate_demand(drain, rate) for drain in ordered})
+    active = sum(1 for drain in ordered if drain.has_steps)
     for drain in ordered:
-        share = max(rates[drain.by], 1) / PARTS if drain.active else rate / (active + 1)
+        share = max(rates[drain.by], 1) / PARTS if drain.has_steps else rate / (active + 1)
         drain.set_shares(in_flight=flights[drain.by], rate=share)
 
 
-def spare(flying: int, *, in_flight: int) -> int:
+def spare_places(flying: int, *, in_flight: int) -> int:
     """Pods that all drains together may still have in flight, where so many are."""
-    return max(0, TIMES_IN_FLIGHT * in_flight - flying)
+    return max(0, MAX_OVERCOMMIT * in_flight - flying)
 
 
-def _rate(drain: DrainExecutor, rate: float) -> int:
-    return int(min(drain.wishes.rate or rate, rate) * PARTS) if drain.active else 0
+def _rate_demand(drain: Drain, rate: float) -> int:
+    return int(min(drain.spec.rate or rate, rate) * PARTS) if drain.has_steps else 0

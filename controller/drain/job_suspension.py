@@ -39,30 +39,30 @@ from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from controller.context import ControllerContext, workload_subject
 from controller.drain.eviction import (
-    Answer,
-    Blocked,
-    Evictions,
+    DrainRequests,
     Outcome,
+    RequestResult,
+    SuspendBlocked,
 )
 from controller.drain.running_pods import VOLCANO
-from controller.drain.snapshot import MOST_BUDGETS
+from controller.drain.snapshot import MAX_BUDGETS
 from queues import labels as names
 from queues.drain.disruption_budgets import (
     Budget,
-    Index,
-    Key,
+    BudgetIndex,
+    BudgetKey,
 )
 from queues.drain.model import (
-    How,
+    DrainAction,
     RunningPod,
+    SuspendableWorkload,
     Unit,
-    Work,
 )
 from queues.workload_kinds import KINDS, WorkloadKind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: Budgets over the pods of one Job that are looked at before it is suspended.
-BUDGETS_OF_WORK = 20
+MAX_BUDGETS_OF_WORKLOAD = 20
 #: Where the annotation is that names the drain, as a JSON patch writes it.
 _MARK = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
 #: What the API server answers where a test of a JSON patch fails.
@@ -81,31 +81,31 @@ _LABELS = {
 class JobSuspension:
     """Owner: the controller's thread; the requests run in the writers' threads."""
 
-    def __init__(self, parts: ControllerContext, *, evicting: Evictions) -> None:
+    def __init__(self, parts: ControllerContext, *, evicting: DrainRequests) -> None:
         self._parts = parts
-        self._evicting = evicting
-        self._given: SimpleQueue[Workload] = SimpleQueue()
+        self._requests = evicting
+        self._resumed: SimpleQueue[Workload] = SimpleQueue()
 
     def send(self, drain: str, unit: Unit) -> None:
         """Suspend the unit's work."""
-        work = unit.work
+        work = unit.workload
         if work is None:
             return
 
         def send() -> None:
-            told = self._evicting.asked(unit.pods[0].queue, lambda: self._pause(drain, unit, work))
-            self._evicting.answered(Answer(drain=drain, unit=unit, how=unit.how, **told))
+            told = self._requests.outcome(unit.pods[0].queue, lambda: self._suspend(drain, unit, work))
+            self._requests.report(RequestResult(drain=drain, unit=unit, action=unit.action, **told))
 
-        self._evicting.submit(work.uid, send, _dropped(drain, unit))
+        self._requests.submit(work.uid, send, _dropped(drain, unit))
 
-    def give_back(self, queue: str) -> None:
+    def resume(self, queue: str) -> None:
         """Resume what we suspended and what is of this queue, if that schedules."""
 
         def give_back(work: Workload) -> None:
-            if work.live and self._may_go_on(work):
+            if work.live and self._may_resume(work):
                 self._parts.writers.submit(
                     ("give-back", work.uid),
-                    self._giving_back(work),
+                    self._resumption(work),
                     rank=(1, 0, work.created),
                     subject=workload_subject(work),
                 )
@@ -120,30 +120,30 @@ class JobSuspension:
             subject=workload_subject,
         )
 
-    def _may_go_on(self, work: Workload) -> bool:
+    def _may_resume(self, work: Workload) -> bool:
         return not work.queue or self._parts.store.board.ruling(work.queue).schedules
 
-    def _giving_back(self, work: Workload) -> Callable[[], None]:
+    def _resumption(self, work: Workload) -> Callable[[], None]:
         def give_back() -> None:
-            if not self._may_go_on(work):
+            if not self._may_resume(work):
                 return
             path = _path(work.kind, work.namespace, work.name)
             if work.kind.key == VOLCANO:
-                self._resume(work)
+                self._send_resume_command(work)
             try:
-                self._parts.client.patch(path, _unmarked(work), content_type=JSON_PATCH)
+                self._parts.client.patch(path, _resume_patch(work), content_type=JSON_PATCH)
             except Refused as exc:
                 if exc.status != UNPROCESSABLE:
                     raise
                 return  # it does not bear our mark any more: its user has taken it over
-            self._given.put(work)
+            self._resumed.put(work)
 
         return give_back
 
-    def collect(self) -> None:
+    def report_resumed(self) -> None:
         """Tell of what was given back."""
-        while not self._given.empty():
-            work = self._given.get()
+        while not self._resumed.empty():
+            work = self._resumed.get()
             self._parts.counting.given_back.inc()
             self._parts.recorder.record(
                 workload_subject(work),
@@ -152,42 +152,42 @@ class JobSuspension:
                 again_after=0.0,
             )
 
-    def withdraw(self, drain: str, unit: Unit) -> None:
+    def withdraw_command(self, drain: str, unit: Unit) -> None:
         """Take back a Command that nobody has taken; its answer is `Outcome.UNANSWERED`."""
-        work = unit.work
+        work = unit.workload
         if work is None:
             return
 
         def withdraw() -> None:
-            told = self._evicting.asked(unit.pods[0].queue, lambda: self._take_back(work))
+            told = self._requests.outcome(unit.pods[0].queue, lambda: self._withdraw_command(work))
             if told["outcome"] is Outcome.GONE:
                 told = {"outcome": Outcome.UNANSWERED}
-            self._evicting.answered(Answer(drain=drain, unit=unit, how=unit.how, **told))
+            self._requests.report(RequestResult(drain=drain, unit=unit, action=unit.action, **told))
 
-        self._evicting.submit(work.uid, withdraw, _dropped(drain, unit))
+        self._requests.submit(work.uid, withdraw, _dropped(drain, unit))
 
-    def _take_back(self, work: Work) -> None:
+    def _withdraw_command(self, work: SuspendableWorkload) -> None:
         path = _path(KINDS[work.kind], work.namespace, work.name)
-        self._drop_command(work, "AbortJob")
+        self._delete_command(work, "AbortJob")
         obj = decode(self._parts.client.get(path), _workload)
         if is_paused(obj):
             raise Conflict(409, "Conflict", f"{work} is aborted after all")
         body = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
         self._parts.client.patch(path, body)
 
-    def _resume(self, work: Workload) -> None:
+    def _send_resume_command(self, work: Workload) -> None:
         """Whatever has become of the Command that aborted it."""
-        self._drop_command(work, "AbortJob")
-        self._command(work, work.kind, action="ResumeJob")
+        self._delete_command(work, "AbortJob")
+        self._create_command(work, work.kind, action="ResumeJob")
 
-    def _drop_command(self, work: Work | Workload, action: str) -> None:
+    def _delete_command(self, work: SuspendableWorkload | Workload, action: str) -> None:
         path = COMMANDS.format(namespace=work.namespace)
         try:
             self._parts.client.delete(f"{path}/{_command_name(work.uid, action)}")
         except NotFound:
             return  # somebody has taken it
 
-    def _pause(self, drain: str, unit: Unit, work: Work) -> None:
+    def _suspend(self, drain: str, unit: Unit, work: SuspendableWorkload) -> None:
         kind = KINDS[work.kind]
         path = _path(kind, work.namespace, work.name)
         obj = decode(self._parts.client.get(path), _workload)
@@ -195,37 +195,39 @@ class JobSuspension:
             raise NotFound(404, "NotFound", f"{work} is gone")
         if is_paused(obj):
             raise Conflict(409, "Conflict", f"{work} is suspended already")
-        self._look(work, unit)
-        self._evicting.still_drains(unit.pods[0].queue)
+        self._check_may_suspend(work, unit)
+        self._requests.still_drains(unit.pods[0].queue)
         try:
-            self._parts.client.patch(path, _suspending(work, obj, drain=drain), content_type=JSON_PATCH)
+            self._parts.client.patch(path, _suspend_patch(work, obj, drain=drain), content_type=JSON_PATCH)
         except Refused as exc:
             if exc.status != UNPROCESSABLE:
                 raise
             raise Conflict(409, "Conflict", f"{work} was changed meanwhile: {exc.message}") from exc
         if work.kind == VOLCANO:
-            self._command(work, kind, action="AbortJob")
+            self._create_command(work, kind, action="AbortJob")
 
-    def _look(self, work: Work, unit: Unit) -> None:
-        """Raises `Blocked` unless every budget allows all of its pods, as the API server says now.
+    def _check_may_suspend(self, work: SuspendableWorkload, unit: Unit) -> None:
+        """Raises `SuspendBlocked` unless every budget allows all of its pods, as the API server says now.
 
         Past the deadline no budget is asked; work and pods of queues that are not drained are left alone all
         the same.
         """
         client, known = self._parts.client, self._parts.store.workloads.by_uid(work.uid)
         if known is None or not self._parts.store.board.ruling(known.queue).drains:
-            raise Blocked("it is of a queue that is not drained")
+            raise SuspendBlocked("it is of a queue that is not drained")
         mine = self._pods(work, unit)
         foreign = next((pod for pod in mine if not self._is_drained(pod)), None)
         if foreign is not None:
-            raise Blocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
-        if unit.how is not How.SUSPEND:
+            raise SuspendBlocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
+        if unit.action is not DrainAction.SUSPEND:
             return
-        listed = budgets.budgets(client, namespace=work.namespace, most=MOST_BUDGETS)
-        for budget, counted in _counting(listed, [pod for pod in mine if pod.status.phase == "Running"]):
-            _check(budget, counted, budgets.selected(client, budget))
+        listed = budgets.budgets(client, namespace=work.namespace, most=MAX_BUDGETS)
+        for budget, counted in _budgets_of_pods(
+            listed, [pod for pod in mine if pod.status.phase == "Running"]
+        ):
+            _check_budget(budget, counted, budgets.selected(client, budget))
 
-    def _pods(self, work: Work, unit: Unit) -> list[Pod]:
+    def _pods(self, work: SuspendableWorkload, unit: Unit) -> list[Pod]:
         """Its pods that run, as the API server says now: by their label, and those that we know of."""
         key, by_uid = _LABELS[work.kind]
         selector = f"{key}={work.uid if by_uid else work.name}"
@@ -241,7 +243,9 @@ class JobSuspension:
         queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
         return bool(queue) and self._parts.store.board.ruling(queue).drains
 
-    def _command(self, work: Work | Workload, kind: WorkloadKind, *, action: str) -> None:
+    def _create_command(
+        self, work: SuspendableWorkload | Workload, kind: WorkloadKind, *, action: str
+    ) -> None:
         """One of a kind for each Job: whoever sends it again finds it there."""
         body = {
             "apiVersion": "bus.volcano.sh/v1alpha1",
@@ -268,11 +272,11 @@ def _command_name(uid: str, action: str) -> str:
     return f"sluice-{action.lower()}-{of.hexdigest()}"
 
 
-def _dropped(drain: str, unit: Unit) -> Answer:
-    return Answer(drain=drain, unit=unit, how=unit.how, outcome=Outcome.DROPPED)
+def _dropped(drain: str, unit: Unit) -> RequestResult:
+    return RequestResult(drain=drain, unit=unit, action=unit.action, outcome=Outcome.DROPPED)
 
 
-def _suspending(work: Work, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
+def _suspend_patch(work: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
     """The patch that suspends it and says for which drain, if it still is not suspended.
 
     A test of `null` holds of what is not there.
@@ -288,7 +292,7 @@ def _suspending(work: Work, obj: WorkloadObject, *, drain: str) -> list[dict[str
     return patch
 
 
-def _unmarked(work: Workload) -> list[dict[str, Any]]:
+def _resume_patch(work: Workload) -> list[dict[str, Any]]:
     """The patch that gives it back, if it is still ours to give."""
     patch: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": work.uid},
@@ -300,28 +304,28 @@ def _unmarked(work: Workload) -> list[dict[str, Any]]:
     return patch
 
 
-def _counting(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
-    """The budgets that select running pods, each with those. Raises `Blocked` where they are too many."""
+def _budgets_of_pods(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+    """The budgets that select running pods, each with those. Raises `SuspendBlocked` if too many."""
     if running and listed.excess:
-        raise Blocked(listed.excess)
-    index, chosen = Index(listed.budgets), dict[Key, tuple[Budget, list[Pod]]]()
+        raise SuspendBlocked(listed.excess)
+    index, chosen = BudgetIndex(listed.budgets), dict[BudgetKey, tuple[Budget, list[Pod]]]()
     for pod in running:
         labels = pod.metadata.labels or {}
         if excess := index.excess(pod.metadata.namespace, labels):
-            raise Blocked(excess)
-        for budget in index.of(pod.metadata.namespace, labels):
+            raise SuspendBlocked(excess)
+        for budget in index.selecting(pod.metadata.namespace, labels):
             chosen.setdefault(budget.key, (budget, []))[1].append(pod)
-    if len(chosen) > BUDGETS_OF_WORK:
-        raise Blocked(f"its pods are under more than {BUDGETS_OF_WORK} PodDisruptionBudgets")
+    if len(chosen) > MAX_BUDGETS_OF_WORKLOAD:
+        raise SuspendBlocked(f"its pods are under more than {MAX_BUDGETS_OF_WORKLOAD} PodDisruptionBudgets")
     return list(chosen.values())
 
 
-def _check(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:
-    need = sum(1 for pod in counted if budgets.is_ready(pod) or not budget.spares_unready)
+def _check_budget(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:
+    need = sum(1 for pod in counted if budgets.is_ready(pod) or not budget.always_allow_unready)
     if not budgets.up_to_date(budget, selected):
-        raise Blocked(f"the status of {budget} is not up to date yet")
+        raise SuspendBlocked(f"the status of {budget} is not up to date yet")
     if need > budget.allowed:
-        raise Blocked(f"{budget} allows {budget.allowed} now, and {need} would have to go")
+        raise SuspendBlocked(f"{budget} allows {budget.allowed} now, and {need} would have to go")
 
 
 def _runs(pod: Pod) -> bool:

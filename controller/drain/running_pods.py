@@ -16,19 +16,19 @@ from cluster.cache.store import Store
 from cluster.cache.workloads import HEIGHT, Workload
 from queues.drain.model import (
     RunningPod,
+    SuspendableWorkload,
     Termination,
-    Work,
 )
 from queues.drain.terminating_pods import requested_at
 
 VOLCANO = "jobs.batch.volcano.sh"
-PAUSABLE = frozenset({"jobs", "jobsets", VOLCANO})
+SUSPENDABLE = frozenset({"jobs", "jobsets", VOLCANO})
 #: How long an owner that is not known yet is waited for.
-UNKNOWN = timedelta(seconds=10)
+UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningPods:
+class RunningPodReader:
     """One look at the members of the queues of one drain.
 
     `gone`: UIDs of pods and work that are on their way, whatever we hold of them. `unanswered`: UIDs of work
@@ -37,21 +37,23 @@ class RunningPods:
 
     store: Store
     queues: frozenset[str]
-    gone: Container[str]
-    unanswered: Container[str]
-    stuck: Container[str]
+    requested: Container[str]
+    unsuspendable: Container[str]
+    delayed: Container[str]
     now: datetime
 
-    def runners(self) -> Iterator[RunningPod]:
+    def pods(self) -> Iterator[RunningPod]:
         """Those of the queues that are on a node and have not finished."""
         for queue in self.queues:
             for member in self.store.members.of(queue):
                 if member.node and member.live:
-                    yield self._runner(member)
+                    yield self._running_pod(member)
 
-    def _runner(self, member: Member) -> RunningPod:
-        work = self._pausable(member)
-        young = member.created + UNKNOWN > self.now and not self.store.workloads.by_uid(member.owner_uid)
+    def _running_pod(self, member: Member) -> RunningPod:
+        work = self._suspendable_owner(member)
+        young = member.created + UNKNOWN_OWNER_WAIT > self.now and not self.store.workloads.by_uid(
+            member.owner_uid
+        )
         return RunningPod(
             uid=member.uid,
             namespace=member.namespace,
@@ -60,14 +62,14 @@ class RunningPods:
             labels=member.labels,
             created=member.created,
             priority=member.priority,
-            group=member.group,
-            work=self._work(work, member) if work is not None else None,
+            pod_group=member.group,
+            workload=self._suspendable_workload(work, member) if work is not None else None,
             bare=not member.owner_uid,
             daemon=self._is_daemon(member) or (young and member.owner_kind == "DaemonSet"),
             ready=member.ready,
             running=member.phase == "Running",
-            leaving=member.leaving or member.uid in self.gone or (young and member.owner_kind == "Job"),
-            own_grace=member.own_grace,
+            leaving=member.leaving or member.uid in self.requested or (young and member.owner_kind == "Job"),
+            grace_period=member.own_grace,
             termination=termination_of(member),
         )
 
@@ -76,7 +78,7 @@ class RunningPods:
         made_by = self.store.workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
         return made_by is not None and made_by.namespace == member.namespace
 
-    def _pausable(self, member: Member) -> Workload | None:
+    def _suspendable_owner(self, member: Member) -> Workload | None:
         """The topmost of its owners that can be suspended and resumed, and is drained itself."""
         found: Workload | None = None
         uid = member.owner_uid
@@ -84,23 +86,23 @@ class RunningPods:
             work = self.store.workloads.by_uid(uid) if uid else None
             if work is None or work.namespace != member.namespace or work.delegated:
                 break
-            if self._may_pause(work):
+            if self._is_suspendable(work):
                 found = work
             uid = work.owner_uid
         return found
 
-    def _may_pause(self, work: Workload) -> bool:
+    def _is_suspendable(self, work: Workload) -> bool:
         drained = work.live and work.queue in self.queues
-        return drained and work.kind.key in PAUSABLE and work.uid not in self.unanswered
+        return drained and work.kind.key in SUSPENDABLE and work.uid not in self.unsuspendable
 
-    def _work(self, work: Workload, member: Member) -> Work:
-        return Work(
+    def _suspendable_workload(self, work: Workload, member: Member) -> SuspendableWorkload:
+        return SuspendableWorkload(
             kind=work.kind.key,
             namespace=work.namespace,
             name=work.name,
             uid=work.uid,
-            paused=work.paused or work.uid in self.gone,
-            stalled=member.uid in self.stuck,
+            suspended=work.paused or work.uid in self.requested,
+            stalled=member.uid in self.delayed,
         )
 
 

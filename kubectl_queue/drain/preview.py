@@ -23,35 +23,35 @@ from kubectl_queue.snapshot import Snapshot, spec
 from queues.apimachinery.display import printable, quoted
 from queues.drain.disruption_budgets import (
     Budget,
-    Index,
-    Key,
+    BudgetIndex,
+    BudgetKey,
 )
 from queues.drain.model import (
-    Block,
+    BlockedUnit,
+    DrainAction,
     DrainSpec,
-    How,
     Plan,
     RunningPod,
     Unit,
-    drain_spec_of,
-    rule_for,
+    keep_rule,
+    parse_drain_spec,
 )
 from queues.drain.plan import plan
 from queues.drain.terminating_pods import (
     GRACE_LIMIT,
-    delayed,
+    delay_of,
+    long_grace_warning,
     longest_grace,
-    takes_long,
 )
 
 _INDENT = "  "
 #: Pods of a kind that may be many.
 _NAMED = 10
 _WORDS = {
-    How.EVICT: "evict",
-    How.SUSPEND: "suspend",
-    How.DELETE: "delete",
-    How.SUSPEND_ANYWAY: "suspend",
+    DrainAction.EVICT: "evict",
+    DrainAction.SUSPEND: "suspend",
+    DrainAction.DELETE: "delete",
+    DrainAction.SUSPEND_ANYWAY: "suspend",
 }
 
 
@@ -66,7 +66,7 @@ class Forecast(NamedTuple):
 
 
 def wishes(by: str, seen: Snapshot) -> DrainSpec:
-    return drain_spec_of(spec(seen.items[by]).get("drain"))
+    return parse_drain_spec(spec(seen.items[by]).get("drain"))
 
 
 def forecasts(survey: Survey, seen: Snapshot, *, names: Iterable[str]) -> list[Forecast]:
@@ -83,17 +83,17 @@ def forecasts(survey: Survey, seen: Snapshot, *, names: Iterable[str]) -> list[F
 def _forecast(by: str, queues: tuple[str, ...], survey: Survey, seen: Snapshot) -> Forecast:
     wished = wishes(by, seen)
     runners = [each.runner for each in survey.pods if each.placed and each.runner.queue in queues]
-    budgets = Index(_looked_at(survey, frozenset(queues), wished))
+    budgets = BudgetIndex(_looked_at(survey, frozenset(queues), wished))
     return Forecast(by, queues, wished, plan(runners, budgets, wished, now=seen.now), seen.now)
 
 
 def _looked_at(survey: Survey, queues: frozenset[str], wished: DrainSpec) -> list[Budget]:
     """The budgets with the number of their pods that this drain does not take."""
-    index = Index(survey.budgets)
-    outside: dict[Key, int] = {}
+    index = BudgetIndex(survey.budgets)
+    outside: dict[BudgetKey, int] = {}
     for each in survey.pods:
         if _stays(each.runner, placed=each.placed, queues=queues, wished=wished):
-            for budget in index.of(each.runner.namespace, each.runner.labels):
+            for budget in index.selecting(each.runner.namespace, each.runner.labels):
                 outside[budget.key] = outside.get(budget.key, 0) + 1
     return [replace(budget, outside=outside.get(budget.key, 0)) for budget in survey.budgets]
 
@@ -102,7 +102,7 @@ def _stays(runner: RunningPod, *, placed: bool, queues: frozenset[str], wished: 
     """Whether it may be ready when all has gone: what waits for a queue that drains never is."""
     if runner.leaving:
         return False
-    return runner.queue not in queues or (placed and rule_for(runner, wished) is not None)
+    return runner.queue not in queues or (placed and keep_rule(runner, wished) is not None)
 
 
 def bare(survey: Survey, *, before: Snapshot, after: Snapshot) -> list[RunningPod]:
@@ -139,7 +139,7 @@ def _going(seen: Snapshot) -> Mapping[str, DrainSpec]:
 
 def _goes(pod: RunningPod, going: Mapping[str, DrainSpec]) -> bool:
     wished = going.get(pod.queue)
-    return wished is not None and not pod.leaving and rule_for(pod, wished) is None
+    return wished is not None and not pod.leaving and keep_rule(pod, wished) is None
 
 
 def lines(found: Forecast) -> list[str]:
@@ -171,13 +171,13 @@ def _slow(found: Forecast) -> Iterator[str]:
 
 
 def _takes_long(pod: RunningPod, found: Forecast) -> str:
-    return takes_long(pod, found.wishes, limit=GRACE_LIMIT)
+    return long_grace_warning(pod, found.wishes, limit=GRACE_LIMIT)
 
 
 def _leaving(pod: RunningPod, found: Forecast) -> str:
     """With what delays it, if that is known: of nodes it is not."""
     longest = longest_grace(found.wishes, limit=GRACE_LIMIT)
-    delay = delayed(pod, now=found.now, longest=longest, gone_nodes=())
+    delay = delay_of(pod, now=found.now, longest=longest, gone_nodes=())
     return f"{pod}: {delay.message}" if delay is not None else str(pod)
 
 
@@ -186,21 +186,21 @@ def _section(heading: str, body: Sequence[str]) -> list[str]:
 
 
 def _step(unit: Unit) -> tuple[str, ...]:
-    pods = many(len(unit.pods), "pod") if unit.work or unit.gang else ""
-    mark = "bare: nothing makes it again" if not unit.work and any(pod.bare for pod in unit.pods) else ""
+    pods = many(len(unit.pods), "pod") if unit.workload or unit.gang else ""
+    mark = "bare: nothing makes it again" if not unit.workload and any(pod.bare for pod in unit.pods) else ""
     priority = f"priority {max(pod.priority for pod in unit.pods)}"
-    return _WORDS[unit.how], str(unit), priority, pods or mark
+    return _WORDS[unit.action], str(unit), priority, pods or mark
 
 
-def _blocked(blocks: Sequence[Block]) -> list[str]:
+def _blocked(blocks: Sequence[BlockedUnit]) -> list[str]:
     """By what keeps them; each text once, with those that it is about."""
-    held: dict[str, list[Block]] = {}
+    held: dict[str, list[BlockedUnit]] = {}
     for block in blocks:
-        held.setdefault(block.by, []).append(block)
+        held.setdefault(block.blocker, []).append(block)
     return [line for by, those in held.items() for line in _by(by, those)]
 
 
-def _by(by: str, those: Sequence[Block]) -> Iterator[str]:
+def _by(by: str, those: Sequence[BlockedUnit]) -> Iterator[str]:
     pods = sum(len(block.unit.pods) for block in those)
     yield f"{printable(by)}, {many(pods, 'pod')}: {because(by, those[0].message)}"
     yield from (f"{_INDENT}{block.unit}" for block in those)
@@ -210,7 +210,7 @@ def _then(wished: DrainSpec) -> Iterator[str]:
     if wished.deadline is None:
         return
     at = written(wished.deadline)
-    if wished.delete_after:
+    if wished.delete_after_deadline:
         yield f"at {at} what is left is deleted, whatever its budgets say"
     else:
         yield f"from {at} on nothing is evicted any more: what is left stays"

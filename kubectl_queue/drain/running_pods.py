@@ -25,12 +25,12 @@ from queues.apimachinery.label_selectors import BadSelector
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetObject,
-    budget_of,
+    parse_budget,
 )
 from queues.drain.model import (
     RunningPod,
+    SuspendableWorkload,
     Termination,
-    Work,
 )
 from queues.drain.terminating_pods import requested_at
 from queues.membership import GROUP_ANNOTATION
@@ -64,7 +64,7 @@ class Works:
         """`held`: objects by the key of their kind."""
         self._held = {_uid(item): (kind, item) for kind, items in held.items() for item in items}
 
-    def of(self, pod: Object) -> Work | None:
+    def of(self, pod: Object) -> SuspendableWorkload | None:
         """What made the pod and can pause: the topmost of its owners that can."""
         place = str(at(pod, "metadata.namespace") or "")
         found, owner = None, controller(pod)
@@ -76,7 +76,7 @@ class Works:
             owner = controller(self._held.get(work.uid, ("", {}))[1])
         return found
 
-    def _work(self, owner: Mapping[str, Any], *, namespace: str) -> Work | None:
+    def _work(self, owner: Mapping[str, Any], *, namespace: str) -> SuspendableWorkload | None:
         group, _, _ = str(owner.get("apiVersion")).rpartition("/")
         kind = _PAUSABLE.get((str(owner.get("kind")), group))
         if kind is None:
@@ -88,7 +88,9 @@ class Works:
         if is_delegated(kind, spec(item).get("managedBy")):
             return None
         named = str(owner.get("name"))
-        return Work(kind=kind, namespace=namespace, name=named, uid=uid, paused=_paused(item))
+        return SuspendableWorkload(
+            kind=kind, namespace=namespace, name=named, uid=uid, suspended=_paused(item)
+        )
 
 
 def _paused(item: Object) -> bool:
@@ -112,14 +114,14 @@ def seen(pod: Object, *, queue: str, group: str, works: Works) -> Seen:
         labels=labels_of(pod),
         created=_created(pod),
         priority=int(spec(pod).get("priority") or 0),
-        group=group,
-        work=works.of(pod),
+        pod_group=group,
+        workload=works.of(pod),
         bare=not owner,
         daemon=owner.get("kind") == "DaemonSet",
         ready=any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions),
         running=status(pod).get("phase") == "Running",
         leaving=bool(at(pod, "metadata.deletionTimestamp")),
-        own_grace=_number(spec(pod).get("terminationGracePeriodSeconds")),
+        grace_period=_number(spec(pod).get("terminationGracePeriodSeconds")),
         termination=_termination(pod),
     )
     return Seen(runner, placed=bool(spec(pod).get("nodeName")))
@@ -161,7 +163,7 @@ def budgets(items: Iterable[Object]) -> list[Budget]:
 
 def _budget(item: Object) -> list[Budget]:
     try:
-        return [budget_of(_budget_object(item))]
+        return [parse_budget(_budget_object(item))]
     except (BadSelector, msgspec.ValidationError):
         return []
 

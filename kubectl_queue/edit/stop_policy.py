@@ -33,7 +33,7 @@ from kubectl_queue.snapshot import (
     name,
     spec,
 )
-from queues.drain.model import drain_spec_of
+from queues.drain.model import parse_drain_spec
 from queues.messages import stop_text
 from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
@@ -127,7 +127,7 @@ def _see_that_it_may_begin(drain: Mapping[str, Any], *, now: datetime, named: st
         raise QueueError(
             f'queue "{named}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
         )
-    wishes = drain_spec_of(drain)
+    wishes = parse_drain_spec(drain)
     if wishes.deadline is None or not wishes.overdue(now):
         return
     then = "and its pods would be deleted, whatever their budgets say" if deletes else "so nothing would go"
@@ -169,5 +169,5 @@ def _left_over(wish: Stopping, item: Object) -> Iterator[str]:
 
 
 def _shown(key: str, value: Any) -> str:
-    keep = drain_spec_of({"keep": value}).keep if key == "keep" else None
+    keep = parse_drain_spec({"keep": value}).keep if key == "keep" else None
     return (str(keep) or "everything") if keep is not None else str(value)

@@ -23,13 +23,13 @@ import msgspec
 from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import Selector, parse_selector
 
-Key = tuple[str, str]
+BudgetKey = tuple[str, str]
 
 #: Selectors that are tried for one pod, and terms of such a selector.
-MOST_SELECTORS = 50
-MOST_TERMS = 1000
+MAX_SELECTORS = 50
+MAX_TERMS = 1000
 #: Sets of labels of one namespace that are remembered.
-MOST_REMEMBERED = 10_000
+MAX_CACHED = 10_000
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -51,12 +51,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     healthy: int = 0
     desired: int = 0
     current: bool = True
-    spares_unready: bool = False
+    always_allow_unready: bool = False
     outside: int | None = None
     broken: str = ""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> BudgetKey:
         return self.namespace, self.name
 
     def __str__(self) -> str:
@@ -65,16 +65,16 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return namespace == self.namespace and self.selector is not None and self.selector.selects(labels)
 
-    def lets_unready_go(self, taken: int) -> bool:
+    def allows_unready_eviction(self, pending: int) -> bool:
         """Whether a pod that is not ready may be evicted without taking one of `allowed`.
 
-        `taken`: disruptions that its status does not know of. Where it wants nobody healthy the eviction API
-        asks for one of `allowed` all the same.
+        `pending`: disruptions that its status does not show yet. Where it wants no healthy pod the eviction
+        API asks for one of `allowed` all the same.
         """
-        enough = self.current and 0 < self.desired <= self.healthy - taken
-        return self.spares_unready or enough
+        enough = self.current and 0 < self.desired <= self.healthy - pending
+        return self.always_allow_unready or enough
 
-    def may_ever_go(self, going: int) -> int | None:
+    def eventually_allowed(self, going: int) -> int | None:
         """How many of the `going`, all that a drain is to take of those it selects, may ever go.
 
         None where that is not known: nobody looked at the pods outside, or the status is of the past.
@@ -118,7 +118,7 @@ class BudgetObject(msgspec.Struct, frozen=True):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def budget_of(obj: BudgetObject) -> Budget:
+def parse_budget(obj: BudgetObject) -> Budget:
     """Raises `queues.apimachinery.label_selectors.BadSelector`."""
     status = obj.status
     current = status.observed_generation >= obj.metadata.generation
@@ -130,12 +130,12 @@ def budget_of(obj: BudgetObject) -> Budget:
         healthy=status.current_healthy,
         desired=status.desired_healthy,
         current=current,
-        broken=_broken(status),
-        spares_unready=obj.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        broken=_sync_failure(status),
+        always_allow_unready=obj.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
     )
 
 
-def _broken(status: _Status) -> str:
+def _sync_failure(status: _Status) -> str:
     """What the disruption controller says when it cannot tell how many should be healthy."""
     for condition in status.conditions or ():
         if (condition.type, condition.status, condition.reason) == (
@@ -147,12 +147,12 @@ def _broken(status: _Status) -> str:
     return ""
 
 
-class Index:
+class BudgetIndex:
     """Which budgets select a pod.
 
     Invariants
-    - What a pod costs is bounded, whatever its namespace holds: at most `MOST_SELECTORS` selectors are tried,
-      of at most `MOST_TERMS` terms each. Where that does not do, `excess` says so, and nothing is known.
+    - What a pod costs is bounded, whatever its namespace holds: at most `MAX_SELECTORS` selectors are tried,
+      of at most `MAX_TERMS` terms each. Where that does not do, `excess` says so, and nothing is known.
     - For the same values of the labels that budgets ask for it is worked out once; an index `after` another
       keeps what was worked out of namespaces whose selectors are the same.
     """
@@ -162,7 +162,7 @@ class Index:
         budgets: Iterable[Budget],
         *,
         excess: Mapping[str, str] | None = None,
-        after: Index | None = None,
+        after: BudgetIndex | None = None,
     ) -> None:
         """`excess`: namespaces whose budgets are too many to be read, and that in words."""
         self._budgets: dict[str, list[Budget]] = {}
@@ -175,7 +175,7 @@ class Index:
             for namespace, of in self._budgets.items()
         }
 
-    def of(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
+    def selecting(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
         """Those that select such a pod; none where that is not known."""
         matcher = self._matchers.get(namespace)
         places = matcher.places(labels) if matcher is not None and namespace not in self._excess else ()
@@ -198,7 +198,7 @@ class _Matcher:
 
     def __init__(self, selectors: list[Selector | None]) -> None:
         self.selectors = selectors
-        groups = _grouped(selectors)
+        groups = _group_selectors(selectors)
         rarity = Counter(pair for selector, _ in groups for pair in (selector.match_labels or {}).items())
         self._by_pair: dict[tuple[str, str], list[_Group]] = {}
         self._others: list[_Group] = []
@@ -211,16 +211,16 @@ class _Matcher:
                 self._others.append(group)
         self._keys = frozenset(key for selector, _ in groups for key in selector.keys)
         #: By the labels of a pod that decide: the places of those that select it.
-        self._found: dict[frozenset[tuple[str, str]], tuple[int, ...] | None] = {}
+        self._cache: dict[frozenset[tuple[str, str]], tuple[int, ...] | None] = {}
 
     def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
         """The places of those that select such a pod; None where too many would have to be tried."""
-        asked, remembered = self._deciding(labels), self._found
+        asked, remembered = self._deciding(labels), self._cache
         if asked in remembered:
             return remembered[asked]
-        if len(remembered) >= MOST_REMEMBERED:
-            remembered = self._found = {}
-        places = remembered[asked] = self._tried(labels, asked)
+        if len(remembered) >= MAX_CACHED:
+            remembered = self._cache = {}
+        places = remembered[asked] = self._match(labels, asked)
         return places
 
     def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
@@ -229,11 +229,11 @@ class _Matcher:
             return frozenset((key, value) for key, value in labels.items() if key in self._keys)
         return frozenset((key, labels[key]) for key in self._keys if key in labels)
 
-    def _tried(self, labels: Mapping[str, str], asked: frozenset[tuple[str, str]]) -> tuple[int, ...] | None:
+    def _match(self, labels: Mapping[str, str], asked: frozenset[tuple[str, str]]) -> tuple[int, ...] | None:
         candidates = [*self._others, *(group for pair in asked for group in self._by_pair.get(pair, ()))]
-        if len(candidates) > MOST_SELECTORS:
+        if len(candidates) > MAX_SELECTORS:
             return None
-        if any(_terms(selector) > MOST_TERMS for selector, _ in candidates):
+        if any(_terms(selector) > MAX_TERMS for selector, _ in candidates):
             return None
         return tuple(
             sorted(place for selector, places in candidates if selector.selects(labels) for place in places)
@@ -248,7 +248,7 @@ def _matcher(selectors: list[Selector | None], before: _Matcher | None) -> _Matc
 _Group = tuple[Selector, list[int]]
 
 
-def _grouped(selectors: list[Selector | None]) -> list[_Group]:
+def _group_selectors(selectors: list[Selector | None]) -> list[_Group]:
     """Each selector once."""
     groups: dict[bytes, _Group] = {}
     for place, selector in enumerate(selectors):

@@ -27,13 +27,13 @@ from queues.apimachinery.label_selectors import (
     Selector,
     parse_selector,
 )
-from queues.drain.disruption_budgets import Key
+from queues.drain.disruption_budgets import BudgetKey
 
 #: From here on up priorities belong to the system (`scheduling.SystemCriticalPriority`).
 SYSTEM_PRIORITY = 2_000_000_000
 
 
-class Rule(StrEnum):
+class KeepRule(StrEnum):
     """Why a pod stays."""
 
     DAEMON = "DaemonSet"
@@ -42,7 +42,7 @@ class Rule(StrEnum):
     BARE = "BarePod"
 
 
-class How(StrEnum):
+class DrainAction(StrEnum):
     """How a unit goes."""
 
     EVICT = "Evict"
@@ -75,9 +75,9 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     keep_bare: bool = False
     keep: Selector | None = None
     deadline: datetime | None = None
-    delete_after: bool = False
+    delete_after_deadline: bool = False
     #: Seconds instead of the pods' own.
-    grace: int | None = None
+    grace_seconds: int | None = None
     #: What is wrong with them: then nobody goes.
     unreadable: str = ""
 
@@ -85,7 +85,7 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.deadline is not None and self.deadline <= now
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SuspendableWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What made a pod and can pause: `kind` is a key of `queues.workload_kinds`.
 
     `paused`: it is suspended; `stalled`: it has been for a while, and nobody ends its pods.
@@ -95,7 +95,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str
     name: str
     uid: str
-    paused: bool = False
+    suspended: bool = False
     stalled: bool = False
 
     def __str__(self) -> str:
@@ -124,14 +124,14 @@ class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: Mapping[str, str]
     created: datetime
     priority: int = 0
-    group: str = ""
-    work: Work | None = None
+    pod_group: str = ""
+    workload: SuspendableWorkload | None = None
     bare: bool = False
     daemon: bool = False
     ready: bool = True
     running: bool = True
     leaving: bool = False
-    own_grace: int = 0
+    grace_period: int = 0
     termination: Termination | None = None
 
     def __str__(self) -> str:
@@ -144,27 +144,27 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     `budgets`: those that it takes disruptions of, known once it is a step.
     """
 
-    how: How
+    action: DrainAction
     pods: tuple[RunningPod, ...]
-    work: Work | None = None
+    workload: SuspendableWorkload | None = None
     gang: str = ""
-    begun: bool = False
-    budgets: tuple[Key, ...] = ()
+    started: bool = False
+    budgets: tuple[BudgetKey, ...] = ()
 
     def __str__(self) -> str:
-        if self.work is not None:
-            return str(self.work)
+        if self.workload is not None:
+            return str(self.workload)
         if self.gang:
             return f"podgroup {self.pods[0].namespace}/{self.gang}"
         return str(self.pods[0])
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class BlockedUnit(msgspec.Struct, frozen=True, kw_only=True):
     """A unit that does not go. `by`: its budgets, or the kept pod, in words; `never`: waiting is no help."""
 
     unit: Unit
-    hindrance: BlockerReason
-    by: str
+    reason: BlockerReason
+    blocker: str
     message: str
     never: bool = False
 
@@ -175,10 +175,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `busy`: budgets that paused work takes from without asking, now."""
 
     steps: tuple[Unit, ...] = ()
-    kept: tuple[tuple[RunningPod, Rule], ...] = ()
-    blocked: tuple[Block, ...] = ()
+    kept: tuple[tuple[RunningPod, KeepRule], ...] = ()
+    blocked: tuple[BlockedUnit, ...] = ()
     leaving: tuple[RunningPod, ...] = ()
-    busy: frozenset[Key] = frozenset()
+    busy_budgets: frozenset[BudgetKey] = frozenset()
 
     @property
     def left(self) -> int:
@@ -187,12 +187,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(unit.pods) for unit in units) + len(self.leaving)
 
 
-def drain_spec_of(drain: Any) -> DrainSpec:
+def parse_drain_spec(drain: Any) -> DrainSpec:
     """`spec.drain` as it is stored; what cannot be read keeps everybody where they are."""
     if drain is None:
         return DrainSpec()
     try:
-        read = _drain(drain)
+        read = _convert_drain(drain)
         keep = parse_selector(read.keep)
     except BadSelector as exc:
         return DrainSpec(unreadable=f"spec.drain.keep cannot be read: {exc}")
@@ -205,20 +205,20 @@ def drain_spec_of(drain: Any) -> DrainSpec:
         keep_bare=read.bare_pods == "Keep",
         keep=keep,
         deadline=_in_utc(at) if at is not None else None,
-        delete_after=read.after_deadline == "Delete",
-        grace=read.grace_period_seconds,
+        delete_after_deadline=read.after_deadline == "Delete",
+        grace_seconds=read.grace_period_seconds,
     )
 
 
-def rule_for(pod: RunningPod, wishes: DrainSpec) -> Rule | None:
+def keep_rule(pod: RunningPod, spec: DrainSpec) -> KeepRule | None:
     """The rule by which it stays; None where it is to go."""
     if pod.daemon:
-        return Rule.DAEMON
+        return KeepRule.DAEMON
     if pod.priority >= SYSTEM_PRIORITY:
-        return Rule.CRITICAL
-    if wishes.keep is not None and wishes.keep.selects(pod.labels):
-        return Rule.LABEL
-    return Rule.BARE if pod.bare and wishes.keep_bare else None
+        return KeepRule.CRITICAL
+    if spec.keep is not None and spec.keep.selects(pod.labels):
+        return KeepRule.LABEL
+    return KeepRule.BARE if pod.bare and spec.keep_bare else None
 
 
 def _in_utc(at: datetime) -> datetime:
@@ -230,7 +230,7 @@ def _in_utc(at: datetime) -> datetime:
         return at.replace(tzinfo=UTC)
 
 
-class _Drain(msgspec.Struct, frozen=True, rename="camel"):
+class _DrainFields(msgspec.Struct, frozen=True, rename="camel"):
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
     in_flight: Annotated[int, msgspec.Meta(ge=1)] | None = None
     bare_pods: Literal["Evict", "Keep"] | None = None
@@ -240,4 +240,4 @@ class _Drain(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-_drain = Converter[_Drain](_Drain)
+_convert_drain = Converter[_DrainFields](_DrainFields)

@@ -1,6 +1,6 @@
 """Emptying a queue: who goes, in which order, and who is kept from going by what.
 
-A function of values: the pods that run, the budgets, the wishes of `spec.drain` and the time go in, a `Plan`
+A function of values: the pods that run, the budgets, the spec of `spec.drain` and the time go in, a `Plan`
 comes out. The controller carries it out; `kubectl queue drain --dry-run` prints it.
 
 Who does not stay by rule (`queues.drain.model`) goes, as units that go whole or not at all:
@@ -24,7 +24,7 @@ Invariants
 - While pods of paused work are on their way, nobody else of their budgets is asked to go.
 - No plan asks a budget for more than it allows, nor for a pod that two budgets select.
 - A unit that has begun comes first; then the lowest priority, then the youngest, then by name.
-- Where the budgets of a pod are too many to be looked at (`Index.excess`), a pod alone is left to the
+- Where the budgets of a pod are too many to be looked at (`BudgetIndex.excess`), a pod alone is left to the
   eviction API, which looks at all of them; what goes whole does not go.
 - A budget that can never allow it is told apart from one that does not allow it now: `never` is said where
   even if all became ready that can, and nobody else went, too few would stay. Not where the deadline ends it.
@@ -45,121 +45,128 @@ from queues.apimachinery.display import join_limited
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.disruption_budgets import (
     Budget,
-    Index,
-    Key,
+    BudgetIndex,
+    BudgetKey,
 )
 from queues.drain.model import (
-    Block,
+    BlockedUnit,
     BlockerReason,
+    DrainAction,
     DrainSpec,
-    How,
     Plan,
     RunningPod,
     Unit,
-    rule_for,
+    keep_rule,
 )
 
 #: Budgets that are named where a pod is under several.
-NAMED = 3
+MAX_NAMED = 3
 
 
 def plan(
-    runners: Iterable[RunningPod],
-    budgets: Index,
-    wishes: DrainSpec,
+    pods: Iterable[RunningPod],
+    budgets: BudgetIndex,
+    spec: DrainSpec,
     *,
     now: datetime,
-    taken: Mapping[Key, int] | None = None,
-    begun: Container[Key] = frozenset(),
-    busy: Collection[Key] = frozenset(),
+    pending_disruptions: Mapping[BudgetKey, int] | None = None,
+    started_gangs: Container[BudgetKey] = frozenset(),
+    busy_budgets: Collection[BudgetKey] = frozenset(),
 ) -> Plan:
     """What may be done now for these pods, all that run in the queues of one drain.
 
-    `taken`: by budget, disruptions that were asked for and that what was read does not know of yet, but for
-    the pods of paused work, whose budgets nobody else is asked of. `begun`: the gangs, by namespace and name,
-    that pods were evicted from already. `busy`: budgets of other drains' paused work, or whose pods have just
-    gone.
+    `pending_disruptions`: by budget, disruptions that were asked for and that the budgets, as they were read,
+    do not show yet; without those of suspended workloads, whose budgets are in `busy_budgets`.
+    `started_gangs`: the gangs of which pods were evicted already. `busy_budgets`: budgets
+    of the suspended workloads of other drains, or of pods that have just gone.
     """
-    planning = _Planning(budgets, wishes, now=now, taken=taken or {}, begun=begun, busy=busy)
-    return planning.plan(tuple(runners))
+    planner = _Planner(
+        budgets,
+        spec,
+        now=now,
+        pending_disruptions=pending_disruptions or {},
+        started_gangs=started_gangs,
+        busy_budgets=busy_budgets,
+    )
+    return planner.plan(tuple(pods))
 
 
-class _Lack(msgspec.Struct, frozen=True, kw_only=True):
+class _Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """A budget that does not let a unit go now: `need` is what it would take, `counted` whom it selects."""
 
     budget: Budget
-    need: int
+    needed: int
     allowed: int
-    counted: int
+    selected: int
     busy: bool
 
 
-class _Short(msgspec.Struct, frozen=True):
+class _ShortUnit(msgspec.Struct, frozen=True):
     """A unit that budgets do not let go now."""
 
     unit: Unit
-    lacks: tuple[_Lack, ...]
+    shortages: tuple[_Shortage, ...]
 
 
-class _Outlook:
+class _Forecast:
     """What will come of a lack: of all that it counts and that do not go now the budget keeps `keeps`."""
 
-    def __init__(self, lack: _Lack, counted: int) -> None:
-        ever = lack.budget.may_ever_go(counted)
-        self.lack = lack
-        self.keeps = counted - ever if ever is not None else 0
-        self.never = ever is not None and ever < lack.counted
+    def __init__(self, shortage: _Shortage, counted: int) -> None:
+        ever = shortage.budget.eventually_allowed(counted)
+        self.shortage = shortage
+        self.kept = counted - ever if ever is not None else 0
+        self.never = ever is not None and ever < shortage.selected
 
 
-class _Planning:
+class _Planner:
     """One plan in the making."""
 
     def __init__(
         self,
-        budgets: Index,
-        wishes: DrainSpec,
+        budgets: BudgetIndex,
+        spec: DrainSpec,
         *,
         now: datetime,
-        taken: Mapping[Key, int],
-        begun: Container[Key],
-        busy: Collection[Key],
+        pending_disruptions: Mapping[BudgetKey, int],
+        started_gangs: Container[BudgetKey],
+        busy_budgets: Collection[BudgetKey],
     ) -> None:
         self._budgets = budgets
-        self._wishes = wishes
-        self._overdue = wishes.overdue(now)
-        self._taken = dict(taken)
-        self._begun = begun
+        self._spec = spec
+        self._overdue = spec.overdue(now)
+        self._pending_disruptions = dict(pending_disruptions)
+        self._started_gangs = started_gangs
         #: Budgets of work that was suspended and whose pods are not gone yet; of work that is about to be.
-        self._paused: set[Key] = set(busy)
-        self._pausing: set[Key] = set()
+        self._suspended_budgets: set[BudgetKey] = set(busy_budgets)
+        self._suspending_budgets: set[BudgetKey] = set()
 
-    def plan(self, runners: tuple[RunningPod, ...]) -> Plan:
-        ruled = [(pod, rule_for(pod, self._wishes)) for pod in runners]
-        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not self._is_on_its_way(pod))
-        going = [pod for pod, rule in ruled if rule is None or self._is_on_its_way(pod)]
-        leaving = tuple(pod for pod in going if self._is_on_its_way(pod))
-        own = self._note(leaving)
-        parts = {pod.work.uid: pod for pod, _ in kept if pod.work is not None}
-        units = sorted(self._units(going, parts), key=_order)
-        judged = [self._judge(unit, part) for unit, part in units]
+    def plan(self, pods: tuple[RunningPod, ...]) -> Plan:
+        ruled = [(pod, keep_rule(pod, self._spec)) for pod in pods]
+        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not self._is_leaving(pod))
+        going = [pod for pod, rule in ruled if rule is None or self._is_leaving(pod)]
+        leaving = tuple(pod for pod in going if self._is_leaving(pod))
+        own = self._budgets_of_suspended(leaving)
+        parts = {pod.workload.uid: pod for pod, _ in kept if pod.workload is not None}
+        units = sorted(self._units(going, parts), key=_unit_order)
+        judged = [self._decide(unit, part) for unit, part in units]
         steps = tuple(one for one in judged if isinstance(one, Unit))
         blocked = self._blocked(judged)
-        return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy=frozenset(own))
+        return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy_budgets=frozenset(own))
 
-    def _is_on_its_way(self, pod: RunningPod) -> bool:
+    def _is_leaving(self, pod: RunningPod) -> bool:
         """Past the deadline nobody waits for who should end the pods of paused work, and does not."""
-        if pod.leaving or pod.work is None or not pod.work.paused:
+        if pod.leaving or pod.workload is None or not pod.workload.suspended:
             return pod.leaving
-        return not (pod.work.stalled and self._overdue and self._wishes.delete_after)
+        return not (pod.workload.stalled and self._overdue and self._spec.delete_after_deadline)
 
-    def _note(self, leaving: tuple[RunningPod, ...]) -> set[Key]:
+    def _budgets_of_suspended(self, leaving: tuple[RunningPod, ...]) -> set[BudgetKey]:
         """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
-        own: set[Key] = set()
+        own: set[BudgetKey] = set()
         for pod in leaving:
-            if pod.leaving or pod.work is None or not pod.work.paused:
+            if pod.leaving or pod.workload is None or not pod.workload.suspended:
                 continue  # who is being deleted counts as healthy no more
-            own.update(budget.key for budget in self._budgets.of(pod.namespace, pod.labels))
-        self._paused |= own
+            own.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
+        self._suspended_budgets |= own
         return own
 
     def _units(
@@ -167,179 +174,195 @@ class _Planning:
     ) -> list[tuple[Unit, RunningPod | None]]:
         """Who goes together, and the part of it that is to stay, if there is one."""
         works: dict[str, list[RunningPod]] = {}
-        gangs: dict[Key, list[RunningPod]] = {}
+        gangs: dict[BudgetKey, list[RunningPod]] = {}
         found: list[tuple[Unit, RunningPod | None]] = []
-        begun = {(pod.namespace, pod.group) for pod in going if pod.leaving}
+        started_gangs = {(pod.namespace, pod.pod_group) for pod in going if pod.leaving}
         for pod in going:
-            gang = (pod.namespace, pod.group)
-            if self._is_on_its_way(pod):
+            gang = (pod.namespace, pod.pod_group)
+            if self._is_leaving(pod):
                 continue
-            if pod.work is not None and not pod.work.paused:
-                works.setdefault(pod.work.uid, []).append(pod)
-            elif pod.group and gang not in begun and gang not in self._begun:
+            if pod.workload is not None and not pod.workload.suspended:
+                works.setdefault(pod.workload.uid, []).append(pod)
+            elif pod.pod_group and gang not in started_gangs and gang not in self._started_gangs:
                 gangs.setdefault(gang, []).append(pod)
             else:
-                unit = Unit(how=How.EVICT, pods=(pod,), gang=pod.group, begun=bool(pod.group))
+                unit = Unit(
+                    action=DrainAction.EVICT, pods=(pod,), gang=pod.pod_group, started=bool(pod.pod_group)
+                )
                 found.append((unit, None))
         for uid, pods in works.items():
-            unit = Unit(how=How.SUSPEND, pods=tuple(pods), work=pods[0].work)
+            unit = Unit(action=DrainAction.SUSPEND, pods=tuple(pods), workload=pods[0].workload)
             found.append((unit, parts.get(uid)))
         for gang, pods in gangs.items():
-            pods.sort(key=_rank)
-            found.append((Unit(how=How.EVICT, pods=tuple(pods), gang=gang[1]), None))
+            pods.sort(key=_pod_order)
+            found.append((Unit(action=DrainAction.EVICT, pods=tuple(pods), gang=gang[1]), None))
         return found
 
-    def _judge(self, unit: Unit, part: RunningPod | None) -> Unit | Block | _Short:
+    def _decide(self, unit: Unit, part: RunningPod | None) -> Unit | BlockedUnit | _ShortUnit:
         """The unit with its budgets, to be taken; or why it is not."""
-        if self._wishes.unreadable:
-            return _block(unit, BlockerReason.SETTINGS, "spec.drain", self._wishes.unreadable, never=True)
+        if self._spec.unreadable:
+            return _blocked_unit(
+                unit, BlockerReason.SETTINGS, "spec.drain", self._spec.unreadable, never=True
+            )
         if part is not None:
-            return _block(
+            return _blocked_unit(
                 unit,
                 BlockerReason.KEPT_PART,
                 str(part),
-                _KEPT_PART.format(part=part, rule=rule_for(part, self._wishes)),
+                _KEPT_PART_TEXT.format(part=part, rule=keep_rule(part, self._spec)),
                 never=True,
             )
         if self._overdue:
             return self._after_deadline(unit)
         return self._by_budgets(unit)
 
-    def _after_deadline(self, unit: Unit) -> Unit | Block:
-        if not self._wishes.delete_after:
-            message = _DEADLINE.format(at=self._deadline)
-            return _block(unit, BlockerReason.DEADLINE, "spec.drain.deadline", message, never=True)
-        how = How.SUSPEND_ANYWAY if unit.how is How.SUSPEND else How.DELETE
-        return msgspec.structs.replace(unit, how=how)
+    def _after_deadline(self, unit: Unit) -> Unit | BlockedUnit:
+        if not self._spec.delete_after_deadline:
+            message = _DEADLINE_TEXT.format(at=self._deadline_text)
+            return _blocked_unit(unit, BlockerReason.DEADLINE, "spec.drain.deadline", message, never=True)
+        action = DrainAction.SUSPEND_ANYWAY if unit.action is DrainAction.SUSPEND else DrainAction.DELETE
+        return msgspec.structs.replace(unit, action=action)
 
-    def _by_budgets(self, unit: Unit) -> Unit | Block | _Short:
-        needs: dict[Key, int] = {}
-        counted: dict[Key, int] = {}
-        held: dict[Key, Budget] = {}
+    def _by_budgets(self, unit: Unit) -> Unit | BlockedUnit | _ShortUnit:
+        needs: dict[BudgetKey, int] = {}
+        counted: dict[BudgetKey, int] = {}
+        held: dict[BudgetKey, Budget] = {}
         for pod in unit.pods:
-            found = self._budgets.of(pod.namespace, pod.labels)
+            found = self._budgets.selecting(pod.namespace, pod.labels)
             if pod.running and len(found) > 1:
                 return self._under_several(unit, pod, found)
-            if pod.running and not found and (excess := self._excess(unit, pod)):
+            if pod.running and not found and (excess := self._unknown_budgets(unit, pod)):
                 return self._under_too_many(unit, pod, excess)
             for budget in found:
                 held[budget.key] = budget
                 counted[budget.key] = counted.get(budget.key, 0) + 1
-                if self._costs(pod, budget, unit.how):
+                if self._takes_disruption(pod, budget, unit.action):
                     needs[budget.key] = needs.get(budget.key, 0) + 1
         if not held:
             return unit
         lacks = tuple(
-            lack for key, need in needs.items() if (lack := self._lack(unit, held[key], need, counted[key]))
+            lack
+            for key, need in needs.items()
+            if (lack := self._shortage(unit, held[key], need, counted[key]))
         )
         if lacks:
-            return _Short(unit, lacks)
+            return _ShortUnit(unit, lacks)
         for key, need in needs.items():
-            self._taken[key] = self._taken.get(key, 0) + need
-        if unit.how is How.SUSPEND:
-            self._pausing.update(held)
+            self._pending_disruptions[key] = self._pending_disruptions.get(key, 0) + need
+        if unit.action is DrainAction.SUSPEND:
+            self._suspending_budgets.update(held)
         return msgspec.structs.replace(unit, budgets=tuple(needs))
 
-    def _costs(self, pod: RunningPod, budget: Budget, how: How) -> bool:
+    def _takes_disruption(self, pod: RunningPod, budget: Budget, how: DrainAction) -> bool:
         """Whether it takes one of what the budget allows."""
         if not pod.running or pod.ready:
             return pod.running
-        if how is How.SUSPEND:
-            return not budget.spares_unready
-        return not budget.lets_unready_go(self._taken.get(budget.key, 0))
+        if how is DrainAction.SUSPEND:
+            return not budget.always_allow_unready
+        return not budget.allows_unready_eviction(self._pending_disruptions.get(budget.key, 0))
 
-    def _lack(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Lack | None:
+    def _shortage(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Shortage | None:
         """What this budget lacks to let the unit go; None if it does."""
-        allowed = max(0, budget.allowed - self._taken.get(budget.key, 0))
-        busy = budget.key in self._paused or (unit.how is How.SUSPEND and budget.key in self._pausing)
+        allowed = max(0, budget.allowed - self._pending_disruptions.get(budget.key, 0))
+        busy = budget.key in self._suspended_budgets or (
+            unit.action is DrainAction.SUSPEND and budget.key in self._suspending_budgets
+        )
         if need <= allowed and not busy:
             return None
-        return _Lack(budget=budget, need=need, allowed=allowed, counted=counted, busy=busy)
+        return _Shortage(budget=budget, needed=need, allowed=allowed, selected=counted, busy=busy)
 
-    def _under_several(self, unit: Unit, pod: RunningPod, budgets: tuple[Budget, ...]) -> Block:
-        by = join_limited([str(budget) for budget in budgets], limit=NAMED, joined=" and ")
-        message = _TWO.format(pod=pod, by=by) + (f", or wait: {self._deleted}" if self._deleted else "")
-        return _block(unit, BlockerReason.TWO_BUDGETS, by, message, never=not self._deleted)
+    def _under_several(self, unit: Unit, pod: RunningPod, budgets: tuple[Budget, ...]) -> BlockedUnit:
+        by = join_limited([str(budget) for budget in budgets], limit=MAX_NAMED, joined=" and ")
+        message = _TWO_BUDGETS_TEXT.format(pod=pod, by=by) + (
+            f", or wait: {self._deletion_text}" if self._deletion_text else ""
+        )
+        return _blocked_unit(unit, BlockerReason.TWO_BUDGETS, by, message, never=not self._deletion_text)
 
-    def _excess(self, unit: Unit, pod: RunningPod) -> str:
+    def _unknown_budgets(self, unit: Unit, pod: RunningPod) -> str:
         """Why nobody knows the budgets of a unit that goes whole; a pod alone is left to the eviction API."""
-        goes_whole = unit.how is How.SUSPEND or (bool(unit.gang) and not unit.begun)
+        goes_whole = unit.action is DrainAction.SUSPEND or (bool(unit.gang) and not unit.started)
         return self._budgets.excess(pod.namespace, pod.labels) if goes_whole else ""
 
-    def _under_too_many(self, unit: Unit, pod: RunningPod, excess: str) -> Block:
-        end = self._deleted or "delete some, or set spec.drain.deadline with afterDeadline Delete"
+    def _under_too_many(self, unit: Unit, pod: RunningPod, excess: str) -> BlockedUnit:
+        end = self._deletion_text or "delete some, or set spec.drain.deadline with afterDeadline Delete"
         by = f"PodDisruptionBudgets of namespace {pod.namespace}"
-        return _block(unit, BlockerReason.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deleted)
+        return _blocked_unit(
+            unit, BlockerReason.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deletion_text
+        )
 
-    def _blocked(self, judged: Iterable[Unit | Block | _Short]) -> tuple[Block, ...]:
+    def _blocked(self, judged: Iterable[Unit | BlockedUnit | _ShortUnit]) -> tuple[BlockedUnit, ...]:
         """All that do not go. Only now is it known whom each budget still counts."""
         staying = [one for one in judged if not isinstance(one, Unit)]
-        counts: Counter[Key] = Counter()
+        counts: Counter[BudgetKey] = Counter()
         for one in staying:
             for pod in one.unit.pods:
-                counts.update(budget.key for budget in self._budgets.of(pod.namespace, pod.labels))
-        return tuple(one if isinstance(one, Block) else self._tell(one, counts) for one in staying)
+                counts.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
+        return tuple(one if isinstance(one, BlockedUnit) else self._explain(one, counts) for one in staying)
 
-    def _tell(self, short: _Short, counts: Mapping[Key, int]) -> Block:
+    def _explain(self, short: _ShortUnit, counts: Mapping[BudgetKey, int]) -> BlockedUnit:
         """By the first budget that never lets it go; else by the first that does not now."""
-        told = [_Outlook(lack, counts[lack.budget.key]) for lack in short.lacks]
+        told = [_Forecast(lack, counts[lack.budget.key]) for lack in short.shortages]
         one = next((one for one in told if one.never), told[0])
-        lack, by = one.lack, str(one.lack.budget)
+        lack, by = one.shortage, str(one.shortage.budget)
         if one.never and not lack.budget.broken:
-            together = f"{lack.counted} go together or not at all: " if lack.counted > 1 else ""
-            words = together + self._keeps(one)
-            return _block(short.unit, BlockerReason.BUDGET, by, words, never=not self._deleted)
+            together = f"{lack.selected} go together or not at all: " if lack.selected > 1 else ""
+            words = together + self._kept_text(one)
+            return _blocked_unit(short.unit, BlockerReason.BUDGET, by, words, never=not self._deletion_text)
         if lack.budget.broken:
             message = f"{by} allows nobody, its status cannot be worked out: {lack.budget.broken}; {_WAY_OUT}"
-            return _block(short.unit, BlockerReason.BUDGET, by, message, never=not self._deleted)
+            return _blocked_unit(short.unit, BlockerReason.BUDGET, by, message, never=not self._deletion_text)
         if lack.busy:
             message = f"{by} lets one work go at a time, and another is on its way"
-            return _block(short.unit, BlockerReason.BUDGET_BUSY, by, message)
-        message = f"{by} allows {lack.allowed} now, and {lack.need} would have to go"
-        keeps = f"; {self._keeps(one)}" if one.keeps else ""
-        return _block(short.unit, BlockerReason.BUDGET, by, message + keeps)
+            return _blocked_unit(short.unit, BlockerReason.BUDGET_BUSY, by, message)
+        message = f"{by} allows {lack.allowed} now, and {lack.needed} would have to go"
+        keeps = f"; {self._kept_text(one)}" if one.kept else ""
+        return _blocked_unit(short.unit, BlockerReason.BUDGET, by, message + keeps)
 
-    def _keeps(self, one: _Outlook) -> str:
-        budget, pods = one.lack.budget, "1 pod" if one.keeps == 1 else f"{one.keeps} pods"
-        good, end = ("", self._deleted) if self._deleted else (" for good", _WAY_OUT)
+    def _kept_text(self, one: _Forecast) -> str:
+        budget, pods = one.shortage.budget, "1 pod" if one.kept == 1 else f"{one.kept} pods"
+        good, end = ("", self._deletion_text) if self._deletion_text else (" for good", _WAY_OUT)
         return (
             f"{budget} keeps {pods}{good}: it wants {budget.desired} healthy, and replacements wait for the "
             f"queue; {end}"
         )
 
     @property
-    def _deadline(self) -> str:
-        deadline = self._wishes.deadline
+    def _deadline_text(self) -> str:
+        deadline = self._spec.deadline
         return rfc3339(deadline) if deadline is not None else ""
 
     @property
-    def _deleted(self) -> str:
+    def _deletion_text(self) -> str:
         """When who is left is deleted, in words; empty if nobody will be."""
-        if self._wishes.deadline is None or self._overdue or not self._wishes.delete_after:
+        if self._spec.deadline is None or self._overdue or not self._spec.delete_after_deadline:
             return ""
-        return f"what is left is deleted at the deadline {self._deadline}"
+        return f"what is left is deleted at the deadline {self._deadline_text}"
 
 
-_KEPT_PART = "{part} of it stays by rule ({rule}), and would go with it; have all of it stay, or none"
+_KEPT_PART_TEXT = "{part} of it stays by rule ({rule}), and would go with it; have all of it stay, or none"
 _WAY_OUT = "lower what it wants, delete it, or set spec.drain.deadline with afterDeadline Delete"
-_DEADLINE = "the deadline {at} has passed, and drain.afterDeadline is Keep: what runs goes on"
-_TWO = "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"
+_DEADLINE_TEXT = "the deadline {at} has passed, and drain.afterDeadline is Keep: what runs goes on"
+_TWO_BUDGETS_TEXT = (
+    "the eviction API refuses {pod} for ever, for it is under {by}; leave it under one of them"
+)
 
 
-def _block(unit: Unit, hindrance: BlockerReason, by: str, message: str, *, never: bool = False) -> Block:
-    stalls = f"{unit} has begun to go and stalls: " if unit.gang and unit.begun else ""
-    return Block(unit=unit, hindrance=hindrance, by=by, message=stalls + message, never=never)
+def _blocked_unit(
+    unit: Unit, reason: BlockerReason, by: str, message: str, *, never: bool = False
+) -> BlockedUnit:
+    stalls = f"{unit} has begun to go and stalls: " if unit.gang and unit.started else ""
+    return BlockedUnit(unit=unit, reason=reason, blocker=by, message=stalls + message, never=never)
 
 
-def _order(found: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
+def _unit_order(found: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
     """A unit counts by its most important pod and its youngest."""
     unit = found[0]
     first, *others = unit.pods
     priority, youngest = first.priority, first.created
     for pod in others:
         priority, youngest = max(priority, pod.priority), max(youngest, pod.created)
-    return not unit.begun, priority, -youngest.timestamp(), str(unit), first.name
+    return not unit.started, priority, -youngest.timestamp(), str(unit), first.name
 
 
-def _rank(pod: RunningPod) -> tuple[int, float, str]:
+def _pod_order(pod: RunningPod) -> tuple[int, float, str]:
     return pod.priority, -pod.created.timestamp(), pod.name

@@ -31,14 +31,14 @@ from queues.drain.model import (
     Plan,
     RunningPod,
 )
-from queues.drain.terminating_pods import Delay, Delayed
+from queues.drain.terminating_pods import Delay, DelayedPod
 from queues.status.conditions import DerivedCondition
 
 DRAINED = "Drained"
 #: Of those that block.
-TOLD = 20
+MAX_BLOCKERS = 20
 #: Of those, in the condition's message.
-NAMED = 5
+MAX_NAMED = 5
 #: Characters.
 CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT = 1024, 360, 120, 500
 
@@ -61,7 +61,7 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule.
 
     `stuck`: those of the leaving that do not get on. `not_selected`: of namespaces that the queue does not
@@ -78,7 +78,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     blockers: tuple[Blocker, ...] = ()
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class DrainCounts(msgspec.Struct, kw_only=True):
     """What was done of one queue since its drain began: pods evicted and deleted, work suspended."""
 
     since: datetime
@@ -87,16 +87,16 @@ class Tally(msgspec.Struct, kw_only=True):
     deleted: int = 0
 
 
-def reports(
+def progress_by_queue(
     plan: Plan,
     queues: Iterable[str],
     *,
-    delays: Mapping[str, Delayed],
+    delays: Mapping[str, DelayedPod],
     selects: Callable[[str, str], bool] = lambda _queue, _namespace: True,
-) -> dict[str, Report]:
+) -> dict[str, QueueProgress]:
     """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID. `selects`:
     whether a queue selects a namespace."""
-    counts = {queue: _Counts() for queue in queues}
+    counts = {queue: _ProgressBuilder() for queue in queues}
 
     def is_counted(pod: RunningPod) -> bool:
         selected = selects(pod.queue, pod.namespace)
@@ -113,7 +113,7 @@ def reports(
         delay = delays.get(pod.uid)
         if delay is not None:
             counted.stuck += 1
-            counted.delay(delay)
+            counted.add_delay(delay)
     for pod, _ in plan.kept:
         counts[pod.queue].kept += 1
     for block in plan.blocked:
@@ -121,16 +121,16 @@ def reports(
             counted = counts[pod.queue]
             counted.left += 1
             counted.blocked += 1
-            counted.overdue |= block.hindrance is BlockerReason.DEADLINE
-            counted.block(block.by, block.message, never=block.never)
+            counted.overdue |= block.reason is BlockerReason.DEADLINE
+            counted.add_blocker(block.blocker, block.message, never=block.never)
     return {queue: counted.report() for queue, counted in counts.items()}
 
 
-def drained(queue: str, found: Iterable[Report]) -> DerivedCondition:
+def drained_condition(queue: str, found: Iterable[QueueProgress]) -> DerivedCondition:
     """The condition of a queue, from the reports of itself and all below."""
     told = list(found)
     left, kept = sum(one.left for one in told), sum(one.kept for one in told)
-    standing = _standing(told, left=left)
+    standing = _drained_reason(told, left=left)
     if standing is DrainProgress.DRAINED:
         others = sum(one.not_selected for one in told)
         apart = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
@@ -142,11 +142,11 @@ def drained(queue: str, found: Iterable[Report]) -> DerivedCondition:
         DrainProgress.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
         DrainProgress.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
-    message = truncated(words[standing] + _by(told), limit=CONDITION_LIMIT)
+    message = truncated(words[standing] + _blocked_by(told), limit=CONDITION_LIMIT)
     return DerivedCondition(DRAINED, False, standing.value, message)
 
 
-def status(tally: Tally, report: Report, *, since: str) -> dict[str, Any]:
+def drain_status(tally: DrainCounts, report: QueueProgress, *, since: str) -> dict[str, Any]:
     """`status.drain` in wire form."""
     return {
         "since": since,
@@ -161,24 +161,24 @@ def status(tally: Tally, report: Report, *, since: str) -> dict[str, Any]:
     }
 
 
-class _Counts:
+class _ProgressBuilder:
     """One report in the making."""
 
     def __init__(self) -> None:
         self.left = self.leaving = self.kept = self.blocked = self.stuck = self.not_selected = 0
         self.overdue = False
-        self._by: dict[str, tuple[int, bool, str]] = {}
+        self._blockers: dict[str, tuple[int, bool, str]] = {}
         #: Delays of one kind in one namespace are one blocker, so that they do not hide others.
-        self._delays: dict[tuple[str, Delay], list[Delayed]] = {}
+        self._delays: dict[tuple[str, Delay], list[DelayedPod]] = {}
 
-    def delay(self, delayed: Delayed) -> None:
+    def add_delay(self, delayed: DelayedPod) -> None:
         self._delays.setdefault((delayed.pod.namespace, delayed.delay), []).append(delayed)
 
-    def block(self, name: str, message: str, *, never: bool) -> None:
-        pods, before, first = self._by.get(name, (0, False, message))
-        self._by[name] = (pods + 1, never or before, first if before or not never else message)
+    def add_blocker(self, name: str, message: str, *, never: bool) -> None:
+        pods, before, first = self._blockers.get(name, (0, False, message))
+        self._blockers[name] = (pods + 1, never or before, first if before or not never else message)
 
-    def report(self) -> Report:
+    def report(self) -> QueueProgress:
         blockers = [
             Blocker(
                 name=truncated(name, limit=NAME_LIMIT),
@@ -186,11 +186,11 @@ class _Counts:
                 never=never,
                 message=truncated(message, limit=MESSAGE_LIMIT),
             )
-            for name, (pods, never, message) in self._by.items()
+            for name, (pods, never, message) in self._blockers.items()
         ]
-        blockers += [_delays(delays) for delays in self._delays.values()]
+        blockers += [_delay_blocker(delays) for delays in self._delays.values()]
         blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
-        return Report(
+        return QueueProgress(
             left=self.left,
             leaving=self.leaving,
             kept=self.kept,
@@ -198,11 +198,11 @@ class _Counts:
             stuck=self.stuck,
             not_selected=self.not_selected,
             overdue=self.overdue,
-            blockers=tuple(blockers[:TOLD]),
+            blockers=tuple(blockers[:MAX_BLOCKERS]),
         )
 
 
-def _delays(delays: list[Delayed]) -> Blocker:
+def _delay_blocker(delays: list[DelayedPod]) -> Blocker:
     """One blocker for all of them, by the first name."""
     first = min(delays, key=lambda each: each.pod.name)
     others = len(delays) - 1
@@ -211,7 +211,7 @@ def _delays(delays: list[Delayed]) -> Blocker:
     return Blocker(name=truncated(name, limit=NAME_LIMIT), pods=len(delays), never=False, message=message)
 
 
-def _standing(told: list[Report], *, left: int) -> DrainProgress:
+def _drained_reason(told: list[QueueProgress], *, left: int) -> DrainProgress:
     if not left:
         return DrainProgress.DRAINED
     if any(one.overdue for one in told):
@@ -220,7 +220,7 @@ def _standing(told: list[Report], *, left: int) -> DrainProgress:
     return DrainProgress.BLOCKED if left == waiting else DrainProgress.DRAINING
 
 
-def _by(told: list[Report]) -> str:
+def _blocked_by(told: list[QueueProgress]) -> str:
     blockers = [blocker for one in told for blocker in one.blockers]
     blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
     if not blockers:
@@ -229,4 +229,4 @@ def _by(told: list[Report]) -> str:
         f"{truncated(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
         for one in blockers
     ]
-    return f"; blocked by {join_limited(names, limit=NAMED)}: {blockers[0].message}"
+    return f"; blocked by {join_limited(names, limit=MAX_NAMED)}: {blockers[0].message}"

@@ -45,7 +45,7 @@ from queues.drain.model import (
     DrainSpec,
     RunningPod,
     Termination,
-    rule_for,
+    keep_rule,
 )
 
 #: A pod may be there for so long after its grace period: its kubelet has to say that it has ended.
@@ -53,10 +53,10 @@ SPARE_SECONDS = 10.0
 #: The default of setting `drain_grace_limit`.
 GRACE_LIMIT = 300
 #: The shortest that a grace period is cut to.
-LEAST_GRACE = 1
+MIN_GRACE = 1
 #: Of a pod's finalizers, in a message.
 FINALIZERS_NAMED = 3
-_FIRST = datetime.min.replace(tzinfo=UTC)
+_START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 
 
 class Delay(StrEnum):
@@ -69,7 +69,7 @@ class Delay(StrEnum):
     NOT_TERMINATED = "NotTerminated"
 
 
-class Delayed(msgspec.Struct, frozen=True, kw_only=True):
+class DelayedPod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that has lost its place in flight; `message`: what delays it, and the way out."""
 
     pod: RunningPod
@@ -82,70 +82,74 @@ def requested_at(deletion_timestamp: datetime, *, grace: int) -> datetime:
     try:
         return deletion_timestamp - timedelta(seconds=grace)
     except OverflowError:
-        return _FIRST
+        return _START_OF_CALENDAR
 
 
-def longest_grace(wishes: DrainSpec, *, limit: int) -> int:
+def longest_grace(spec: DrainSpec, *, limit: int) -> int:
     """Seconds that a pod of this drain counts as in flight at most. `limit`: the server's setting."""
-    return limit if wishes.grace is None else max(wishes.grace, LEAST_GRACE)
+    return limit if spec.grace_seconds is None else max(spec.grace_seconds, MIN_GRACE)
 
 
-def given_grace(pod: RunningPod, wishes: DrainSpec, *, delete: bool, limit: int) -> int | None:
+def requested_grace(pod: RunningPod, spec: DrainSpec, *, delete: bool, limit: int) -> int | None:
     """`gracePeriodSeconds` of an eviction, or of a deletion past the deadline; None for the pod's own."""
-    if wishes.grace is not None:
-        return max(wishes.grace, LEAST_GRACE)
-    return limit if delete and pod.own_grace > limit else None
+    if spec.grace_seconds is not None:
+        return max(spec.grace_seconds, MIN_GRACE)
+    return limit if delete and pod.grace_period > limit else None
 
 
-def cut_grace(pod: RunningPod, wishes: DrainSpec, *, now: datetime, limit: int) -> int | None:
+def cut_grace(pod: RunningPod, spec: DrainSpec, *, now: datetime, limit: int) -> int | None:
     """What the grace period of a terminating pod is to be cut to, in seconds; None where it stays."""
     termination = pod.termination
-    overdue = wishes.overdue(now)
-    may_cut = wishes.delete_after if overdue else wishes.grace is not None
-    if termination is None or not may_cut or wishes.unreadable or rule_for(pod, wishes) is not None:
+    overdue = spec.overdue(now)
+    may_cut = spec.delete_after_deadline if overdue else spec.grace_seconds is not None
+    if termination is None or not may_cut or spec.unreadable or keep_rule(pod, spec) is not None:
         return None
-    longest = longest_grace(wishes, limit=limit)
+    longest = longest_grace(spec, limit=limit)
     if termination.grace <= longest:
         return None
     elapsed = (now - termination.requested_at).total_seconds()
-    return min(longest, max(LEAST_GRACE, math.ceil(longest - elapsed)))
+    return min(longest, max(MIN_GRACE, math.ceil(longest - elapsed)))
 
 
-def keeps_place(termination: Termination, *, now: datetime, longest: int) -> bool:
+def counts_as_in_flight(termination: Termination, *, now: datetime, longest: int) -> bool:
     """Whether the pod still counts as in flight."""
     seconds = min(termination.grace, longest) + SPARE_SECONDS
     return (now - termination.requested_at).total_seconds() <= seconds
 
 
-def delayed(pod: RunningPod, *, now: datetime, longest: int, gone_nodes: Container[str]) -> Delayed | None:
+def delay_of(
+    pod: RunningPod, *, now: datetime, longest: int, gone_nodes: Container[str]
+) -> DelayedPod | None:
     """What delays a terminating pod that has lost its place; None while it has it."""
     termination = pod.termination
-    if termination is None or keeps_place(termination, now=now, longest=longest):
+    if termination is None or counts_as_in_flight(termination, now=now, longest=longest):
         return None
     ends_at = _ends_at(termination)
     if ends_at is None or ends_at > now:
         until = f"{ends_at:%Y-%m-%dT%H:%M:%SZ}" if ends_at is not None else "the end of the calendar"
-        return Delayed(pod=pod, delay=Delay.GRACE, message=_GRACE.format(at=until, grace=termination.grace))
+        return DelayedPod(
+            pod=pod, delay=Delay.GRACE, message=_GRACE_TEXT.format(at=until, grace=termination.grace)
+        )
     if termination.node in gone_nodes:
         message = f"its node {printable(termination.node)} is gone"
-        return Delayed(pod=pod, delay=Delay.NODE_GONE, message=message)
+        return DelayedPod(pod=pod, delay=Delay.NODE_GONE, message=message)
     if termination.finalizers:
-        return Delayed(pod=pod, delay=Delay.FINALIZERS, message=_finalizers(termination.finalizers))
+        return DelayedPod(pod=pod, delay=Delay.FINALIZERS, message=_finalizers_text(termination.finalizers))
     message = f"it does not end on its node {printable(termination.node)}"
-    return Delayed(pod=pod, delay=Delay.NOT_ENDED, message=message)
+    return DelayedPod(pod=pod, delay=Delay.NOT_ENDED, message=message)
 
 
-def not_terminated(pod: RunningPod) -> Delayed:
+def undeleted(pod: RunningPod) -> DelayedPod:
     """A pod whose workload is suspended, and that nothing deletes."""
-    message = f"{pod.work} is suspended and its pods still run; does its controller?"
-    return Delayed(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
+    message = f"{pod.workload} is suspended and its pods still run; does its controller?"
+    return DelayedPod(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
 
 
-def takes_long(pod: RunningPod, wishes: DrainSpec, *, limit: int) -> str:
+def long_grace_warning(pod: RunningPod, spec: DrainSpec, *, limit: int) -> str:
     """Before it is asked to go: that it may outstay its place; empty where it may not."""
-    if wishes.grace is not None or pod.own_grace <= limit:
+    if spec.grace_seconds is not None or pod.grace_period <= limit:
         return ""
-    return f"has {pod.own_grace} s to end, and counts as in flight for {limit} s; {_CUT}"
+    return f"has {pod.grace_period} s to end, and counts as in flight for {limit} s; {_CUT_TEXT}"
 
 
 def _ends_at(termination: Termination) -> datetime | None:
@@ -156,11 +160,11 @@ def _ends_at(termination: Termination) -> datetime | None:
         return None
 
 
-def _finalizers(finalizers: tuple[str, ...]) -> str:
+def _finalizers_text(finalizers: tuple[str, ...]) -> str:
     names = ", ".join(printable(each) for each in finalizers[:FINALIZERS_NAMED])
     more = len(finalizers) - FINALIZERS_NAMED
     return f"it waits for its finalizers to be taken off: {names}" + (f" and {more} more" if more > 0 else "")
 
 
-_CUT = "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Delete"
-_GRACE = "it has until {at} to end, for its grace period is {grace} s; " + _CUT
+_CUT_TEXT = "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Delete"
+_GRACE_TEXT = "it has until {at} to end, for its grace period is {grace} s; " + _CUT_TEXT

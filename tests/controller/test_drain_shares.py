@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.drain.executor import DrainExecutor
+from controller.drain.executor import Drain
 from controller.drain.fair_shares import (
-    TIMES_IN_FLIGHT,
+    MAX_OVERCOMMIT,
     share_limits,
-    spare,
+    spare_places,
 )
 from queues.drain.model import DrainSpec, Plan
 from tests.controller.test_drain import NOW, evicting, pod
@@ -18,25 +18,25 @@ from tests.support.rules.cases import MODEST
 RATE, IN_FLIGHT = 10.0, 6
 
 
-def drain(by: str, *, steps: int, **wishes: float) -> DrainExecutor:
+def drain(by: str, *, steps: int, **spec: float) -> Drain:
     """One that has so many pods to evict."""
-    made = DrainExecutor(by, now=NOW, rate=RATE)
-    made.set_wishes(DrainSpec(**wishes))  # type: ignore[arg-type]
-    made.expects(steps)
+    made = Drain(by, now=NOW, rate=RATE)
+    made.set_spec(DrainSpec(**spec))  # type: ignore[arg-type]
+    made.expect_pods(steps)
     return made
 
 
-def look(held: DrainExecutor, others: list[DrainExecutor], *, flying: int, steps: int, now: float) -> int:
+def look(held: Drain, others: list[Drain], *, flying: int, steps: int, now: float) -> int:
     """As the controller does: how many pods it asks for; they are in flight from then on."""
     found = Plan(
         steps=tuple(evicting(f"{held.by}-{now}-{number}") for number in range(steps)),
         leaving=tuple(pod(f"{held.by}-old-{number}") for number in range(flying)),
     )
-    held.planned(found, now=now)
-    flying_now = sum(each.flying for each in others)
-    units, _ = held.sendable(found, now=now, spare=spare(flying_now, in_flight=IN_FLIGHT))
+    held.record_plan(found, now=now)
+    flying_now = sum(each.in_flight for each in others)
+    units, _ = held.take_steps(found, now=now, spare=spare_places(flying_now, in_flight=IN_FLIGHT))
     for unit in units:
-        held.asking(unit, now=now)
+        held.record_request(unit, now=now)
     return len(units)
 
 
@@ -61,7 +61,7 @@ def test_a_drain_that_begins_has_its_share_at_once_though_another_has_filled_the
 def test_what_one_does_not_need_others_have() -> None:
     small, large = drain("a", steps=1), drain("b", steps=500)
     share_limits([small, large], rate=RATE, in_flight=IN_FLIGHT)
-    assert (small.share, large.share) == (1, IN_FLIGHT - 1)
+    assert (small.in_flight_share, large.in_flight_share) == (1, IN_FLIGHT - 1)
 
 
 def test_of_more_drains_than_places_each_gets_its_turn() -> None:
@@ -74,7 +74,7 @@ def test_of_more_drains_than_places_each_gets_its_turn() -> None:
             if look(each, drains, flying=0, steps=5, now=NOW + turn):
                 sent.add(each.by)
         for each in drains:
-            each.planned(Plan(), now=NOW + turn)
+            each.record_plan(Plan(), now=NOW + turn)
     assert sent == {each.by for each in drains}
 
 
@@ -86,9 +86,9 @@ def test_the_rate_is_shared_too() -> None:
         share_limits(both, rate=RATE, in_flight=1000)
         now = NOW + tenth / 10
         gang = evicting(*(f"g-{tenth}-{number}" for number in range(300)), gang="ring")
-        greedy.sendable(Plan(steps=(gang,)), now=now, spare=1000)
+        greedy.take_steps(Plan(steps=(gang,)), now=now, spare=1000)
         asked += len(
-            modest.sendable(
+            modest.take_steps(
                 Plan(steps=tuple(evicting(f"m-{tenth}-{n}") for n in range(9))), now=now, spare=1000
             )[0]
         )
@@ -100,7 +100,7 @@ def test_the_rate_of_a_queue_is_not_exceeded_by_its_share() -> None:
     asked = 0
     for tenth in range(50):
         share_limits([held], rate=RATE, in_flight=1000)
-        units, _ = held.sendable(
+        units, _ = held.take_steps(
             Plan(steps=tuple(evicting(f"{tenth}-{n}") for n in range(9))), now=NOW + tenth / 10, spare=1000
         )
         asked += len(units)
@@ -121,6 +121,6 @@ def test_whatever_others_hold_a_drain_that_has_none_in_flight_goes_on(
             asked = look(each, drains, flying=flying[number], steps=steps, now=NOW + turn)
             assert asked or not steps or flying[number] or len(drains) > IN_FLIGHT or turn == 0
             flying[number] += asked
-        assert sum(flying) <= TIMES_IN_FLIGHT * IN_FLIGHT
+        assert sum(flying) <= MAX_OVERCOMMIT * IN_FLIGHT
         stays = [data.draw(st.integers(0, number), label="still in flight") for number in flying]
         flying = stays

@@ -6,9 +6,9 @@ import pytest
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from controller.drain.eviction import (
-    LANES,
+    LANES_PER_NAMESPACE,
     Outcome,
-    _failure,
+    _failed,
     lane_of,
 )
 
@@ -40,13 +40,13 @@ def overloaded(code: int, message: str, *, causes: frozenset[str] = frozenset())
 )
 def test_a_webhook_s_answer_concerns_its_pod_alone(answer: ClusterError, outcome: Outcome) -> None:
     """Whatever status code it chose: the API server is not busy for that."""
-    assert _failure(answer)["outcome"] is outcome
+    assert _failed(answer)["outcome"] is outcome
 
 
 def test_one_namespace_takes_a_few_of_the_writers_however_many_budgets_it_has() -> None:
     """And all evictions of one budget go in one lane."""
     alone = {lane_of("lab", uid=f"uid-{number}", budget=None) for number in range(100)}
     budgeted = {lane_of("lab", uid="uid", budget=("lab", f"budget-{number}")) for number in range(100)}
-    assert len(alone | budgeted) == LANES
+    assert len(alone | budgeted) == LANES_PER_NAMESPACE
     assert len({lane_of("lab", uid=f"uid-{number}", budget=("lab", "web")) for number in range(100)}) == 1
     assert lane_of("lab", uid="uid", budget=None) != lane_of("other", uid="uid", budget=None)

@@ -35,7 +35,7 @@ def raises(*_: object, **__: object) -> None:
 
 
 STEPS = [
-    *("_recalling.doubt", "_cycling.tell", "_reconciling.ask", "_grouping.keep_due", "_draining.work"),
+    *("_recalling.doubt", "_cycling.tell", "_reconciling.ask", "_grouping.keep_due", "_draining.step"),
     *("_unreadable.report", "_report_failures", "_forget"),
 ]
 

@@ -14,39 +14,39 @@ import queues.drain.progress
 import queues.drain.terminating_pods
 from controller.drain.accounts import ABANDONED_SECONDS
 from controller.drain.eviction import (
-    LANES,
-    Answer,
+    LANES_PER_NAMESPACE,
     Outcome,
+    RequestResult,
 )
 from controller.drain.executor import (
-    ANSWER_SECONDS,
-    LONGEST_PAUSE,
-    DrainExecutor,
+    MAX_PAUSE_SECONDS,
+    SUSPEND_SECONDS,
+    Drain,
 )
-from controller.drain.fair_shares import TIMES_IN_FLIGHT
-from controller.drain.snapshot import MOST_BUDGETS
+from controller.drain.fair_shares import MAX_OVERCOMMIT
+from controller.drain.snapshot import MAX_BUDGETS
 from controller.events.queue_events import DRAIN_EVENTS
 from queues import labels as names
-from queues.drain.disruption_budgets import MOST_SELECTORS
+from queues.drain.disruption_budgets import MAX_SELECTORS
 from queues.drain.model import (
     BlockerReason,
+    DrainAction,
     DrainSpec,
-    How,
+    KeepRule,
     Plan,
-    Rule,
     RunningPod,
-    drain_spec_of,
-    rule_for,
+    keep_rule,
+    parse_drain_spec,
 )
 from queues.drain.progress import (
     DRAINED,
-    TOLD,
+    MAX_BLOCKERS,
     Blocker,
+    DrainCounts,
     DrainProgress,
-    Report,
-    Tally,
-    drained,
-    status,
+    QueueProgress,
+    drain_status,
+    drained_condition,
 )
 from queues.drain.terminating_pods import (
     GRACE_LIMIT,
@@ -101,7 +101,7 @@ def test_each_wish_has_its_row_with_its_default() -> None:
     wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
     told = {row[0]: row[1] for row in tables("Who drains, and by whose wishes")[0]}
     assert list(told.items()) == [(name, one.get("default", "")) for name, one in wishes.items()]
-    assert drain_spec_of({name: value for name, value in told.items() if value}) == DrainSpec()
+    assert parse_drain_spec({name: value for name, value in told.items() if value}) == DrainSpec()
 
 
 def test_the_nearest_of_equal_policies_drains() -> None:
@@ -124,11 +124,11 @@ def test_the_nearest_of_equal_policies_drains() -> None:
 
 # Who stays
 
-STAYING: dict[Rule, tuple[RunningPod, DrainSpec]] = {
-    Rule.DAEMON: (pod(daemon=True), DrainSpec()),
-    Rule.CRITICAL: (pod(priority=2_000_000_000), DrainSpec()),
-    Rule.LABEL: (pod(), keeping(app="web")),
-    Rule.BARE: (pod(bare=True), DrainSpec(keep_bare=True)),
+STAYING: dict[KeepRule, tuple[RunningPod, DrainSpec]] = {
+    KeepRule.DAEMON: (pod(daemon=True), DrainSpec()),
+    KeepRule.CRITICAL: (pod(priority=2_000_000_000), DrainSpec()),
+    KeepRule.LABEL: (pod(), keeping(app="web")),
+    KeepRule.BARE: (pod(bare=True), DrainSpec(keep_bare=True)),
 }
 
 
@@ -136,9 +136,9 @@ def test_each_rule_has_its_row() -> None:
     """In the words of the code's own table, and as the code answers."""
     [rows] = tables("Who stays")
     assert [plain(rows)] == [plain(table) for table in ruled(queues.drain.model.__doc__)]
-    assert [row[0] for row in rows] == list(STAYING) == list(Rule)
+    assert [row[0] for row in rows] == list(STAYING) == list(KeepRule)
     for rule, (runner, wishes) in STAYING.items():
-        assert rule_for(runner, wishes) is rule
+        assert keep_rule(runner, wishes) is rule
 
 
 # Who goes, and how
@@ -151,23 +151,23 @@ def test_each_unit_has_its_row() -> None:
     assert [(row[0], row[2]) for row in rows] == [(row[0], row[2]) for row in told]
     units = {
         "work that pauses": planned(job(2)),
-        "gang": planned(pods(2, group="g")),
+        "gang": planned(pods(2, pod_group="g")),
         "pod": planned([pod()]),
     }
-    assert [row[:2] for row in rows] == [[name, found.steps[0].how] for name, found in units.items()]
+    assert [row[:2] for row in rows] == [[name, found.steps[0].action] for name, found in units.items()]
     assert [len(found.steps) for found in units.values()] == [1, 1, 1]
 
 
 def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
     """The last column, row by row."""
     two, one = budget(allowed=2, desired=0, outside=0), budget(allowed=1, desired=0, outside=0)
-    assert only(planned(job(2), one)).hindrance is BlockerReason.BUDGET
+    assert only(planned(job(2), one)).reason is BlockerReason.BUDGET
     assert going(planned(job(2), two)) == [["j-0", "j-1"]]
     both = planned([*job(1, "a"), *job(1, "b")], two)
-    assert (len(both.steps), only(both).hindrance) == (1, BlockerReason.BUDGET_BUSY)
-    gang = pods(2, group="g")
+    assert (len(both.steps), only(both).reason) == (1, BlockerReason.BUDGET_BUSY)
+    gang = pods(2, pod_group="g")
     assert going(planned(gang, one)) == []
-    assert going(planned(gang, one, begun=[("lab", "g")])) == [["p0"]]
+    assert going(planned(gang, one, started_gangs=[("lab", "g")])) == [["p0"]]
     assert going(planned(pods(2), one)) == [["p0"]]
 
 
@@ -175,9 +175,9 @@ def test_who_goes_first_is_told_in_the_order_of_the_code() -> None:
     """Begun, priority, age, name."""
     order = "First whatever has begun; then the lowest priority, then the youngest, then by name"
     assert order in PAGE
-    begun = pods(1, "begun", group="g", priority=9)
+    begun = pods(1, "begun", pod_group="g", priority=9)
     others = [pod("b"), pod("a"), pod("old", age=5), pod("high", priority=1)]
-    found = planned([*others, *begun], begun=[("lab", "g")])
+    found = planned([*others, *begun], started_gangs=[("lab", "g")])
     assert going(found) == [["begun0"], ["a"], ["b"], ["old"], ["high"]]
 
 
@@ -189,11 +189,13 @@ BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outsid
 
 def refused_twice(found: Plan) -> Plan:
     """As the controller tells of it when the API server has refused its one pod again and again."""
-    drain, (unit,) = DrainExecutor("research", now=0.0, rate=1.0), found.steps
+    drain, (unit,) = Drain("research", now=0.0, rate=1.0), found.steps
     for _ in range(2):
-        told = Answer(drain="research", unit=unit, how=unit.how, pod=unit.pods[0], outcome=Outcome.REFUSED)
-        drain.answered(told, now=0.0)
-    return drain.told(found)
+        told = RequestResult(
+            drain="research", unit=unit, action=unit.action, pod=unit.pods[0], outcome=Outcome.REFUSED
+        )
+        drain.record_result(told, now=0.0)
+    return drain.with_refusals(found)
 
 
 #: What each hindrance comes of, and whether it is for good.
@@ -203,11 +205,11 @@ BLOCKED: dict[BlockerReason, tuple[Plan, str]] = {
     BlockerReason.MANY_BUDGETS: (planned_unread(job(1)), "yes"),
     BlockerReason.BUDGET_BUSY: (BUSY, "no"),
     BlockerReason.KEPT_PART: (
-        planned([*job(1), *job(1, "j", labels={"keep": "me"})], wishes=keeping(keep="me")),
+        planned([*job(1), *job(1, "j", labels={"keep": "me"})], spec=keeping(keep="me")),
         "yes",
     ),
-    BlockerReason.DEADLINE: (planned([pod()], wishes=DrainSpec(deadline=NOW)), "yes"),
-    BlockerReason.SETTINGS: (planned([pod()], wishes=DrainSpec(unreadable="no")), "yes"),
+    BlockerReason.DEADLINE: (planned([pod()], spec=DrainSpec(deadline=NOW)), "yes"),
+    BlockerReason.SETTINGS: (planned([pod()], spec=DrainSpec(unreadable="no")), "yes"),
     BlockerReason.REFUSED: (refused_twice(planned([pod()])), "no"),
 }
 
@@ -219,19 +221,21 @@ def test_each_hindrance_has_its_row() -> None:
     assert [row[1] for row in rows] == [said for _, said in BLOCKED.values()]
     for hindrance, (found, said) in BLOCKED.items():
         block = only(found)
-        assert (block.hindrance, block.never) == (hindrance, said != "no")
+        assert (block.reason, block.never) == (hindrance, said != "no")
     now_only = planned([pod()], budget(allowed=0, desired=0, outside=0))
-    assert (only(now_only).hindrance, only(now_only).never) == (BlockerReason.BUDGET, False)
+    assert (only(now_only).reason, only(now_only).never) == (BlockerReason.BUDGET, False)
 
 
-@pytest.mark.parametrize(("who", "how"), [(pods(1), How.DELETE), (job(1), How.SUSPEND_ANYWAY)])
-def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: How) -> None:
+@pytest.mark.parametrize(
+    ("who", "how"), [(pods(1), DrainAction.DELETE), (job(1), DrainAction.SUSPEND_ANYWAY)]
+)
+def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: DrainAction) -> None:
     """When it has passed, and Delete is asked for; until then the block is not for good."""
-    wishes = DrainSpec(deadline=NOW, delete_after=True)
-    before = planned(who, KEEPS, wishes=wishes, now=NOW - SECOND)
+    wishes = DrainSpec(deadline=NOW, delete_after_deadline=True)
+    before = planned(who, KEEPS, spec=wishes, now=NOW - SECOND)
     assert (before.steps, only(before).never) == ((), False)
-    assert [unit.how for unit in planned(who, KEEPS, wishes=wishes).steps] == [how]
-    assert planned([pod(daemon=True)], KEEPS, wishes=wishes).steps == ()
+    assert [unit.action for unit in planned(who, KEEPS, spec=wishes).steps] == [how]
+    assert planned([pod(daemon=True)], KEEPS, spec=wishes).steps == ()
 
 
 def test_the_way_out_of_a_budget_is_the_plans() -> None:
@@ -244,13 +248,19 @@ def test_the_way_out_of_a_budget_is_the_plans() -> None:
 
 def test_the_times_that_are_told_are_the_codes() -> None:
     """Ten seconds, ten seconds, half a minute, two minutes, five."""
-    assert (ANSWER_SECONDS, SPARE_SECONDS, LONGEST_PAUSE) == (10.0, 10.0, 30.0)
+    assert (SUSPEND_SECONDS, SPARE_SECONDS, MAX_PAUSE_SECONDS) == (10.0, 10.0, 30.0)
     assert (ABANDONED_SECONDS, GRACE_LIMIT) == (120.0, 300)
 
 
 def test_the_numbers_that_are_told_are_the_codes() -> None:
     """Budgets of a namespace and of a pod, writers of a namespace, and twice the limit in flight."""
-    assert (MOST_BUDGETS, MOST_SELECTORS, LANES, DRAIN_THREADS, TIMES_IN_FLIGHT) == (1000, 50, 3, 8, 2)
+    assert (MAX_BUDGETS, MAX_SELECTORS, LANES_PER_NAMESPACE, DRAIN_THREADS, MAX_OVERCOMMIT) == (
+        1000,
+        50,
+        3,
+        8,
+        2,
+    )
     for words in (
         "more than 1000 budgets",
         "more than 50 may",
@@ -272,11 +282,11 @@ def test_each_delay_has_its_row() -> None:
 
 # How far it is
 
-STANDING: dict[DrainProgress, list[Report]] = {
-    DrainProgress.DRAINED: [Report(kept=1)],
-    DrainProgress.DRAINING: [Report(left=2, blocked=1), Report(left=1, leaving=1)],
-    DrainProgress.BLOCKED: [Report(left=2, blocked=2)],
-    DrainProgress.OVERDUE: [Report(left=2, blocked=2, overdue=True)],
+STANDING: dict[DrainProgress, list[QueueProgress]] = {
+    DrainProgress.DRAINED: [QueueProgress(kept=1)],
+    DrainProgress.DRAINING: [QueueProgress(left=2, blocked=1), QueueProgress(left=1, leaving=1)],
+    DrainProgress.BLOCKED: [QueueProgress(left=2, blocked=2)],
+    DrainProgress.OVERDUE: [QueueProgress(left=2, blocked=2, overdue=True)],
 }
 
 
@@ -287,7 +297,7 @@ def test_each_reason_of_the_condition_has_its_row() -> None:
     assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
     assert [row[1] for row in rows] == list(DrainProgress)
     for row in rows:
-        found = drained("it", STANDING[DrainProgress(row[1])])
+        found = drained_condition("it", STANDING[DrainProgress(row[1])])
         assert [str(found.status), found.reason] == row[:2]
     assert f"Condition `{DRAINED}`" in PAGE
     assert all(f"`{event}`" in PAGE for event in DRAIN_EVENTS.values())
@@ -296,12 +306,12 @@ def test_each_reason_of_the_condition_has_its_row() -> None:
 def test_each_count_of_the_status_has_its_row() -> None:
     """In their order, and the parts of what blocks."""
     blocker = Blocker(name="b", pods=1, never=False, message="m")
-    told = status(Tally(since=datetime.now(UTC)), Report(blockers=(blocker,)), since="now")
+    told = drain_status(DrainCounts(since=datetime.now(UTC)), QueueProgress(blockers=(blocker,)), since="now")
     rows: list[Row] = tables("How far it is")[1]
     assert [row[0] for row in rows] == list(told)
     parts: dict[str, Any] = told["blockers"][0]
     assert all(f"`{part}`" in rows[-1][1] for part in parts)
-    assert (rows[-1][1].endswith("twenty at most"), TOLD) == (True, 20)
+    assert (rows[-1][1].endswith("twenty at most"), MAX_BLOCKERS) == (True, 20)
 
 
 # Giving back

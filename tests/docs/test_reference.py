@@ -11,11 +11,11 @@ import yaml
 from cluster.coordination import replicas as presence
 from cluster.metrics import Metrics
 from cluster.objects import QueueObject
-from controller.drain.accounts import REASON, _how
+from controller.drain.accounts import REASON, _action_label
 from controller.events.queue_events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues import labels as names
-from queues.drain.model import How
+from queues.drain.model import DrainAction
 from queues.drain.progress import DRAINED, DrainProgress
 from queues.namespace_selectors import (
     EXPRESSIONS_LIMIT,
@@ -123,7 +123,7 @@ def test_each_event_of_a_drain_has_its_row() -> None:
 def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     """One word for each way to go, and the one reason there is."""
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
-    assert {_how(how) for how in How} == {
+    assert {_action_label(how) for how in DrainAction} == {
         word for word in ("Evict", "Delete", "Suspend", "CutGrace") if word in said
     }
     assert said.endswith(f"reason: {REASON}")

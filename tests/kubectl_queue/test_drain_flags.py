@@ -14,7 +14,7 @@ from kubectl_queue.drain.drain_flags import settings
 from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
 from queues.apimachinery.label_selectors import parse_selector
-from queues.drain.model import drain_spec_of
+from queues.drain.model import parse_drain_spec
 from tests.support.plugin.plugin_stage import NOW
 
 NOBODY = "--server=http://127.0.0.1:1"
@@ -216,6 +216,6 @@ def test_what_is_kept_is_what_kubectl_would_list_with_the_same_text(text: str, s
 def test_what_the_flags_set_the_rules_can_read() -> None:
     """All at once."""
     words = ["--keep=app=db", "--keep-bare-pods", "--rate=5", "--in-flight=9", "--deadline=1h"]
-    found = drain_spec_of(drain(*words, "--delete-after-deadline", "--grace-period=5"))
+    found = parse_drain_spec(drain(*words, "--delete-after-deadline", "--grace-period=5"))
     assert (found.unreadable, found.rate, found.in_flight, found.keep_bare) == ("", 5, 9, True)
-    assert (found.deadline, found.delete_after) == (NOW + timedelta(hours=1), True)
+    assert (found.deadline, found.delete_after_deadline) == (NOW + timedelta(hours=1), True)

@@ -15,13 +15,13 @@ from queues.admission.field_validation import (
     field_refusal,
 )
 from queues.apimachinery.label_selectors import Operator
-from queues.drain.model import _Drain, drain_spec_of
+from queues.drain.model import _DrainFields, parse_drain_spec
 from queues.drain.progress import (
-    TOLD,
+    MAX_BLOCKERS,
     Blocker,
-    Report,
-    Tally,
-    status,
+    DrainCounts,
+    QueueProgress,
+    drain_status,
 )
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT
 from queues.states import Desired, StopPolicy
@@ -73,7 +73,7 @@ def test_the_sizes_of_a_namespace_selector_are_the_codes(spec: dict[str, Any]) -
 def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]) -> None:
     """One that the definition has and the drain does not read would be granted to nobody."""
     said = spec["drain"]["properties"]
-    assert said.keys() == {field.encode_name for field in msgspec.structs.fields(_Drain)}
+    assert said.keys() == {field.encode_name for field in msgspec.structs.fields(_DrainFields)}
     for name, schema in said.items():
         least = schema.get("minimum", 1) - 1
         bad = least if schema["type"] in ("integer", "number") else "of no sort"
@@ -83,24 +83,25 @@ def test_each_wish_of_a_drain_is_described_checked_and_read(spec: dict[str, Any]
 def test_rules_and_ends_are_worded_as_they_are_read(spec: dict[str, Any]) -> None:
     """Keep keeps and Delete deletes; the other word is the default, which changes nothing."""
     said = spec["drain"]["properties"]
-    read = {word: drain_spec_of({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
+    read = {word: parse_drain_spec({"barePods": word}).keep_bare for word in said["barePods"]["enum"]}
     assert read == {"Evict": False, "Keep": True}
     read = {
-        word: drain_spec_of({"afterDeadline": word}).delete_after for word in said["afterDeadline"]["enum"]
+        word: parse_drain_spec({"afterDeadline": word}).delete_after_deadline
+        for word in said["afterDeadline"]["enum"]
     }
     assert read == {"Keep": False, "Delete": True}
     defaults = {name: schema["default"] for name, schema in said.items() if "default" in schema}
-    assert drain_spec_of(defaults) == drain_spec_of(None)
+    assert parse_drain_spec(defaults) == parse_drain_spec(None)
 
 
 def test_all_that_is_told_of_a_drain_has_its_place() -> None:
     """The status that the controller writes, and no field that it does not."""
     blocker = Blocker(name="b", pods=1, never=False, message="m")
-    told = status(Tally(since=datetime.now(UTC)), Report(blockers=(blocker,)), since="now")
+    told = drain_status(DrainCounts(since=datetime.now(UTC)), QueueProgress(blockers=(blocker,)), since="now")
     drain = of("status")["drain"]["properties"]
     assert drain.keys() == told.keys()
     assert drain["blockers"]["items"]["properties"].keys() == told["blockers"][0].keys()
-    assert drain["blockers"]["maxItems"] == TOLD
+    assert drain["blockers"]["maxItems"] == MAX_BLOCKERS
 
 
 @pytest.mark.parametrize("field", sorted(LATER))

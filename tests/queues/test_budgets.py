@@ -17,12 +17,12 @@ from queues.apimachinery.label_selectors import (
     Selector,
 )
 from queues.drain.disruption_budgets import (
-    MOST_SELECTORS,
-    MOST_TERMS,
+    MAX_SELECTORS,
+    MAX_TERMS,
     Budget,
+    BudgetIndex,
     BudgetObject,
-    Index,
-    budget_of,
+    parse_budget,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -51,7 +51,7 @@ def read(*, status: dict[str, Any] | None = None, generation: int = 2, **spec: A
     }
     if status is not None:
         obj["status"] = status
-    return budget_of(msgspec.json.decode(msgspec.json.encode(obj), type=BudgetObject))
+    return parse_budget(msgspec.json.decode(msgspec.json.encode(obj), type=BudgetObject))
 
 
 def test_a_budget_is_read_as_it_stands() -> None:
@@ -78,8 +78,8 @@ def test_a_status_of_the_past_allows_nothing(status: dict[str, Any] | None, gene
     found = read(status=status, generation=generation)
     assert not found.current
     assert found.allowed == 0
-    assert replace(found, outside=9).may_ever_go(1) is None
-    assert not found.lets_unready_go(0)
+    assert replace(found, outside=9).eventually_allowed(1) is None
+    assert not found.allows_unready_eviction(0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_status_of_the_past_allows_nothing(status: dict[str, Any] | None, gene
 def test_pods_that_are_not_ready_are_spared_where_the_budget_says_so(
     policy: str | None, spares: bool
 ) -> None:
-    assert read(status=STATUS, unhealthyPodEvictionPolicy=policy).spares_unready is spares
+    assert read(status=STATUS, unhealthyPodEvictionPolicy=policy).always_allow_unready is spares
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_a_selector_that_cannot_be_read_is_said() -> None:
 )
 def test_how_many_may_ever_go(going: int, outside: int, desired: int, ever: int) -> None:
     """As many as the budget can spare once all others are ready that can be."""
-    assert budget(outside=outside, desired=desired).may_ever_go(going) == ever
+    assert budget(outside=outside, desired=desired).eventually_allowed(going) == ever
 
 
 def test_how_many_may_ever_go_is_not_known_where_nobody_looked_outside() -> None:
-    assert budget(desired=2).may_ever_go(3) is None
+    assert budget(desired=2).eventually_allowed(3) is None
 
 
 @pytest.mark.parametrize(
-    ("healthy", "desired", "taken", "spares", "goes"),
+    ("healthy", "desired", "pending", "spares", "goes"),
     [
         (2, 2, 0, False, True),
         (3, 2, 1, False, True),
@@ -146,23 +146,23 @@ def test_how_many_may_ever_go_is_not_known_where_nobody_looked_outside() -> None
     ],
 )
 def test_unready_pods_go_where_the_budget_is_whole(
-    healthy: int, desired: int, taken: int, spares: bool, goes: bool
+    healthy: int, desired: int, pending: int, spares: bool, goes: bool
 ) -> None:
     """Each row is one branch of the eviction API."""
-    found = budget(healthy=healthy, desired=desired, spares_unready=spares)
-    assert found.lets_unready_go(taken) is goes
+    found = budget(healthy=healthy, desired=desired, always_allow_unready=spares)
+    assert found.allows_unready_eviction(pending) is goes
 
 
 def test_the_index_finds_all_that_select_a_pod() -> None:
     """Those of its own namespace, in the order in which they were given, and the same ones again."""
     web, every = budget("web"), budget("every", labels={})
     elsewhere = Budget(namespace="other", name="every", selector=Selector())
-    index = Index([web, elsewhere, every, budget("none", labels={"app": "db"})])
+    index = BudgetIndex([web, elsewhere, every, budget("none", labels={"app": "db"})])
     for _ in range(2):
-        assert index.of(LAB, {"app": "web", "x": "y"}) == (web, every)
-        assert index.of(LAB, {}) == (every,)
-        assert index.of("other", WEB) == (elsewhere,)
-        assert index.of("third", WEB) == ()
+        assert index.selecting(LAB, {"app": "web", "x": "y"}) == (web, every)
+        assert index.selecting(LAB, {}) == (every,)
+        assert index.selecting("other", WEB) == (elsewhere,)
+        assert index.selecting("third", WEB) == ()
 
 
 few = st.sampled_from(("", "x", "y"))
@@ -178,9 +178,9 @@ def test_the_index_answers_as_each_budget_would(
 ) -> None:
     """Whatever was asked before."""
     budgets = [budget(f"b{number}", labels=labels) for number, labels in enumerate(wanted)]
-    index = Index(budgets)
+    index = BudgetIndex(budgets)
     for labels in asked:
-        assert index.of(LAB, labels) == tuple(one for one in budgets if one.selects(LAB, labels))
+        assert index.selecting(LAB, labels) == tuple(one for one in budgets if one.selects(LAB, labels))
 
 
 def test_a_budget_whose_status_cannot_be_worked_out_says_so() -> None:
@@ -230,9 +230,9 @@ def expressed(number: int, key: str = "app", *, labels: dict[str, str] | None = 
 )
 def test_a_pod_costs_little_whatever_budgets_its_namespace_has(hostile: list[Budget]) -> None:
     """Its labels are compared with a few selectors; where that does not do, it is said."""
-    index, labels = Index(hostile), Counted(WEB)
-    found = index.of(LAB, labels)
-    assert labels.looks <= 2 * MOST_SELECTORS
+    index, labels = BudgetIndex(hostile), Counted(WEB)
+    found = index.selecting(LAB, labels)
+    assert labels.looks <= 2 * MAX_SELECTORS
     right = tuple(one for one in hostile if one.selects(LAB, WEB))
     if index.excess(LAB, labels):
         assert found == ()
@@ -243,33 +243,33 @@ def test_a_pod_costs_little_whatever_budgets_its_namespace_has(hostile: list[Bud
 def test_an_honest_namespace_of_many_budgets_is_known() -> None:
     """A budget for each of a thousand applications, which have a label in common."""
     many = [budget(f"b{number}", labels={"team": "a", "app": f"app-{number}"}) for number in range(1000)]
-    index = Index(many)
-    assert index.of(LAB, {"team": "a", "app": "app-7", "hash": "x"}) == (many[7],)
+    index = BudgetIndex(many)
+    assert index.selecting(LAB, {"team": "a", "app": "app-7", "hash": "x"}) == (many[7],)
     assert not index.excess(LAB, {"team": "a", "app": "app-7", "hash": "x"})
 
 
 def test_a_selector_of_very_many_values_is_not_tried() -> None:
     """And that is said of the pods that it might select, not of others."""
-    values = [str(number) for number in range(MOST_TERMS + 1)]
+    values = [str(number) for number in range(MAX_TERMS + 1)]
     vast = Selector(match_labels={"tier": "a"}, match_expressions=[Requirement("x", Operator.IN, values)])
-    index = Index([replace(budget("vast"), selector=vast), budget("web")])
+    index = BudgetIndex([replace(budget("vast"), selector=vast), budget("web")])
     assert index.excess(LAB, {"tier": "a"})
-    assert index.of(LAB, WEB)[0].name == "web"
+    assert index.selecting(LAB, WEB)[0].name == "web"
     assert not index.excess(LAB, WEB)
 
 
 def test_namespaces_with_too_many_budgets_are_known_by_their_excess() -> None:
     """None of theirs counts, though some were read; other namespaces are as ever."""
-    index = Index([budget("a"), replace(budget("b"), namespace="other")], excess={LAB: "too many"})
-    assert (index.of(LAB, WEB), index.excess(LAB, WEB)) == ((), "too many")
+    index = BudgetIndex([budget("a"), replace(budget("b"), namespace="other")], excess={LAB: "too many"})
+    assert (index.selecting(LAB, WEB), index.excess(LAB, WEB)) == ((), "too many")
     assert index.excess("other", WEB) == ""
-    assert len(index.of("other", WEB)) == 1
+    assert len(index.selecting("other", WEB)) == 1
 
 
 def test_an_index_after_another_has_the_budgets_of_today() -> None:
     """What their selectors were found to select is kept, what they allow is not."""
-    before = Index([budget("a", allowed=1), budget("b", labels={"app": "db"})])
-    assert before.of(LAB, WEB)[0].allowed == 1
-    after = Index([budget("a", allowed=2), budget("b", labels={"app": "db"})], after=before)
-    assert after.of(LAB, WEB)[0].allowed == 2
-    assert [one.name for one in Index([budget("b")], after=after).of(LAB, WEB)] == ["b"]
+    before = BudgetIndex([budget("a", allowed=1), budget("b", labels={"app": "db"})])
+    assert before.selecting(LAB, WEB)[0].allowed == 1
+    after = BudgetIndex([budget("a", allowed=2), budget("b", labels={"app": "db"})], after=before)
+    assert after.selecting(LAB, WEB)[0].allowed == 2
+    assert [one.name for one in BudgetIndex([budget("b")], after=after).selecting(LAB, WEB)] == ["b"]

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from queues.apimachinery.label_selectors import Selector
 from queues.drain.model import (
     BlockerReason,
+    DrainAction,
     DrainSpec,
-    How,
-    Rule,
+    KeepRule,
     RunningPod,
 )
 from tests.support.drain.drain_cases import (
@@ -43,7 +43,7 @@ B = (LAB, "b")
 
 #: The deadline has passed, and who is left stays, or is deleted.
 OVERDUE = DrainSpec(deadline=NOW - SECOND)
-DELETE = DrainSpec(deadline=NOW, delete_after=True)
+DELETE = DrainSpec(deadline=NOW, delete_after_deadline=True)
 
 
 # Two budgets
@@ -52,8 +52,8 @@ DELETE = DrainSpec(deadline=NOW, delete_after=True)
 def test_a_pod_under_two_budgets_never_goes() -> None:
     """The eviction API answers 500 for ever, whatever they allow: both are named, and the way out."""
     found = only(planned([pod("a")], budget("b", allowed=9), budget("c", allowed=9)))
-    assert (found.hindrance, found.never) == (BlockerReason.TWO_BUDGETS, True)
-    assert found.by == "PodDisruptionBudget lab/b and PodDisruptionBudget lab/c"
+    assert (found.reason, found.never) == (BlockerReason.TWO_BUDGETS, True)
+    assert found.blocker == "PodDisruptionBudget lab/b and PodDisruptionBudget lab/c"
     assert "refuses pod lab/a for ever" in found.message
     assert "leave it under one of them" in found.message
 
@@ -65,16 +65,18 @@ def test_a_pod_under_two_budgets_that_does_not_run_yet_goes() -> None:
 
 def test_an_unready_pod_under_two_budgets_never_goes() -> None:
     """The API counts the budgets before it looks at their policies."""
-    spares = [budget(name, spares_unready=True) for name in "bc"]
-    assert only(planned([pod(ready=False)], *spares)).hindrance is BlockerReason.TWO_BUDGETS
+    spares = [budget(name, always_allow_unready=True) for name in "bc"]
+    assert only(planned([pod(ready=False)], *spares)).reason is BlockerReason.TWO_BUDGETS
 
 
 @pytest.mark.parametrize("held", [job(3), gang(3)], ids=["job", "gang"])
 def test_one_pod_under_two_budgets_keeps_the_whole_unit(held: list[RunningPod]) -> None:
     *others, last = held
-    twice = pod(last.name, group=last.group, work=last.work, labels={"app": "web", "tier": "front"})
+    twice = pod(
+        last.name, pod_group=last.pod_group, workload=last.workload, labels={"app": "web", "tier": "front"}
+    )
     found = planned([*others, twice], budget(allowed=9), budget("t", labels={"tier": "front"}, allowed=9))
-    assert only(found).hindrance is BlockerReason.TWO_BUDGETS
+    assert only(found).reason is BlockerReason.TWO_BUDGETS
     assert found.left == 3
 
 
@@ -89,14 +91,14 @@ def test_a_job_goes_when_its_budget_allows_all_of_it() -> None:
 
 def test_a_job_needs_each_of_its_budgets() -> None:
     """Some of its pods under one, some under another; the one that never allows it is told first."""
-    made_by = job(1)[0].work
-    held = [*job(2), pod("db", labels={"app": "db"}, work=made_by)]
+    made_by = job(1)[0].workload
+    held = [*job(2), pod("db", labels={"app": "db"}, workload=made_by)]
     db = budget("db", labels={"app": "db"}, allowed=1)
     assert len(planned(held, budget(allowed=2), db).steps) == 1
-    assert only(planned(held, budget(allowed=1), db)).by == "PodDisruptionBudget lab/b"
+    assert only(planned(held, budget(allowed=1), db)).blocker == "PodDisruptionBudget lab/b"
     never = budget("db", labels={"app": "db"}, desired=1, outside=0)
     found = only(planned(held, budget(allowed=1), never))
-    assert (found.by, found.never) == ("PodDisruptionBudget lab/db", True)
+    assert (found.blocker, found.never) == ("PodDisruptionBudget lab/db", True)
 
 
 def test_one_job_of_a_budget_goes_at_a_time() -> None:
@@ -119,31 +121,31 @@ def test_jobs_of_two_budgets_go_together() -> None:
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
 def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[RunningPod]) -> None:
     """While one of them is not being deleted, whoever suspended it, though a rule would have kept it."""
-    before = job(1, "before", paused=True, labels={"app": "web", "stay": "yes"})
-    found = planned([*before, *after], budget(allowed=9), wishes=keeping(stay="yes"))
+    before = job(1, "before", suspended=True, labels={"app": "web", "stay": "yes"})
+    found = planned([*before, *after], budget(allowed=9), spec=keeping(stay="yes"))
     assert list(blocked(found).values()) == [BUSY]
-    assert found.busy == {B}
+    assert found.busy_budgets == {B}
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
 def test_nobody_waits_for_pods_that_are_being_deleted(after: list[RunningPod]) -> None:
     """They are not healthy any more: one that hangs on a finalizer keeps nobody else."""
-    found = planned([*job(1, "before", paused=True, leaving=True), *after], budget(allowed=9))
-    assert (len(found.steps), found.blocked, found.busy) == (1, (), frozenset())
+    found = planned([*job(1, "before", suspended=True, leaving=True), *after], budget(allowed=9))
+    assert (len(found.steps), found.blocked, found.busy_budgets) == (1, (), frozenset())
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
 def test_suspended_work_of_another_drain_is_waited_for_too(after: list[RunningPod]) -> None:
     """Its budgets are told to us; they are not ours to tell on."""
-    found = planned(after, budget(allowed=9), busy=[B])
+    found = planned(after, budget(allowed=9), busy_budgets=[B])
     assert list(blocked(found).values()) == [BUSY]
-    assert found.busy == frozenset()
+    assert found.busy_budgets == frozenset()
 
 
 def test_who_takes_nothing_of_a_busy_budget_goes() -> None:
     """Pods that do not run yet, and pods that it does not select."""
     after = [pod("starting", running=False, ready=False), pod("elsewhere", labels={})]
-    found = planned([*job(1, paused=True), *after], budget(allowed=9))
+    found = planned([*job(1, suspended=True), *after], budget(allowed=9))
     assert sorted(map(tuple, going(found))) == [("elsewhere",), ("starting",)]
 
 
@@ -158,21 +160,21 @@ def test_the_unready_pods_of_a_job_count() -> None:
     held = job(2, ready=False)
     whole = {"allowed": 1, "healthy": 3, "desired": 2}
     assert not planned(held, budget(**whole)).steps
-    assert planned(held, budget(**whole, spares_unready=True)).steps
+    assert planned(held, budget(**whole, always_allow_unready=True)).steps
 
 
-@pytest.mark.parametrize("wishes", [keeping(stay="yes"), DrainSpec(keep=Selector())], ids=["one", "all"])
-def test_a_job_of_which_a_pod_is_to_stay_stays(wishes: DrainSpec) -> None:
+@pytest.mark.parametrize("spec", [keeping(stay="yes"), DrainSpec(keep=Selector())], ids=["one", "all"])
+def test_a_job_of_which_a_pod_is_to_stay_stays(spec: DrainSpec) -> None:
     """It would go with the others; all of it kept is kept, and no block."""
-    held = [*job(2), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
-    found = planned(held, wishes=wishes)
-    if wishes == DrainSpec(keep=Selector()):
+    held = [*job(2), pod("kept", workload=job(1)[0].workload, labels={"stay": "yes"})]
+    found = planned(held, spec=spec)
+    if spec == DrainSpec(keep=Selector()):
         assert (len(found.kept), found.blocked) == (3, ())
         return
     block = only(found)
-    assert (block.hindrance, block.never, block.by) == (BlockerReason.KEPT_PART, True, "pod lab/kept")
+    assert (block.reason, block.never, block.blocker) == (BlockerReason.KEPT_PART, True, "pod lab/kept")
     assert "stays by rule (KeepSelector)" in block.message
-    assert [(one.name, rule) for one, rule in found.kept] == [("kept", Rule.LABEL)]
+    assert [(one.name, rule) for one, rule in found.kept] == [("kept", KeepRule.LABEL)]
     assert found.left == 2
 
 
@@ -184,20 +186,22 @@ def test_a_gang_is_begun_only_where_all_of_it_may_go() -> None:
     assert going(planned(gang(3), budget(allowed=3))) == [["g-0", "g-1", "g-2"]]
 
 
-@pytest.mark.parametrize("begun", [[(LAB, "g")], []], ids=["remembered", "seen"])
-def test_a_gang_that_has_begun_goes_pod_by_pod(begun: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize("started_gangs", [[(LAB, "g")], []], ids=["remembered", "seen"])
+def test_a_gang_that_has_begun_goes_pod_by_pod(started_gangs: list[tuple[str, str]]) -> None:
     """As far as the budget allows; the rest stalls, and that is said."""
     first, *others = gang(3)
-    gone = pod(first.name, group="g", leaving=True)
-    found = planned(others if begun else [gone, *others], budget(allowed=1), begun=begun)
+    gone = pod(first.name, pod_group="g", leaving=True)
+    found = planned(
+        others if started_gangs else [gone, *others], budget(allowed=1), started_gangs=started_gangs
+    )
     assert going(found) == [["g-1"]]
     assert only(found).message.startswith("podgroup lab/g has begun to go and stalls: ")
 
 
 def test_a_gang_without_its_kept_part_goes() -> None:
     """Evicting the others takes nobody along."""
-    held = [*gang(2), pod("kept", group="g", labels={"stay": "yes"})]
-    assert going(planned(held, wishes=keeping(stay="yes"))) == [["g-0", "g-1"]]
+    held = [*gang(2), pod("kept", pod_group="g", labels={"stay": "yes"})]
+    assert going(planned(held, spec=keeping(stay="yes"))) == [["g-0", "g-1"]]
 
 
 def test_a_gang_that_waits_does_not_keep_others_from_going() -> None:
@@ -262,7 +266,7 @@ def test_never_is_not_said_where_it_is_not_known(of: Mapping[str, object]) -> No
 
 def test_what_was_asked_for_a_moment_ago_does_not_make_never() -> None:
     """The budget would allow it, were it not for what its status does not know yet."""
-    found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=2), taken={B: 1})
+    found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=2), pending_disruptions={B: 1})
     assert set(blocked(found).values()) == {WAITS}
 
 
@@ -280,7 +284,7 @@ def test_a_job_larger_than_what_may_ever_go_never_goes() -> None:
 
 def test_a_gang_never_goes_though_a_part_of_it_takes_nothing_yet() -> None:
     """What does not run yet would be missing with the rest; and running, it would be one more to ask for."""
-    held = [*gang(1), pod("starting", group="g", running=False, ready=False)]
+    held = [*gang(1), pod("starting", pod_group="g", running=False, ready=False)]
     assert set(blocked(planned(held, budget(healthy=1, desired=1, outside=0))).values()) == {NEVER}
 
 
@@ -301,8 +305,8 @@ def test_pods_that_stay_anyway_make_room_for_others() -> None:
 @pytest.mark.parametrize("held", [[pod()], job(2), gang(2)], ids=["pod", "job", "gang"])
 def test_past_the_deadline_who_is_left_stays(held: list[RunningPod]) -> None:
     """`afterDeadline: Keep`: nobody is asked any more, whatever the budgets say."""
-    block = only(planned(held, budget(allowed=9), wishes=OVERDUE))
-    assert (block.hindrance, block.by, block.never) == (BlockerReason.DEADLINE, "spec.drain.deadline", True)
+    block = only(planned(held, budget(allowed=9), spec=OVERDUE))
+    assert (block.reason, block.blocker, block.never) == (BlockerReason.DEADLINE, "spec.drain.deadline", True)
     assert block.message.startswith("the deadline 2030-01-01T11:59:59Z has passed")
 
 
@@ -310,46 +314,46 @@ def test_past_the_deadline_who_is_left_is_deleted() -> None:
     """`afterDeadline: Delete`: under one budget, two or none; Jobs are suspended all the same."""
     twice = pod("twice", labels={"app": "web", "tier": "front"})
     found = planned(
-        [pod(), twice, *job(2), *gang(2)], budget(), budget("t", labels={"tier": "front"}), wishes=DELETE
+        [pod(), twice, *job(2), *gang(2)], budget(), budget("t", labels={"tier": "front"}), spec=DELETE
     )
-    assert {str(unit): unit.how for unit in found.steps} == {
-        "pod lab/p": How.DELETE,
-        "pod lab/twice": How.DELETE,
-        "podgroup lab/g": How.DELETE,
-        "job lab/j": How.SUSPEND_ANYWAY,
+    assert {str(unit): unit.action for unit in found.steps} == {
+        "pod lab/p": DrainAction.DELETE,
+        "pod lab/twice": DrainAction.DELETE,
+        "podgroup lab/g": DrainAction.DELETE,
+        "job lab/j": DrainAction.SUSPEND_ANYWAY,
     }
     assert found.blocked == ()
 
 
 def test_past_the_deadline_who_stays_by_rule_stays() -> None:
     """So does the Job that would take a kept pod along."""
-    held = [pod("d", daemon=True), *job(1), pod("kept", work=job(1)[0].work, labels={"stay": "yes"})]
-    wishes = DrainSpec(keep=keeping(stay="yes").keep, deadline=NOW, delete_after=True)
-    found = planned(held, wishes=wishes)
+    held = [pod("d", daemon=True), *job(1), pod("kept", workload=job(1)[0].workload, labels={"stay": "yes"})]
+    spec = DrainSpec(keep=keeping(stay="yes").keep, deadline=NOW, delete_after_deadline=True)
+    found = planned(held, spec=spec)
     assert [one.name for one, _ in found.kept] == ["d", "kept"]
-    assert only(found).hindrance is BlockerReason.KEPT_PART
+    assert only(found).reason is BlockerReason.KEPT_PART
 
 
 def test_before_the_deadline_budgets_hold() -> None:
-    wishes = DrainSpec(deadline=NOW + SECOND, delete_after=True)
-    assert blocked(planned([pod()], budget(), wishes=wishes)) == {"p": WAITS}
+    spec = DrainSpec(deadline=NOW + SECOND, delete_after_deadline=True)
+    assert blocked(planned([pod()], budget(), spec=spec)) == {"p": WAITS}
 
 
 def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -> None:
     """Waiting helps: neither "for good" nor "set a deadline" is said where one is set."""
-    wishes = DrainSpec(deadline=NOW + timedelta(hours=1), delete_after=True)
-    found = only(planned([pod()], budget(desired=1, outside=0), wishes=wishes))
-    assert (found.hindrance, found.never) == WAITS
+    spec = DrainSpec(deadline=NOW + timedelta(hours=1), delete_after_deadline=True)
+    found = only(planned([pod()], budget(desired=1, outside=0), spec=spec))
+    assert (found.reason, found.never) == WAITS
     assert "for good" not in found.message
     assert found.message.endswith("what is left is deleted at the deadline 2030-01-01T13:00:00Z")
-    twice = only(planned([pod()], budget(), budget("c"), wishes=wishes))
+    twice = only(planned([pod()], budget(), budget("c"), spec=spec))
     assert not twice.never
     assert twice.message.endswith("or wait: what is left is deleted at the deadline 2030-01-01T13:00:00Z")
 
 
 def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
-    wishes = DrainSpec(deadline=NOW + SECOND)
-    assert only(planned([pod()], budget(desired=1, outside=0), wishes=wishes)).never
+    spec = DrainSpec(deadline=NOW + SECOND)
+    assert only(planned([pod()], budget(desired=1, outside=0), spec=spec)).never
 
 
 # Settings
@@ -358,12 +362,14 @@ def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
 @pytest.mark.parametrize("overdue", [DrainSpec(), DELETE], ids=["in time", "overdue"])
 def test_nobody_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> None:
     """What they would have kept is not known. DaemonSets stay by rule all the same."""
-    wishes = DrainSpec(
-        unreadable="spec.drain is a riddle", deadline=overdue.deadline, delete_after=overdue.delete_after
+    spec = DrainSpec(
+        unreadable="spec.drain is a riddle",
+        deadline=overdue.deadline,
+        delete_after_deadline=overdue.delete_after_deadline,
     )
-    found = planned([pod(), *job(2), pod("d", daemon=True)], wishes=wishes)
+    found = planned([pod(), *job(2), pod("d", daemon=True)], spec=spec)
     assert found.steps == ()
-    assert {(block.hindrance, block.by, block.message, block.never) for block in found.blocked} == {
+    assert {(block.reason, block.blocker, block.message, block.never) for block in found.blocked} == {
         (BlockerReason.SETTINGS, "spec.drain", "spec.drain is a riddle", True)
     }
     assert [one.name for one, _ in found.kept] == ["d"]
@@ -379,23 +385,23 @@ def test_every_hindrance_is_told_on_one_line() -> None:
         only(planned([pod()], budget(), budget("c"))),
         only(planned_unread(job(1))),
         planned([*job(1), *job(1, "k")], budget(allowed=2)).blocked[0],
-        only(planned([*job(1), pod("d", daemon=True, work=job(1)[0].work)])),
-        only(planned([pod()], wishes=OVERDUE)),
-        only(planned([pod()], wishes=DrainSpec(unreadable="so it is"))),
+        only(planned([*job(1), pod("d", daemon=True, workload=job(1)[0].workload)])),
+        only(planned([pod()], spec=OVERDUE)),
+        only(planned([pod()], spec=DrainSpec(unreadable="so it is"))),
     ]
-    assert [block.hindrance for block in told] == [
+    assert [block.reason for block in told] == [
         one for one in BlockerReason if one is not BlockerReason.REFUSED
     ]
-    assert all(plain(block.message) and plain(block.by) and block.message for block in told)
+    assert all(plain(block.message) and plain(block.blocker) and block.message for block in told)
 
 
 def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> None:
     """What its controller says is told; the deadline is the way past it, as past any other."""
     held = budget(broken="jobs.batch does not implement the scale subresource")
     block = only(planned(job(2), held))
-    assert (block.hindrance, block.never) == (BlockerReason.BUDGET, True)
+    assert (block.reason, block.never) == (BlockerReason.BUDGET, True)
     assert "jobs.batch does not implement" in block.message
-    assert len(planned(job(2), held, wishes=DELETE).steps) == 1
+    assert len(planned(job(2), held, spec=DELETE).steps) == 1
 
 
 @pytest.mark.parametrize(("stalled", "steps"), [(False, 0), (True, 2)])
@@ -403,10 +409,10 @@ def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
     stalled: bool, steps: int
 ) -> None:
     """Once it has been told of; before, whoever suspended it is given the time to end them."""
-    made = work(paused=True)
-    held = [replace(one, work=replace(made, stalled=stalled)) for one in job(2, paused=True)]
-    found = planned(held, wishes=DELETE)
-    assert [unit.how for unit in found.steps] == [How.DELETE] * steps
+    made = work(suspended=True)
+    held = [replace(one, workload=replace(made, stalled=stalled)) for one in job(2, suspended=True)]
+    found = planned(held, spec=DELETE)
+    assert [unit.action for unit in found.steps] == [DrainAction.DELETE] * steps
     assert len(found.leaving) == 2 - steps
     assert planned(held).steps == ()
 
@@ -418,9 +424,9 @@ def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
 def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[RunningPod]) -> None:
     """A suspended Job asks no budget; past the deadline none is asked anyway."""
     block = only(planned_unread(held))
-    assert (block.hindrance, block.never) == (BlockerReason.MANY_BUDGETS, True)
+    assert (block.reason, block.never) == (BlockerReason.MANY_BUDGETS, True)
     assert "afterDeadline Delete" in block.message
-    assert len(planned_unread(held, wishes=DELETE).steps) == 1
+    assert len(planned_unread(held, spec=DELETE).steps) == 1
 
 
 def test_a_pod_alone_is_left_to_the_eviction_api_where_its_budgets_are_not_known() -> None:

@@ -7,11 +7,11 @@ import pytest
 from queues.drain.model import Plan, RunningPod
 from queues.drain.progress import (
     DrainProgress,
-    Report,
-    drained,
-    reports,
+    QueueProgress,
+    drained_condition,
+    progress_by_queue,
 )
-from queues.drain.terminating_pods import Delay, Delayed
+from queues.drain.terminating_pods import Delay, DelayedPod
 from tests.support.drain.drain_cases import (
     LAB,
     budget,
@@ -23,14 +23,16 @@ from tests.support.drain.drain_cases import (
 FAR = "far"
 
 
-def report_of(plan: Plan, *late: RunningPod) -> Report:
+def report_of(plan: Plan, *late: RunningPod) -> QueueProgress:
     """Of a queue that selects namespace `lab` alone. `late`: pods on their way that do not end."""
-    delays = {one.uid: Delayed(pod=one, delay=Delay.NOT_ENDED, message="it does not end") for one in late}
-    return reports(plan, ["q"], delays=delays, selects=lambda _queue, namespace: namespace == LAB)["q"]
+    delays = {one.uid: DelayedPod(pod=one, delay=Delay.NOT_ENDED, message="it does not end") for one in late}
+    return progress_by_queue(plan, ["q"], delays=delays, selects=lambda _queue, namespace: namespace == LAB)[
+        "q"
+    ]
 
 
 def said(plan: Plan) -> tuple[str, str]:
-    finding = drained("q", [report_of(plan)])
+    finding = drained_condition("q", [report_of(plan)])
     return finding.reason, finding.message
 
 
@@ -60,12 +62,12 @@ def test_a_budget_that_keeps_strangers_for_good_blocks_nobody_else() -> None:
     found = planned(STRANGERS, keeps)
     assert len(found.blocked) == 3
     assert said(found)[0] == DrainProgress.DRAINED
-    assert report_of(found) == Report(not_selected=3)
+    assert report_of(found) == QueueProgress(not_selected=3)
 
 
 def test_a_stranger_that_does_not_end_is_no_blocker() -> None:
     found = planned([pod("s", namespace=FAR, leaving=True)])
-    assert report_of(found, *found.leaving) == Report(not_selected=1)
+    assert report_of(found, *found.leaving) == QueueProgress(not_selected=1)
 
 
 def test_the_queues_own_pods_are_told_of_as_ever() -> None:
@@ -78,4 +80,4 @@ def test_the_queues_own_pods_are_told_of_as_ever() -> None:
 
 def test_where_every_namespace_is_selected_nothing_changes() -> None:
     found = planned([*pods(2), *STRANGERS])
-    assert reports(found, ["q"], delays={})["q"].left == 5
+    assert progress_by_queue(found, ["q"], delays={})["q"].left == 5

@@ -9,8 +9,8 @@ import pytest
 from queues.drain import plan as planning
 from queues.drain.model import (
     BlockerReason,
-    How,
-    Rule,
+    DrainAction,
+    KeepRule,
 )
 from tests.support.drain.drain_cases import (
     LAB,
@@ -35,33 +35,33 @@ B = (LAB, "b")
 
 def test_a_pod_is_evicted_by_itself() -> None:
     (unit,) = planned([pod("a")]).steps
-    assert (unit.how, str(unit), unit.begun, unit.budgets) == (How.EVICT, "pod lab/a", False, ())
+    assert (unit.action, str(unit), unit.started, unit.budgets) == (DrainAction.EVICT, "pod lab/a", False, ())
 
 
 @pytest.mark.parametrize("kind", ["jobs", "jobsets", "jobs.batch.volcano.sh"])
 def test_work_that_pauses_is_suspended_whole(kind: str) -> None:
     """One step, whatever the number of its pods."""
-    held = [pod(one.name, work=one.work) for one in job(3)]
+    held = [pod(one.name, workload=one.workload) for one in job(3)]
     (unit,) = planned(held).steps
-    assert (unit.how, unit.work, len(unit.pods)) == (How.SUSPEND, held[0].work, 3)
+    assert (unit.action, unit.workload, len(unit.pods)) == (DrainAction.SUSPEND, held[0].workload, 3)
 
 
 def test_a_gang_is_evicted_whole() -> None:
     """One step of all its pods, the least important and youngest first."""
     low, *others = gang(3)
-    found = planned([pod(low.name, group="g", priority=1), *reversed(others), pod("alone")])
+    found = planned([pod(low.name, pod_group="g", priority=1), *reversed(others), pod("alone")])
     assert going(found) == [["alone"], ["g-1", "g-2", "g-0"]]
-    assert {unit.how for unit in found.steps} == {How.EVICT}
+    assert {unit.action for unit in found.steps} == {DrainAction.EVICT}
 
 
 def test_pods_of_a_gang_that_pauses_go_as_work() -> None:
     """A Job of Volcano has a PodGroup too."""
-    (unit,) = planned(job(2, group="g")).steps
-    assert (unit.how, unit.gang) == (How.SUSPEND, "")
+    (unit,) = planned(job(2, pod_group="g")).steps
+    assert (unit.action, unit.gang) == (DrainAction.SUSPEND, "")
 
 
 def test_gangs_of_one_name_in_two_namespaces_are_two() -> None:
-    found = planned([pod("a", group="g"), pod("b", group="g", namespace="other")])
+    found = planned([pod("a", pod_group="g"), pod("b", pod_group="g", namespace="other")])
     assert [str(unit) for unit in found.steps] == ["podgroup lab/g", "podgroup other/g"]
 
 
@@ -95,22 +95,22 @@ def test_of_one_age_they_go_by_name() -> None:
 
 def test_a_gang_that_has_begun_goes_by_name_too() -> None:
     """Its pods are of one age and priority as a rule."""
-    held = [pod(name, group="g") for name in ("c", "a", "b")]
-    assert going(planned(held, begun=[(LAB, "g")])) == [["a"], ["b"], ["c"]]
+    held = [pod(name, pod_group="g") for name in ("c", "a", "b")]
+    assert going(planned(held, started_gangs=[(LAB, "g")])) == [["a"], ["b"], ["c"]]
 
 
 def test_a_unit_counts_by_its_most_important_pod_and_its_youngest() -> None:
     """A Job with one important pod goes after those that are less important."""
-    mixed = [*job(1, "mixed", priority=5), pod("mixed-1", work=job(1, "mixed")[0].work, age=50)]
+    mixed = [*job(1, "mixed", priority=5), pod("mixed-1", workload=job(1, "mixed")[0].workload, age=50)]
     found = planned([*mixed, pod("four", priority=4), pod("five", priority=5, age=3)])
     assert [str(unit) for unit in found.steps] == ["pod lab/four", "job lab/mixed", "pod lab/five"]
 
 
 def test_what_has_begun_goes_before_all_others() -> None:
     """Whatever its priority: it is finished first."""
-    found = planned([pod("low", priority=-9), *gang(2, priority=9)], begun=[(LAB, "g")])
+    found = planned([pod("low", priority=-9), *gang(2, priority=9)], started_gangs=[(LAB, "g")])
     assert going(found) == [["g-0"], ["g-1"], ["low"]]
-    assert [unit.begun for unit in found.steps] == [True, True, False]
+    assert [unit.started for unit in found.steps] == [True, True, False]
 
 
 def test_a_budget_is_given_to_the_first_in_order() -> None:
@@ -131,14 +131,14 @@ def test_who_is_leaving_is_not_asked_again() -> None:
 
 def test_the_pods_of_suspended_work_are_on_their_way() -> None:
     """The Job controller deletes them."""
-    found = planned(job(2, paused=True))
+    found = planned(job(2, suspended=True))
     assert (found.steps, len(found.leaving)) == ((), 2)
 
 
 def test_a_rule_keeps_nobody_who_is_on_the_way() -> None:
     """Neither whom others delete, nor the pods of work that is suspended."""
-    held = [pod("a", leaving=True), *job(1, paused=True)]
-    found = planned(held, wishes=keeping(app="web"))
+    held = [pod("a", leaving=True), *job(1, suspended=True)]
+    found = planned(held, spec=keeping(app="web"))
     assert found.kept == ()
     assert found.leaving == tuple(held)
 
@@ -146,7 +146,7 @@ def test_a_rule_keeps_nobody_who_is_on_the_way() -> None:
 def test_nothing_is_asked_of_a_drain_that_is_done() -> None:
     found = planned([pod("d", daemon=True)])
     assert (found.steps, found.blocked, found.left) == ((), (), 0)
-    assert [(one.name, rule) for one, rule in found.kept] == [("d", Rule.DAEMON)]
+    assert [(one.name, rule) for one, rule in found.kept] == [("d", KeepRule.DAEMON)]
 
 
 # What a pod takes of its budget
@@ -158,8 +158,8 @@ def test_nothing_is_asked_of_a_drain_that_is_done() -> None:
         ({}, {"allowed": 1}, True),
         ({}, {"allowed": 0}, False),
         ({"ready": False}, {"allowed": 0}, False),
-        ({"ready": False}, {"allowed": 0, "spares_unready": True}, True),
-        ({}, {"allowed": 0, "spares_unready": True}, False),
+        ({"ready": False}, {"allowed": 0, "always_allow_unready": True}, True),
+        ({}, {"allowed": 0, "always_allow_unready": True}, False),
         ({"ready": False}, {"allowed": 0, "healthy": 2, "desired": 2}, True),
         ({"ready": False}, {"allowed": 0, "healthy": 1, "desired": 2}, False),
         ({}, {"allowed": 0, "healthy": 2, "desired": 2}, False),
@@ -182,7 +182,7 @@ def test_pods_that_no_budget_holds_for_take_nothing() -> None:
         pod("broken", ready=False),
         *pods(2),
     ]
-    found = planned(held, budget(allowed=1, spares_unready=True, healthy=2, desired=1))
+    found = planned(held, budget(allowed=1, always_allow_unready=True, healthy=2, desired=1))
     assert sorted(map(tuple, going(found))) == [("broken",), ("p0",), ("starting",)]
     assert {unit.pods[0].name: unit.budgets for unit in found.steps} == {
         "starting": (),
@@ -192,13 +192,13 @@ def test_pods_that_no_budget_holds_for_take_nothing() -> None:
 
 
 def test_what_was_asked_for_counts_before_the_budget_knows() -> None:
-    found = planned(pods(3), budget(allowed=2), taken={B: 1, (LAB, "other"): 9})
+    found = planned(pods(3), budget(allowed=2), pending_disruptions={B: 1, (LAB, "other"): 9})
     assert going(found) == [["p0"]]
 
 
 def test_more_asked_for_than_allowed_is_not_less_than_nothing() -> None:
     """The budget's status may be older than what was asked for."""
-    found = only(planned([pod()], budget(allowed=1), taken={B: 5}))
+    found = only(planned([pod()], budget(allowed=1), pending_disruptions={B: 5}))
     assert found.message == "PodDisruptionBudget lab/b allows 0 now, and 1 would have to go"
 
 

@@ -1,4 +1,4 @@
-"""Plans for random pods, budgets and wishes, carried out on paper: what they promise holds anywhere."""
+"""Plans for random pods, budgets and spec, carried out on paper: what they promise holds anywhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queues.apimachinery.label_selectors import Selector
-from queues.drain.disruption_budgets import Budget, Key
+from queues.drain.disruption_budgets import Budget, BudgetKey
 from queues.drain.model import (
-    Block,
+    BlockedUnit,
     BlockerReason,
+    DrainAction,
     DrainSpec,
-    How,
     Plan,
     RunningPod,
     Unit,
@@ -63,8 +63,8 @@ def random_pods(draw: st.DrawFn, name: str) -> RunningPod:
         labels=draw(st.sampled_from(LABELS)),
         priority=draw(st.sampled_from((0, 0, 0, 1, 1, 2_000_000_000))),
         namespace=LAB if kind == "job" else draw(st.sampled_from((LAB, LAB, LAB, "other"))),
-        group=which if kind == "gang" else "",
-        work=work(which, paused=which == "paused") if kind == "job" else None,
+        pod_group=which if kind == "gang" else "",
+        workload=work(which, suspended=which == "paused") if kind == "job" else None,
         bare=kind == "bare",
         daemon=kind == "daemon",
         ready=running and draw(st.sampled_from(OFTEN)),
@@ -80,7 +80,7 @@ def random_budgets(draw: st.DrawFn, number: int) -> Budget:
         f"b{number}",
         labels=SELECTORS[number],
         desired=draw(st.integers(0, 4)),
-        spares_unready=draw(st.booleans()),
+        always_allow_unready=draw(st.booleans()),
         outside=draw(st.sampled_from((0, 0, 0, None))),
     )
 
@@ -92,7 +92,7 @@ def random_wishes(draw: st.DrawFn, *, overdue: bool = True) -> DrainSpec:
         keep_bare=draw(st.booleans()),
         keep=draw(st.sampled_from((None, KEEP))),
         deadline=draw(st.sampled_from((None, None, None, NOW + LONG, *late))),
-        delete_after=draw(st.booleans()),
+        delete_after_deadline=draw(st.booleans()),
         unreadable=draw(st.sampled_from(("", "", "", "no such thing"))) if overdue else "",
     )
 
@@ -104,16 +104,16 @@ def random_clusters(draw: st.DrawFn, *, overdue: bool = True) -> Cluster:
     return Cluster(
         [draw(random_pods(name)) for name in names],
         want,
-        wishes=draw(random_wishes(overdue=overdue)),
+        spec=draw(random_wishes(overdue=overdue)),
         outside={one.key: draw(st.lists(st.booleans(), max_size=2)) for one in want},
-        begun=draw(st.frozensets(st.sampled_from(((LAB, "g"), ("other", "h"))))),
+        started_gangs=draw(st.frozensets(st.sampled_from(((LAB, "g"), ("other", "h"))))),
     )
 
 
-def healthy(cluster: Cluster) -> Mapping[Key, int]:
+def healthy(cluster: Cluster) -> Mapping[BudgetKey, int]:
     """By budget, who is healthy once all who are on their way are gone."""
     after = Cluster(
-        cluster.runners.values(), cluster.want.values(), wishes=cluster.wishes, outside=cluster.outside
+        cluster.runners.values(), cluster.want.values(), spec=cluster.spec, outside=cluster.outside
     )
     after.settle(ready=False)
     return {key: one.healthy for key, one in after.status.items()}
@@ -123,24 +123,24 @@ def uids(unit: Unit) -> frozenset[str]:
     return frozenset(one.uid for one in unit.pods)
 
 
-def never(found: Plan) -> list[Block]:
+def never(found: Plan) -> list[BlockedUnit]:
     """Blocks of budgets that are said to be for good."""
-    return [block for block in found.blocked if block.never and block.hindrance is BlockerReason.BUDGET]
+    return [block for block in found.blocked if block.never and block.reason is BlockerReason.BUDGET]
 
 
 def goes_against_budgets(found: Plan) -> bool:
-    return any(unit.how in {How.DELETE, How.SUSPEND_ANYWAY} for unit in found.steps)
+    return any(unit.action in {DrainAction.DELETE, DrainAction.SUSPEND_ANYWAY} for unit in found.steps)
 
 
 @MODEST
 @given(random_clusters(), st.data())
 def test_no_budget_gives_more_than_it_has(cluster: Cluster, data: st.DataObject) -> None:
     """Each step in its order is granted by an API server that knows of all that was asked for before."""
-    taken = {key: data.draw(st.integers(0, 3), label="taken") for key in cluster.status}
-    found = cluster.plan(taken=taken)
+    pending_disruptions = {key: data.draw(st.integers(0, 3), label="pending") for key in cluster.status}
+    found = cluster.plan(pending_disruptions=pending_disruptions)
     if goes_against_budgets(found):
         return
-    for key, number in taken.items():
+    for key, number in pending_disruptions.items():
         held = cluster.status[key]
         cluster.status[key] = replace(held, allowed=max(0, held.allowed - number))
     assert cluster.carry_out(found)
@@ -178,7 +178,7 @@ def test_the_order_holds_among_those_that_go_and_those_that_do_not(cluster: Clus
     for units in (found.steps, [block.unit for block in found.blocked]):
         ranks = [
             (
-                not unit.begun,
+                not unit.started,
                 max(one.priority for one in unit.pods),
                 NOW - max(one.created for one in unit.pods),
             )
@@ -263,7 +263,7 @@ def test_a_drain_ends_or_says_what_keeps_it(cluster: Cluster, data: st.DataObjec
     assert found.left == sum(len(block.unit.pods) for block in found.blocked)
     event(f"ends: {not found.left}")
     known = all(one.outside is not None for one in cluster.want.values())
-    if known and not (cluster.wishes.deadline and cluster.wishes.delete_after):
+    if known and not (cluster.spec.deadline and cluster.spec.delete_after_deadline):
         assert all(block.never for block in found.blocked)
 
 
@@ -271,8 +271,8 @@ def test_a_drain_ends_or_says_what_keeps_it(cluster: Cluster, data: st.DataObjec
 @given(random_clusters(overdue=False))
 def test_a_deadline_that_deletes_ends_every_drain(cluster: Cluster) -> None:
     """Past it nobody is left but who stays by rule, and work of which a part does."""
-    cluster.wishes = replace(cluster.wishes, deadline=NOW + LONG, delete_after=True)
-    assert all(block.hindrance is BlockerReason.KEPT_PART for block in cluster.plan().blocked if block.never)
+    cluster.spec = replace(cluster.spec, deadline=NOW + LONG, delete_after_deadline=True)
+    assert all(block.reason is BlockerReason.KEPT_PART for block in cluster.plan().blocked if block.never)
     found = cluster.plan(now=NOW + LONG)
-    assert all(block.hindrance is BlockerReason.KEPT_PART for block in found.blocked)
-    assert {unit.how for unit in found.steps} <= {How.DELETE, How.SUSPEND_ANYWAY}
+    assert all(block.reason is BlockerReason.KEPT_PART for block in found.blocked)
+    assert {unit.action for unit in found.steps} <= {DrainAction.DELETE, DrainAction.SUSPEND_ANYWAY}

@@ -10,14 +10,14 @@ import pytest
 from queues.apimachinery.label_selectors import Selector
 from queues.drain import model as draining
 from queues.drain.model import (
+    DrainAction,
     DrainSpec,
-    How,
+    KeepRule,
     Plan,
-    Rule,
     RunningPod,
     Unit,
-    drain_spec_of,
-    rule_for,
+    keep_rule,
+    parse_drain_spec,
 )
 from tests.support.drain.drain_cases import (
     job,
@@ -41,12 +41,12 @@ KEEP_BARE = DrainSpec(keep_bare=True)
 
 @pytest.mark.parametrize("nothing", [None, {}, {"rate": None, "keep": None, "deadline": None}])
 def test_nothing_wished_is_nothing_kept_and_no_bound(nothing: Any) -> None:
-    assert drain_spec_of(nothing) == DrainSpec()
+    assert parse_drain_spec(nothing) == DrainSpec()
 
 
 def test_every_wish_is_read() -> None:
     """Under the names that the definition of a Queue has."""
-    found = drain_spec_of(
+    found = parse_drain_spec(
         {
             "rate": 2.5,
             "inFlight": 7,
@@ -62,18 +62,18 @@ def test_every_wish_is_read() -> None:
         keep_bare=True,
         keep=Selector(match_labels={"stay": "yes"}),
         deadline=NOW + timedelta(hours=1),
-        delete_after=True,
+        delete_after_deadline=True,
     )
 
 
 def test_the_other_choice_of_each_wish_is_the_default() -> None:
-    assert drain_spec_of({"barePods": "Evict", "afterDeadline": "Keep"}) == DrainSpec()
+    assert parse_drain_spec({"barePods": "Evict", "afterDeadline": "Keep"}) == DrainSpec()
 
 
 def test_an_empty_keep_selector_keeps_everybody() -> None:
     """As an empty selector does everywhere; one that is not there keeps nobody."""
-    assert rule_for(pod(), drain_spec_of({"keep": {}})) is Rule.LABEL
-    assert rule_for(pod(), drain_spec_of({})) is None
+    assert keep_rule(pod(), parse_drain_spec({"keep": {}})) is KeepRule.LABEL
+    assert keep_rule(pod(), parse_drain_spec({})) is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_empty_keep_selector_keeps_everybody() -> None:
 )
 def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place: str) -> None:
     """They name the field; none of them passes for another wish, for a pod lost by a typing error is lost."""
-    found = drain_spec_of(wrong)
+    found = parse_drain_spec(wrong)
     assert found.unreadable.startswith("spec.drain")
     assert place in found.unreadable
     assert plain(found.unreadable)
@@ -119,7 +119,7 @@ def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place
 )
 def test_a_deadline_is_held_in_utc(written: str, meant: datetime) -> None:
     """Whatever zone it was written in, and at either end of the calendar."""
-    found = drain_spec_of({"deadline": written}).deadline
+    found = parse_drain_spec({"deadline": written}).deadline
     assert found == meant
     assert found.tzinfo is UTC
 
@@ -141,40 +141,40 @@ def test_a_deadline_counts_across_zones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "wishes", "rule"),
+    ("one", "spec", "rule"),
     [
         (pod(), DrainSpec(), None),
         (pod(bare=True), DrainSpec(), None),
-        (pod(daemon=True), DrainSpec(), Rule.DAEMON),
-        (pod(priority=CRITICAL), DrainSpec(), Rule.CRITICAL),
-        (pod(priority=CRITICAL + 1000), DrainSpec(), Rule.CRITICAL),
+        (pod(daemon=True), DrainSpec(), KeepRule.DAEMON),
+        (pod(priority=CRITICAL), DrainSpec(), KeepRule.CRITICAL),
+        (pod(priority=CRITICAL + 1000), DrainSpec(), KeepRule.CRITICAL),
         (pod(priority=CRITICAL - 1), DrainSpec(), None),
-        (pod(labels={"stay": "yes"}), STAYS, Rule.LABEL),
+        (pod(labels={"stay": "yes"}), STAYS, KeepRule.LABEL),
         (pod(labels={"stay": "no"}), STAYS, None),
         (pod(labels={}), STAYS, None),
-        (pod(bare=True), KEEP_BARE, Rule.BARE),
+        (pod(bare=True), KEEP_BARE, KeepRule.BARE),
         (pod(), KEEP_BARE, None),
     ],
 )
-def test_each_rule_keeps_those_it_names(one: RunningPod, wishes: DrainSpec, rule: Rule | None) -> None:
-    assert rule_for(one, wishes) is rule
+def test_each_rule_keeps_those_it_names(one: RunningPod, spec: DrainSpec, rule: KeepRule | None) -> None:
+    assert keep_rule(one, spec) is rule
 
 
 def test_the_first_rule_that_holds_is_told() -> None:
     """In the order of the table; take one away, and the next holds."""
-    wishes = DrainSpec(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
+    spec = DrainSpec(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
     all_of_them = {"daemon": True, "priority": CRITICAL, "labels": {"stay": "yes"}, "bare": True}
     found = []
     for _ in range(len(all_of_them) + 1):
-        found.append(rule_for(pod(**all_of_them), wishes))
+        found.append(keep_rule(pod(**all_of_them), spec))
         all_of_them = dict(list(all_of_them.items())[1:])
-    assert found == [Rule.DAEMON, Rule.CRITICAL, Rule.LABEL, Rule.BARE, None]
+    assert found == [KeepRule.DAEMON, KeepRule.CRITICAL, KeepRule.LABEL, KeepRule.BARE, None]
 
 
 def test_the_table_of_rules_has_them_all_in_their_order() -> None:
     """The page at the top of the module is what the code knows."""
     first = [line.split()[0] for line in (draining.__doc__ or "").splitlines() if line]
-    assert [word for word in first if word in set(Rule)] == list(Rule)
+    assert [word for word in first if word in set(KeepRule)] == list(KeepRule)
 
 
 # What they are called
@@ -191,9 +191,9 @@ def test_work_is_called_by_its_kind(kind: str, called: str) -> None:
 def test_a_unit_is_called_by_what_it_is() -> None:
     """A Job, a gang, a pod."""
     pods = tuple(job(2))
-    assert str(Unit(how=How.SUSPEND, pods=pods, work=pods[0].work)) == "job lab/j"
-    assert str(Unit(how=How.EVICT, pods=pods, gang="g")) == "podgroup lab/g"
-    assert str(Unit(how=How.EVICT, pods=(pod("a"),))) == "pod lab/a"
+    assert str(Unit(action=DrainAction.SUSPEND, pods=pods, workload=pods[0].workload)) == "job lab/j"
+    assert str(Unit(action=DrainAction.EVICT, pods=pods, gang="g")) == "podgroup lab/g"
+    assert str(Unit(action=DrainAction.EVICT, pods=(pod("a"),))) == "pod lab/a"
 
 
 def test_a_plan_of_nothing_leaves_nobody() -> None:

@@ -18,17 +18,17 @@ from queues.drain.model import (
 )
 from queues.drain.terminating_pods import (
     GRACE_LIMIT,
-    LEAST_GRACE,
+    MIN_GRACE,
     SPARE_SECONDS,
     Delay,
+    counts_as_in_flight,
     cut_grace,
-    delayed,
-    given_grace,
-    keeps_place,
+    delay_of,
+    long_grace_warning,
     longest_grace,
-    not_terminated,
     requested_at,
-    takes_long,
+    requested_grace,
+    undeleted,
 )
 from tests.support.docs.pages import ruled
 from tests.support.drain.drain_cases import job, pod
@@ -40,7 +40,7 @@ from tests.support.rules.cases import (
 
 #: Thirty years; more than any calendar has.
 YEARS, FOREVER = 1_000_000_000, 9_000_000_000_000_000_000
-DELETE = DrainSpec(deadline=NOW - SECOND, delete_after=True)
+DELETE = DrainSpec(deadline=NOW - SECOND, delete_after_deadline=True)
 GRACES = st.sampled_from((0, 1, 30, 300, 301, 3600, YEARS, FOREVER))
 
 
@@ -49,16 +49,16 @@ def terminated(*, grace: int, ago: float = 0.0, finalizers: tuple[str, ...] = ()
     termination = Termination(
         requested_at=NOW - timedelta(seconds=ago), grace=grace, node="node-0", finalizers=finalizers
     )
-    return pod(leaving=True, own_grace=grace, termination=termination)
+    return pod(leaving=True, grace_period=grace, termination=termination)
 
 
-def delay_of(runner: RunningPod, *, longest: int = GRACE_LIMIT, gone: tuple[str, ...] = ()) -> Delay | None:
-    found = delayed(runner, now=NOW, longest=longest, gone_nodes=gone)
+def delay_kind(runner: RunningPod, *, longest: int = GRACE_LIMIT, gone: tuple[str, ...] = ()) -> Delay | None:
+    found = delay_of(runner, now=NOW, longest=longest, gone_nodes=gone)
     return found.delay if found is not None else None
 
 
-def cut(runner: RunningPod, wishes: DrainSpec) -> int | None:
-    return cut_grace(runner, wishes, now=NOW, limit=GRACE_LIMIT)
+def cut(runner: RunningPod, spec: DrainSpec) -> int | None:
+    return cut_grace(runner, spec, now=NOW, limit=GRACE_LIMIT)
 
 
 # Places
@@ -75,8 +75,8 @@ def test_a_place_is_kept_for_the_grace_period_up_to_the_longest(
     assert runner.termination is not None
     for seconds, keeps in ((kept_for, True), (kept_for + 0.1, False)):
         now = NOW + timedelta(seconds=seconds)
-        assert keeps_place(runner.termination, now=now, longest=longest) is keeps
-        found = delayed(runner, now=now, longest=longest, gone_nodes=())
+        assert counts_as_in_flight(runner.termination, now=now, longest=longest) is keeps
+        found = delay_of(runner, now=now, longest=longest, gone_nodes=())
         assert (found is None) is keeps
 
 
@@ -88,21 +88,21 @@ def test_no_grace_period_keeps_a_place_for_longer_than_the_longest(grace: int, m
     for each in (grace, more):
         runner = terminated(grace=each, ago=ago)
         assert runner.termination is not None
-        keeps = keeps_place(runner.termination, now=NOW, longest=longest)
+        keeps = counts_as_in_flight(runner.termination, now=NOW, longest=longest)
         assert not (keeps and ago > longest + SPARE_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "longest"),
+    ("spec", "longest"),
     [
         (DrainSpec(), GRACE_LIMIT),
-        (DrainSpec(grace=5), 5),
-        (DrainSpec(grace=86_400), 86_400),
-        (DrainSpec(grace=0), 1),
+        (DrainSpec(grace_seconds=5), 5),
+        (DrainSpec(grace_seconds=86_400), 86_400),
+        (DrainSpec(grace_seconds=0), 1),
     ],
 )
-def test_the_longest_grace_period_is_the_drains_or_the_servers(wishes: DrainSpec, longest: int) -> None:
-    assert longest_grace(wishes, limit=GRACE_LIMIT) == longest
+def test_the_longest_grace_period_is_the_drains_or_the_servers(spec: DrainSpec, longest: int) -> None:
+    assert longest_grace(spec, limit=GRACE_LIMIT) == longest
 
 
 # Delays
@@ -112,7 +112,7 @@ DELAYS: dict[Delay, RunningPod] = {
     Delay.GRACE: terminated(grace=YEARS, ago=1000, finalizers=("example.com/wait",)),
     Delay.FINALIZERS: terminated(grace=30, ago=100, finalizers=("example.com/wait",)),
     Delay.NOT_ENDED: terminated(grace=30, ago=100),
-    Delay.NOT_TERMINATED: job(1, paused=True)[0],
+    Delay.NOT_TERMINATED: job(1, suspended=True)[0],
 }
 
 
@@ -121,23 +121,23 @@ def test_each_delay_is_named(delay: Delay) -> None:
     """On one line, as the table of the module has it."""
     runner = DELAYS[delay]
     if delay is Delay.NOT_TERMINATED:
-        assert delay_of(runner) is None
-        assert not_terminated(runner).delay is delay
+        assert delay_kind(runner) is None
+        assert undeleted(runner).delay is delay
         return
     gone = ("node-0",) if delay is Delay.NODE_GONE else ()
-    assert delay_of(runner, gone=gone) is delay
+    assert delay_kind(runner, gone=gone) is delay
     assert [row[0] for row in ruled(terminating.__doc__)[0]] == list(Delay)
 
 
 def test_a_long_grace_period_is_named_with_its_end_and_the_way_out() -> None:
-    found = delayed(DELAYS[Delay.GRACE], now=NOW, longest=300, gone_nodes=())
+    found = delay_of(DELAYS[Delay.GRACE], now=NOW, longest=300, gone_nodes=())
     assert found is not None
     assert f"for its grace period is {YEARS} s" in found.message
     assert "gracePeriodSeconds" in found.message
 
 
 def test_a_grace_period_beyond_the_calendar_is_named_too() -> None:
-    found = delayed(terminated(grace=FOREVER, ago=1000), now=NOW, longest=300, gone_nodes=())
+    found = delay_of(terminated(grace=FOREVER, ago=1000), now=NOW, longest=300, gone_nodes=())
     assert found is not None
     assert found.delay is Delay.GRACE
 
@@ -145,7 +145,7 @@ def test_a_grace_period_beyond_the_calendar_is_named_too() -> None:
 def test_finalizers_are_named_a_few_of_them() -> None:
     """A user writes as many as he likes, of any length."""
     many = tuple(f"example.com/{'x' * 200}-{number}" for number in range(50))
-    found = delayed(terminated(grace=0, ago=100, finalizers=many), now=NOW, longest=300, gone_nodes=())
+    found = delay_of(terminated(grace=0, ago=100, finalizers=many), now=NOW, longest=300, gone_nodes=())
     assert found is not None
     assert found.message.endswith("and 47 more")
     assert len(found.message) < 800
@@ -158,16 +158,16 @@ def test_when_a_deletion_was_asked_for_is_read_off_its_end() -> None:
 
 
 def test_who_may_take_long_is_known_before() -> None:
-    assert takes_long(pod(own_grace=301), DrainSpec(), limit=300)
-    assert not takes_long(pod(own_grace=300), DrainSpec(), limit=300)
-    assert not takes_long(pod(own_grace=YEARS), DrainSpec(grace=YEARS), limit=300)
+    assert long_grace_warning(pod(grace_period=301), DrainSpec(), limit=300)
+    assert not long_grace_warning(pod(grace_period=300), DrainSpec(), limit=300)
+    assert not long_grace_warning(pod(grace_period=YEARS), DrainSpec(grace_seconds=YEARS), limit=300)
 
 
 # Grace periods that are given and cut
 
 
 @pytest.mark.parametrize(
-    ("own", "wished", "delete", "given"),
+    ("own", "spec", "delete", "given"),
     [
         (30, None, False, None),
         (YEARS, None, False, None),
@@ -175,39 +175,42 @@ def test_who_may_take_long_is_known_before() -> None:
         (YEARS, None, True, 300),
         (30, 60, False, 60),
         (30, 60, True, 60),
-        (YEARS, 0, False, LEAST_GRACE),
+        (YEARS, 0, False, MIN_GRACE),
     ],
 )
-def test_what_a_pod_is_given_to_end(own: int, wished: int | None, delete: bool, given: int | None) -> None:
+def test_what_a_pod_is_given_to_end(own: int, spec: int | None, delete: bool, given: int | None) -> None:
     """Its own, unless the drain says so; past the deadline no more than the longest. Never nothing."""
-    assert given_grace(pod(own_grace=own), DrainSpec(grace=wished), delete=delete, limit=300) == given
+    assert (
+        requested_grace(pod(grace_period=own), DrainSpec(grace_seconds=spec), delete=delete, limit=300)
+        == given
+    )
 
 
 @pytest.mark.parametrize(
-    ("wishes", "grace", "ago", "cut_to"),
+    ("spec", "grace", "ago", "cut_to"),
     [
         (DrainSpec(), YEARS, 0, None),
-        (DrainSpec(deadline=NOW + SECOND, delete_after=True), YEARS, 0, None),
+        (DrainSpec(deadline=NOW + SECOND, delete_after_deadline=True), YEARS, 0, None),
         (DrainSpec(deadline=NOW - SECOND), YEARS, 0, None),
-        (DrainSpec(deadline=NOW - SECOND, grace=5), YEARS, 0, None),
-        (DrainSpec(grace=5, unreadable="so it is"), YEARS, 0, None),
+        (DrainSpec(deadline=NOW - SECOND, grace_seconds=5), YEARS, 0, None),
+        (DrainSpec(grace_seconds=5, unreadable="so it is"), YEARS, 0, None),
         (DELETE, YEARS, 0, 300),
         (DELETE, YEARS, 100, 200),
         (DELETE, YEARS, 10_000, 1),
         (DELETE, 300, 100, None),
         (DELETE, 30, 100, None),
-        (replace(DELETE, grace=3600), YEARS, 0, 3600),
-        (DrainSpec(grace=5), YEARS, 0, 5),
-        (DrainSpec(grace=0), YEARS, 0, 1),
-        (DrainSpec(grace=5), YEARS, 60, 1),
-        (DrainSpec(grace=5), 5, 0, None),
+        (replace(DELETE, grace_seconds=3600), YEARS, 0, 3600),
+        (DrainSpec(grace_seconds=5), YEARS, 0, 5),
+        (DrainSpec(grace_seconds=0), YEARS, 0, 1),
+        (DrainSpec(grace_seconds=5), YEARS, 60, 1),
+        (DrainSpec(grace_seconds=5), 5, 0, None),
     ],
 )
 def test_when_the_grace_period_of_a_terminating_pod_is_cut(
-    wishes: DrainSpec, grace: int, ago: int, cut_to: int | None
+    spec: DrainSpec, grace: int, ago: int, cut_to: int | None
 ) -> None:
     """Where an administrator has said so; the time that has gone by counts."""
-    assert cut(terminated(grace=grace, ago=ago), wishes) == cut_to
+    assert cut(terminated(grace=grace, ago=ago), spec) == cut_to
 
 
 def test_who_stays_by_rule_keeps_its_grace_period() -> None:
@@ -217,20 +220,20 @@ def test_who_stays_by_rule_keeps_its_grace_period() -> None:
 
 
 def test_who_is_not_terminating_has_none_to_cut() -> None:
-    assert cut(pod(own_grace=YEARS), DELETE) is None
+    assert cut(pod(grace_period=YEARS), DELETE) is None
 
 
 @MODEST
 @given(GRACES, st.integers(0, 10**6), st.sampled_from((None, 0, 1, 30, 3600)))
 def test_a_cut_is_shorter_than_before_and_never_nothing_and_once(
-    grace: int, ago: int, wished: int | None
+    grace: int, ago: int, grace_seconds: int | None
 ) -> None:
     """What it is cut to is not cut again."""
-    wishes = replace(DELETE, grace=wished)
+    spec = replace(DELETE, grace_seconds=grace_seconds)
     runner = terminated(grace=grace, ago=ago)
-    to = cut(runner, wishes)
+    to = cut(runner, spec)
     if to is None:
-        assert grace <= longest_grace(wishes, limit=GRACE_LIMIT)
+        assert grace <= longest_grace(spec, limit=GRACE_LIMIT)
         return
-    assert LEAST_GRACE <= to < grace
-    assert cut(terminated(grace=to, ago=ago), wishes) is None
+    assert MIN_GRACE <= to < grace
+    assert cut(terminated(grace=to, ago=ago), spec) is None

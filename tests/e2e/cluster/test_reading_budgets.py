@@ -13,7 +13,7 @@ from cluster.api import disruption_budgets as budgets
 from cluster.api.client import Client
 from cluster.exceptions import Refused
 from controller.drain import snapshot as drain_reading
-from controller.drain.snapshot import Asked, DrainReader
+from controller.drain.snapshot import DrainReader, ReadRequest
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import FaultyProxy, status
@@ -49,21 +49,21 @@ def make(client: Client, namespace: str, name: str, selector: dict[str, Any] | N
     until(lambda: json.loads(client.get(path))["status"].get("observedGeneration"), "its status")
 
 
-def asked(*namespaces: str, at: float = 0.0) -> Asked:
+def asked(*namespaces: str, at: float = 0.0) -> ReadRequest:
     """One pod of each namespace is to go."""
     going = {f"uid-{namespace}": (namespace, WEB) for namespace in namespaces}
-    return Asked(at=at, going=going, waiting=frozenset())
+    return ReadRequest(at=at, leaving_pods=going, waiting_pods=frozenset())
 
 
 def outside(reading: drain_reading.DrainSnapshot, namespace: str) -> list[int | None]:
-    return [budget.outside for budget in reading.index.of(namespace, WEB)]
+    return [budget.outside for budget in reading.index.selecting(namespace, WEB)]
 
 
 def test_namespaces_are_read_in_turn(
     client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few in each reading; what was read before counts, as of then, whoever asked between."""
-    monkeypatch.setattr(drain_reading, "NAMESPACES", 2)
+    monkeypatch.setattr(drain_reading, "NAMESPACES_PER_READ", 2)
     three, other = [new_namespace() for _ in range(3)], new_namespace()
     reader, before = DrainReader(client), len(proxy.asked)
     first = reader.read(asked(*three, at=1.0))
@@ -80,14 +80,14 @@ def test_of_one_namespace_no_more_budgets_are_read_than_so_many(
     client: Client, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is known that there are more, and nothing else of them; other namespaces are as ever."""
-    monkeypatch.setattr(drain_reading, "MOST_BUDGETS", 2)
+    monkeypatch.setattr(drain_reading, "MAX_BUDGETS", 2)
     crowded, other = new_namespace(), new_namespace()
     for number in range(3):
         make(client, crowded, f"budget-{number}")
     make(client, other, "web")
     reading = DrainReader(client).read(asked(crowded, other))
     assert "more than 2" in reading.index.excess(crowded, WEB)
-    assert reading.index.of(crowded, WEB) == ()
+    assert reading.index.selecting(crowded, WEB) == ()
     assert (reading.index.excess(other, WEB), outside(reading, other)) == ("", [0])
 
 
@@ -95,7 +95,7 @@ def test_pods_are_counted_for_one_namespace_after_the_other(
     client: Client, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever has many budgets that let nobody go does not keep another's from being looked at."""
-    monkeypatch.setattr(drain_reading, "BUDGETS", 2)
+    monkeypatch.setattr(drain_reading, "BUDGETS_PER_READ", 2)
     crowded, other = new_namespace(), new_namespace()
     for number in range(4):
         make(client, crowded, f"budget-{number}")
@@ -130,7 +130,7 @@ def test_a_namespace_that_cannot_be_read_concerns_itself_alone(
 ) -> None:
     """It is read when it can be, and keeps no other from its turn; where none can be read, that is said."""
     broken, other = new_namespace(), new_namespace()
-    monkeypatch.setattr(drain_reading, "NAMESPACES", 1)
+    monkeypatch.setattr(drain_reading, "NAMESPACES_PER_READ", 1)
     proxy.order(status(403, reason="Forbidden"), when=lambda asked: broken in asked.path, times=2)
     reader = DrainReader(client)
     with pytest.raises(Refused):
@@ -160,10 +160,11 @@ def test_budgets_that_are_too_large_are_asked_for_more_seldom(
 
 def test_nodes_are_looked_for_in_turn(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few in each reading; which of them are gone is remembered."""
-    monkeypatch.setattr(drain_reading, "NODES", 1)
+    monkeypatch.setattr(drain_reading, "NODES_PER_READ", 1)
     reader, nodes = DrainReader(client), frozenset({"gone-1", "gone-2", "node-0"})
     readings = [
-        reader.read(Asked(at=at, going={}, waiting=frozenset(), nodes=nodes)) for at in (1.0, 2.0, 3.0)
+        reader.read(ReadRequest(at=at, leaving_pods={}, waiting_pods=frozenset(), nodes=nodes))
+        for at in (1.0, 2.0, 3.0)
     ]
     assert [reading.gone_nodes for reading in readings] == [
         {"gone-1"},

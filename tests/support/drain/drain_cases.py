@@ -11,18 +11,18 @@ from msgspec.structs import replace
 from queues.apimachinery.label_selectors import Selector, parse_selector
 from queues.drain.disruption_budgets import (
     Budget,
-    Index,
-    Key,
+    BudgetIndex,
+    BudgetKey,
 )
 from queues.drain.model import (
-    Block,
+    BlockedUnit,
     BlockerReason,
+    DrainAction,
     DrainSpec,
-    How,
     Plan,
     RunningPod,
+    SuspendableWorkload,
     Unit,
-    Work,
 )
 from queues.drain.plan import plan
 from tests.support.rules.cases import NOW
@@ -49,18 +49,18 @@ def pods(number: int, prefix: str = "p", **fields: object) -> list[RunningPod]:
     return [pod(f"{prefix}{index}", age=index, **fields) for index in range(number)]
 
 
-def work(name: str = "j", *, paused: bool = False, kind: str = "jobs") -> Work:
-    return Work(kind=kind, namespace=LAB, name=name, uid=f"uid-{name}", paused=paused)
+def work(name: str = "j", *, suspended: bool = False, kind: str = "jobs") -> SuspendableWorkload:
+    return SuspendableWorkload(kind=kind, namespace=LAB, name=name, uid=f"uid-{name}", suspended=suspended)
 
 
-def job(number: int, name: str = "j", *, paused: bool = False, **fields: object) -> list[RunningPod]:
+def job(number: int, name: str = "j", *, suspended: bool = False, **fields: object) -> list[RunningPod]:
     """The pods of a Job."""
-    return pods(number, f"{name}-", work=work(name, paused=paused), **fields)
+    return pods(number, f"{name}-", workload=work(name, suspended=suspended), **fields)
 
 
 def gang(number: int, name: str = "g", **fields: object) -> list[RunningPod]:
     """The pods of a PodGroup."""
-    return pods(number, f"{name}-", group=name, **fields)
+    return pods(number, f"{name}-", pod_group=name, **fields)
 
 
 def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: object) -> Budget:
@@ -72,27 +72,27 @@ def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: object
 def planned(
     runners: Iterable[RunningPod],
     *budgets: Budget,
-    wishes: DrainSpec | None = None,
+    spec: DrainSpec | None = None,
     now: datetime = NOW,
-    taken: Mapping[Key, int] | None = None,
-    begun: Iterable[Key] = (),
-    busy: Iterable[Key] = (),
+    pending_disruptions: Mapping[BudgetKey, int] | None = None,
+    started_gangs: Iterable[BudgetKey] = (),
+    busy_budgets: Iterable[BudgetKey] = (),
 ) -> Plan:
     return plan(
         runners,
-        Index(budgets),
-        wishes or DrainSpec(),
+        BudgetIndex(budgets),
+        spec or DrainSpec(),
         now=now,
-        taken=taken,
-        begun=frozenset(begun),
-        busy=frozenset(busy),
+        pending_disruptions=pending_disruptions,
+        started_gangs=frozenset(started_gangs),
+        busy_budgets=frozenset(busy_budgets),
     )
 
 
-def planned_unread(runners: Iterable[RunningPod], *, wishes: DrainSpec | None = None) -> Plan:
+def planned_unread(runners: Iterable[RunningPod], *, spec: DrainSpec | None = None) -> Plan:
     """Where the budgets of the namespace are too many to be looked at."""
-    index = Index([], excess={LAB: "too many"})
-    return plan(runners, index, wishes or DrainSpec(), now=NOW)
+    index = BudgetIndex([], excess={LAB: "too many"})
+    return plan(runners, index, spec or DrainSpec(), now=NOW)
 
 
 def keeping(**labels: str) -> DrainSpec:
@@ -108,12 +108,11 @@ def going(found: Plan) -> list[list[str]]:
 def blocked(found: Plan) -> dict[str, tuple[BlockerReason, bool]]:
     """By the pods of a unit: what keeps it, and whether for good."""
     return {
-        " ".join(one.name for one in block.unit.pods): (block.hindrance, block.never)
-        for block in found.blocked
+        " ".join(one.name for one in block.unit.pods): (block.reason, block.never) for block in found.blocked
     }
 
 
-def only(found: Plan) -> Block:
+def only(found: Plan) -> BlockedUnit:
     """The one block of a plan that has no more."""
     (block,) = found.blocked
     return block
@@ -131,17 +130,17 @@ class Cluster:
         runners: Iterable[RunningPod],
         want: Iterable[Budget],
         *,
-        wishes: DrainSpec,
-        outside: Mapping[Key, list[bool]],
-        begun: Iterable[Key] = (),
+        spec: DrainSpec,
+        outside: Mapping[BudgetKey, list[bool]],
+        started_gangs: Iterable[BudgetKey] = (),
     ) -> None:
         self.runners = {one.uid: one for one in runners}
         self.want = {one.key: one for one in want}
-        self.wishes = wishes
+        self.spec = spec
         self.outside = {key: list(ready) for key, ready in outside.items()}
-        self.begun = set(begun)
+        self.started_gangs = set(started_gangs)
         self.kept: frozenset[str] = frozenset()
-        self.status: dict[Key, Budget] = {}
+        self.status: dict[BudgetKey, Budget] = {}
         self.kept = frozenset(one.uid for one, _ in self.plan().kept)
         self.count()
 
@@ -161,14 +160,16 @@ class Cluster:
             outside=None if one.outside is None else len(beside) + stay,
         )
 
-    def plan(self, *, now: datetime = NOW, taken: Mapping[Key, int] | None = None) -> Plan:
+    def plan(
+        self, *, now: datetime = NOW, pending_disruptions: Mapping[BudgetKey, int] | None = None
+    ) -> Plan:
         return planned(
             self.runners.values(),
             *self.status.values(),
-            wishes=self.wishes,
+            spec=self.spec,
             now=now,
-            taken=taken,
-            begun=self.begun,
+            pending_disruptions=pending_disruptions,
+            started_gangs=self.started_gangs,
         )
 
     def of(self, one: RunningPod) -> list[Budget]:
@@ -185,7 +186,7 @@ class Cluster:
         return True
 
     def _granted(self, one: RunningPod, held: Budget) -> bool:
-        if not one.ready and (held.spares_unready or held.healthy >= held.desired > 0):
+        if not one.ready and (held.always_allow_unready or held.healthy >= held.desired > 0):
             return True
         if not held.allowed:
             return False
@@ -194,12 +195,12 @@ class Cluster:
 
     def go(self, unit: Unit) -> bool:
         """Whether all of a unit may go, as it goes. Suspended work asks nobody, so that we look ourselves."""
-        if unit.how is How.EVICT:
+        if unit.action is DrainAction.EVICT:
             return all(self.evict(one) for one in unit.pods)
-        needs: Counter[Key] = Counter()
+        needs: Counter[BudgetKey] = Counter()
         for one in unit.pods:
             found = self.of(one) if one.running else []
-            needs.update(held.key for held in found if one.ready or not held.spares_unready)
+            needs.update(held.key for held in found if one.ready or not held.always_allow_unready)
             if len(found) > 1:
                 return False
         for key, need in needs.items():
@@ -211,14 +212,14 @@ class Cluster:
         return True
 
     def _pause(self, unit: Unit) -> None:
-        assert unit.work is not None
+        assert unit.workload is not None
         for uid, one in self.runners.items():
-            if one.work is not None and one.work.uid == unit.work.uid:
-                self.runners[uid] = replace(one, work=replace(one.work, paused=True))
+            if one.workload is not None and one.workload.uid == unit.workload.uid:
+                self.runners[uid] = replace(one, workload=replace(one.workload, suspended=True))
 
     def carry_out(self, found: Plan) -> bool:
         """Each step in its order; whether all were granted."""
-        self.begun |= {(unit.pods[0].namespace, unit.gang) for unit in found.steps if unit.gang}
+        self.started_gangs |= {(unit.pods[0].namespace, unit.gang) for unit in found.steps if unit.gang}
         return all(self.go(unit) for unit in found.steps)
 
     def settle(self, *, ready: bool = True) -> None:
@@ -226,7 +227,7 @@ class Cluster:
         self.runners = {
             uid: replace(one, running=True, ready=True) if ready else one
             for uid, one in self.runners.items()
-            if not (one.leaving or (one.work is not None and one.work.paused))
+            if not (one.leaving or (one.workload is not None and one.workload.suspended))
         }
         if ready:
             self.outside = {key: [True] * len(held) for key, held in self.outside.items()}

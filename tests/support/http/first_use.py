@@ -35,7 +35,7 @@ from extender.routes import handlers as extender_handlers
 from kubectl_queue.drain.progress import drain_of
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import parse_selector
-from queues.drain.model import drain_spec_of
+from queues.drain.model import parse_drain_spec
 from queues.membership import MembershipSettings
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
@@ -99,7 +99,7 @@ def works() -> list[Work]:
         lambda: leases.get("a"),
         lambda: leases.listed(label="a"),
         lambda: list(list_objects(client, "/x")),
-        lambda: drain_spec_of(DRAIN),
+        lambda: parse_drain_spec(DRAIN),
         lambda: parse_selector(SELECTOR),
         lambda: field_refusal({}, SPEC),
         lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
