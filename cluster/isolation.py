@@ -29,7 +29,7 @@ import msgspec
 
 from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
 from cluster.object_reference import ObjectReference
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 #: Seconds.
 LEAST, MOST, SHORT, FORGET = 1.0, 60.0, 4.0, 120.0

@@ -47,9 +47,9 @@ from controller.context import (
     queue_subject,
 )
 from queues import labels as names
-from queues.apimachinery.display import printable
 from queues.snapshot import QueueDecision
 from queues.states import ACTIONS, Action, Desired, State, own_state
+from queues.text import printable
 
 BUS_VERSION = "bus.volcano.sh/v1alpha1"
 TRIES = 10

@@ -52,13 +52,13 @@ from controller.status.queue_status import (
 from controller.status.status_conflicts import StatusConflicts
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.resume_at import undo_if_past
-from queues.apimachinery.display import truncated
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status as drained_status
 from queues.drain.progress import drained_condition
 from queues.states import State
 from queues.status.acknowledgement import Obstacle
 from queues.status.conditions import ACTIVE
+from queues.text import truncated
 from queues.verdict import Verdict
 
 COUNT_SECONDS = 1.0

@@ -11,9 +11,9 @@ Promises
 
 from __future__ import annotations
 
-from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
+from queues.text import printable, quoted
 from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
 #: The way out where a name is none.

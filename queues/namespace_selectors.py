@@ -22,13 +22,13 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import (
     BadSelector,
     Operator,
     Selector,
     parse_selector,
 )
+from queues.text import printable
 
 #: The label that the API server itself puts on each namespace: its name.
 NAME_LABEL = "kubernetes.io/metadata.name"

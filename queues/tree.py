@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 import msgspec
 
-from queues.apimachinery.display import quoted
 from queues.queue import IMPLIED_ROOT, ROOT, Queue
+from queues.text import quoted
 
 #: Names of a cycle that are told.
 CYCLE_NAMES_SHOWN = 6

@@ -22,12 +22,12 @@ from cluster.cache.store import Store
 from cluster.objects import OwnerReference
 from queues import labels as names
 from queues.admission.accepted_work import Owner, is_accepted_work
-from queues.apimachinery.display import printable
 from queues.apimachinery.timestamps import parse_timestamp
 from queues.messages import NAME_RULE, refusal_text
 from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
+from queues.text import printable
 from webhooks.review import Answer, Request, deny
 from webhooks.settings import AdmissionSettings
 

@@ -15,8 +15,8 @@ from cluster.objects import Command, OwnerReference
 from queues import labels as names
 from queues.admission.command_targets import is_ours, target_refusal
 from queues.admission.queue_edits import action_refusal
-from queues.apimachinery.display import printable
 from queues.states import Action
+from queues.text import printable
 from webhooks.json_patch import patch_map
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 

@@ -19,10 +19,10 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import labels as names
-from queues.apimachinery.display import printable
 from queues.membership import VOLCANO_ANNOTATION, valid_name
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
+from queues.text import printable
 from webhooks.json_patch import patch_map
 from webhooks.review import Answer, Request, decode_object, deny
 

@@ -15,9 +15,9 @@ from cluster.cache.store import Store
 from cluster.inflight.admissions import request_of
 from cluster.objects import PodGroup
 from queues import labels as names
-from queues.apimachinery.display import printable
 from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
+from queues.text import printable
 from webhooks.acceptance import (
     Submission,
     accept_submission,

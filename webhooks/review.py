@@ -14,7 +14,7 @@ import msgspec
 
 from cluster.decoding import read
 from cluster.exceptions import Faulty, Unreadable
-from queues.apimachinery.display import printable, truncated
+from queues.text import printable, truncated
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 T = TypeVar("T", bound=msgspec.Struct)
 

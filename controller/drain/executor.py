@@ -23,7 +23,6 @@ from controller.drain.eviction import Outcome, RequestResult
 from controller.drain.rate_limit import TokenBucket
 from controller.drain.running_pods import VOLCANO
 from controller.drain.snapshot import DrainSnapshot
-from queues.apimachinery.display import printable
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     BlockedUnit,
@@ -34,6 +33,7 @@ from queues.drain.model import (
     RunningPod,
     Unit,
 )
+from queues.text import printable
 
 #: A request that failed is not repeated for so long.
 RETRY_SECONDS = 1.0

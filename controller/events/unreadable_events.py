@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cluster.cache.unreadable_objects import Fault
 from controller.context import ControllerContext, queue_subject
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 NAMED = 3
 #: Characters of an object's name.

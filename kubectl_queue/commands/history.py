@@ -19,7 +19,7 @@ from kubectl_queue.output.formats import DOCUMENTS, printed
 from kubectl_queue.output.tables import Layout, at
 from kubectl_queue.session import Session
 from kubectl_queue.why.history import changes
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 _COMMAND = "kubectl queue history"
 _HEADINGS = ("WHEN", "WHO", "WHAT", "FROM", "TO", "REASON")

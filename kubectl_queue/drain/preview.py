@@ -20,7 +20,6 @@ from kubectl_queue.edit.wait import many
 from kubectl_queue.output.ages import written
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.snapshot import Snapshot, spec
-from queues.apimachinery.display import printable, quoted
 from queues.drain.disruption_budgets import (
     Budget,
     BudgetIndex,
@@ -43,6 +42,7 @@ from queues.drain.terminating_pods import (
     long_grace_warning,
     longest_grace,
 )
+from queues.text import printable, quoted
 
 _INDENT = "  "
 #: Pods of a kind that may be many.

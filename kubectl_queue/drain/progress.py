@@ -34,9 +34,9 @@ from kubectl_queue.snapshot import (
     status,
 )
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import printable
 from queues.drain.progress import DRAINED, Blocker
 from queues.states import StopPolicy
+from queues.text import printable
 
 _WIDTH = 20
 #: Blockers that a line names.

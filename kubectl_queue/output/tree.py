@@ -22,10 +22,10 @@ from kubectl_queue.snapshot import (
     status,
     stop_acknowledgement,
 )
-from queues.apimachinery.display import printable
 from queues.queue import ROOT, Queue
 from queues.states import State
 from queues.status.stop_status import Acknowledgement, waiting_for
+from queues.text import printable
 from queues.tree import Tree
 from queues.verdict import Cause, CauseKind, Verdict
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from kubectl_queue.output.ages import age, moment
 from kubectl_queue.output.tables import Layout
-from queues.apimachinery.display import printable, quoted
 from queues.states import Desired, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
+from queues.text import printable, quoted
 from queues.why.explanation import (
     QUEUE,
     ChainMember,

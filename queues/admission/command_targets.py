@@ -12,9 +12,9 @@ What we refuse at admission and is stored all the same, since no webhook was ask
 
 from __future__ import annotations
 
-from queues.apimachinery.display import printable
 from queues.membership import valid_name
 from queues.messages import NAME_RULE
+from queues.text import printable
 
 GROUP, KIND = "scheduling.volcano.sh", "Queue"
 _MEANT = frozenset({"", "queue", "queues", "q"})

@@ -23,12 +23,12 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import LABEL_VALUE, QUALIFIED_NAME
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.membership import valid_name
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
 from queues.states import Desired, StopPolicy
+from queues.text import printable
 
 REASON_LENGTH = 1024
 TEXT_LENGTH = 253

@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from queues import labels as names
-from queues.apimachinery.display import quoted
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
 from queues.states import Action, Desired, State, edit_allowed
+from queues.text import quoted
 from queues.tree import Tree
 from queues.verdict import CauseKind, Verdict
 

@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 
 from queues.admission.field_validation import key_path
-from queues.apimachinery.display import quoted
 from queues.apimachinery.quantities import (
     Amount,
     BadQuantity,
@@ -30,6 +29,7 @@ from queues.apimachinery.quantities import (
     parse_quantity,
     sum_amounts,
 )
+from queues.text import quoted
 
 #: Children that are named.
 _NAMED = 3

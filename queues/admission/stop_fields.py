@@ -14,7 +14,7 @@ reads the same may have been left as it was or set once more. So:
 [2] The end of the stop before took its own away: what is there was written for the stop that begins.
 
 A stop: `state` other than Open, or a `stopPolicy`. Closed knows no `resumeAt`: one that reads the same goes.
-What a request sets, as far as that can be seen: `webhooks.queues.fields_set`.
+What a request sets, as far as that can be seen: `webhooks.queues.requested_fields`.
 """
 
 from __future__ import annotations

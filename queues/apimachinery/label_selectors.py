@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import quoted
+from queues.text import quoted
 
 _WORD = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #: A qualified name: what the key of a label is, and the name of a resource.

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 #: An exact amount: bytes, cores, or pieces.
 Amount = int | Fraction

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import printable
 from queues.apimachinery.label_selectors import Selector, parse_selector
+from queues.text import printable
 
 BudgetKey = tuple[str, str]
 

@@ -41,7 +41,6 @@ from datetime import datetime
 
 import msgspec
 
-from queues.apimachinery.display import join_limited
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.disruption_budgets import (
     Budget,
@@ -58,6 +57,7 @@ from queues.drain.model import (
     Unit,
     keep_rule,
 )
+from queues.text import join_limited
 
 #: Budgets that are named where a pod is under several.
 MAX_NAMED = 3

@@ -25,7 +25,6 @@ from typing import Any
 
 import msgspec
 
-from queues.apimachinery.display import join_limited, truncated
 from queues.drain.model import (
     BlockerReason,
     Plan,
@@ -33,6 +32,7 @@ from queues.drain.model import (
 )
 from queues.drain.terminating_pods import Delay, DelayedPod
 from queues.status.conditions import DerivedCondition
+from queues.text import join_limited, truncated
 
 DRAINED = "Drained"
 #: Of those that block.

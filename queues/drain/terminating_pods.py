@@ -40,13 +40,13 @@ from enum import StrEnum
 
 import msgspec
 
-from queues.apimachinery.display import printable
 from queues.drain.model import (
     DrainSpec,
     RunningPod,
     Termination,
     keep_rule,
 )
+from queues.text import printable
 
 #: A pod may be there for so long after its grace period: its kubelet has to say that it has ended.
 SPARE_SECONDS = 10.0

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from queues.apimachinery.display import NAME_LIMIT, truncated
 from queues.apimachinery.timestamps import rfc3339
 from queues.queue import Queue
+from queues.text import NAME_LIMIT, truncated
 
 #: Lines kept on a queue; the oldest go first.
 HISTORY_LIMIT = 20

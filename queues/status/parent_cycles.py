@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from queues.apimachinery.display import printable
 from queues.status.changes import Change
+from queues.text import printable
 from queues.tree import ChainBreak, Tree
 
 #: Characters of a queue's or a user's name in the text, so that it fits an event.

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import printable
+from queues.text import printable
 
 #: Characters of `status.stop.waitingFor` that are shown.
 WAITING_LIMIT = 300

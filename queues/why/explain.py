@@ -27,10 +27,10 @@ from collections.abc import Iterator
 import msgspec
 
 from queues import labels as names
-from queues.apimachinery.display import printable, quoted
 from queues.membership import valid_name
 from queues.states import State
 from queues.status.stop_status import Acknowledgement
+from queues.text import printable, quoted
 from queues.verdict import Cause, CauseKind, Verdict
 from queues.why.explanation import (
     POD,

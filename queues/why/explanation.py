@@ -11,14 +11,14 @@ from enum import StrEnum
 
 import msgspec
 
-from queues.apimachinery.display import (
+from queues.states import Desired, State, StopPolicy
+from queues.status.changes import Change
+from queues.status.stop_status import Acknowledgement
+from queues.text import (
     NAME_LIMIT,
     printable,
     quoted,
 )
-from queues.states import Desired, State, StopPolicy
-from queues.status.changes import Change
-from queues.status.stop_status import Acknowledgement
 from queues.tree import Tree
 from queues.verdict import CauseKind, Verdict, verdict
 

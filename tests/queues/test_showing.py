@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.apimachinery.display import (
+from queues.text import (
     NAME_LIMIT,
     REASON_LIMIT,
     printable,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from queues.apimachinery.display import REASON_LIMIT
 from queues.messages import (
     refusal_text,
     stop_text,
@@ -13,6 +12,7 @@ from queues.messages import (
 )
 from queues.queue import Queue
 from queues.states import State
+from queues.text import REASON_LIMIT
 from queues.tree import ChainBreak
 from queues.verdict import Cause, CauseKind, Verdict
 from tests.support.rules.cases import (

@@ -26,7 +26,6 @@ from cluster.objects import Metadata, QueueObject
 from queues import labels as names
 from queues.admission import stop_fields
 from queues.apimachinery.conversion import Converter
-from queues.apimachinery.display import printable
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
 from queues.status.changes import (
@@ -35,13 +34,14 @@ from queues.status.changes import (
     changes_between,
     parse_history,
 )
+from queues.text import printable
 from webhooks.json_patch import PatchStep, patch_map
-from webhooks.queues.fields_set import requested_fields
 from webhooks.queues.queue_validation import (
     SubmittedQueue,
     stored_queue,
     submitted_queue_decoder,
 )
+from webhooks.queues.requested_fields import requested_fields
 from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 

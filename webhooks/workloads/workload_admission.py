@@ -46,9 +46,9 @@ from cluster.cache.workloads import (
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import request_of
 from cluster.objects import WorkloadObject
-from queues.apimachinery.display import printable
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
 from queues.messages import truncate_warning, waiting_warning
+from queues.text import printable
 from queues.verdict import Cause, CauseKind
 from queues.workload_kinds import (
     KINDS,
