@@ -68,17 +68,17 @@ _command = msgspec.json.Decoder(Command)
 class CommandHandler:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         #: UIDs of the Commands that were said and are not deleted yet.
         self._told: set[str] = set()
 
-    def carry_out(self, queue: str) -> bool:
+    def execute(self, queue: str) -> bool:
         """What is commanded of one queue, `AT_ONCE` at most; whether there is more."""
         waiting = self._waiting(queue)
         for command in waiting[:AT_ONCE]:
             meta = command.metadata
-            self._parts.store.isolation.attempt(
+            self._context.store.isolation.attempt(
                 "command",
                 meta.uid,
                 partial(self._handle, queue, command),
@@ -92,12 +92,12 @@ class CommandHandler:
     def _waiting(self, queue: str) -> list[Command]:
         found = [
             command
-            for command in self._parts.store.commands.of(queue)
+            for command in self._context.store.commands.of(queue)
             if command.metadata.deletion_timestamp is None  # done with, though a finalizer keeps it
         ]
-        wait = self._parts.store.isolation.wait
+        wait = self._context.store.isolation.wait
         found = [one for one in found if not wait("command", one.metadata.uid, version=one.metadata.version)]
-        held = self._parts.store.queues.get(queue)
+        held = self._context.store.queues.get(queue)
         done = frozenset(recorded(held)) if held is not None else frozenset()
         return sorted(found, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
 
@@ -135,7 +135,7 @@ class CommandHandler:
 
     def _fetch(self, queue: str) -> QueueObject | None:
         try:
-            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), _queue)
+            found = decode(self._context.client.get(f"{QUEUES}/{queue}"), _queue)
         except NotFound:
             return None
         return found
@@ -144,7 +144,7 @@ class CommandHandler:
         """Whether the API server has it now, still to be carried out."""
         meta = command.metadata
         try:
-            found = decode(self._parts.client.get(_path(meta)), _command)
+            found = decode(self._context.client.get(_path(meta)), _command)
         except NotFound:
             return False
         return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
@@ -165,19 +165,19 @@ class CommandHandler:
         }
         if asked is not None:
             body["spec"] = {"state": asked.value, "reason": _reason(command) or None, "resumeAt": None}
-        self._parts.client.patch(f"{QUEUES}/{obj.metadata.name}", body)
+        self._context.client.patch(f"{QUEUES}/{obj.metadata.name}", body)
         return own, asked
 
     def _to_record(self, obj: QueueObject, command: Command) -> list[str]:
         """The last ones with this one, and those before whose Commands are there."""
         before = recorded(obj)
-        there = {one.metadata.uid for one in self._parts.store.commands.of(obj.metadata.name)}
+        there = {one.metadata.uid for one in self._context.store.commands.of(obj.metadata.name)}
         last = before[-(RECORDED - 1) :]
         older = [uid for uid in before[: -(RECORDED - 1)] if uid in there][-RECORDED:]
         return [*older, *last, command.metadata.uid]
 
     def _own_state(self, obj: QueueObject) -> State:
-        store = self._parts.store
+        store = self._context.store
         queue = queue_value(obj)
         tree = store.board.tree.with_queue(queue)
         return own_state(
@@ -189,9 +189,9 @@ class CommandHandler:
     def _said(self, command: Command, obj: QueueObject, outcome: tuple[State, Desired | None]) -> None:
         own, asked = outcome
         done = f"spec.state is {asked} now" if asked else f"nothing to do, the queue is {own}"
-        still = _still_stopped(self._parts.store.board.ruling(obj.metadata.name))
+        still = _still_stopped(self._context.store.board.ruling(obj.metadata.name))
         self._say(command, obj, f"{done}{still}")
-        self._parts.counting.commands.labels(command.action, "acted" if asked else "nothing").inc()
+        self._context.counting.commands.labels(command.action, "acted" if asked else "nothing").inc()
 
     def _said_anew(self, command: Command, obj: QueueObject) -> None:
         """Whoever recorded it may have ended before anybody heard of it; rather twice than never."""
@@ -203,24 +203,24 @@ class CommandHandler:
         why = f" ({reason})" if (reason := _reason(command)) else ""
         message = f"{command.action} by {author}{why}: {what}"
         self._told.add(command.metadata.uid)
-        self._parts.recorder.record(queue_subject(obj), reason=command.action, message=message)
+        self._context.recorder.record(queue_subject(obj), reason=command.action, message=message)
 
     def _dropped(self, command: Command, why: str) -> None:
         meta = command.metadata
-        self._parts.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
+        self._context.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
         action = command.action if command.action in set(Action) else "other"
-        self._parts.counting.commands.labels(action, "dropped").inc()
+        self._context.counting.commands.labels(action, "dropped").inc()
         log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
         self._delete(command)
 
     def _delete(self, command: Command) -> None:
         meta = command.metadata
         with contextlib.suppress(NotFound, Conflict):
-            self._parts.client.delete(_path(meta), {"preconditions": {"uid": meta.uid}})
+            self._context.client.delete(_path(meta), {"preconditions": {"uid": meta.uid}})
         self._forget(command)
 
     def _forget(self, command: Command) -> None:
-        self._parts.store.commands.drop(command.metadata.uid)
+        self._context.store.commands.drop(command.metadata.uid)
         self._told.discard(command.metadata.uid)
 
 

@@ -68,7 +68,7 @@ def workload_subject(work: Workload) -> ObjectReference:
 
 
 def each_member(
-    parts: ControllerContext,
+    context: ControllerContext,
     step: str,
     members: Iterable[Member],
     work: Callable[[Member], object],
@@ -76,7 +76,7 @@ def each_member(
     queue: str,
 ) -> None:
     """Do it for each, one failing or not; the queue is looked at again for those that do."""
-    parts.store.isolation.each(
+    context.store.isolation.each(
         step,
         members,
         work,

@@ -55,7 +55,7 @@ from controller.status.parent_cycles import ParentCycles
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
 from controller.stops.reservations import Reservations
-from controller.workqueue import Noted, WorkQueue
+from controller.workqueue import Changes, WorkQueue
 
 RESYNC_SECONDS = 30.0
 RETRY_SECONDS = 1.0
@@ -69,44 +69,48 @@ OBSERVE_SECONDS = 1.0
 class QueueController:
     """Owner: the server, which starts and stops it."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._isolation = parts.store.isolation
-        self._notes = WorkQueue(parts.store.clock.monotonic)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._isolation = context.store.isolation
+        self._work_queue = WorkQueue(context.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
         self._term = 0
         self._observe_at = 0.0
-        self._guards = BindGuards(parts, changed=lambda: self._notes.wake(list(self._reconciling.pending)))
-        self._nudging = PreemptionRetry(parts, namespace=parts.namespace)
-        self._recalling = Reschedule(parts, nudge=self._nudging.nudge)
-        self._acknowledging = StopAcknowledgement(parts, guards=self._guards, recalling=self._recalling)
-        self._draining = DrainController(parts, changed=lambda queue: self._notes.noticed(queue, STATUS))
-        self._reconciling = QueueReconciler(
-            parts,
-            acknowledging=self._acknowledging,
-            draining=self._draining,
-            written=lambda queue: self._notes.noticed(queue, STATUS),
-            asked=lambda queue: self._notes.heard(queue, STATUS),
+        self._guards = BindGuards(context, changed=self._wake_pending_stops)
+        self._preemption_retry = PreemptionRetry(context, namespace=context.namespace)
+        self._reschedule = Reschedule(context, nudge=self._preemption_retry.retry_all)
+        self._acknowledgement = StopAcknowledgement(context, guards=self._guards, recalling=self._reschedule)
+        self._draining = DrainController(
+            context, changed=lambda queue: self._work_queue.add_batched(queue, STATUS)
         )
-        self._commanding = CommandHandler(parts)
-        self._releasing = Ungating(parts)
-        self._telling = PodConditions(parts)
-        self._grouping = PodGroupStatuses(parts)
-        self._cycling = ParentCycles(parts)
-        self._reserving = Reservations(parts)
-        self._unreadable = UnreadableEvents(parts)
+        self._reconciler = QueueReconciler(
+            context,
+            acknowledging=self._acknowledgement,
+            draining=self._draining,
+            written=lambda queue: self._work_queue.add_batched(queue, STATUS),
+            asked=lambda queue: self._work_queue.add(queue, STATUS),
+        )
+        self._commands = CommandHandler(context)
+        self._ungating = Ungating(context)
+        self._pod_conditions = PodConditions(context)
+        self._podgroup_statuses = PodGroupStatuses(context)
+        self._parent_cycles = ParentCycles(context)
+        self._reservations = Reservations(context)
+        self._unreadable = UnreadableEvents(context)
         self._thread: threading.Thread | None = None
-        parts.store.listen(self._notes.told)
-        parts.store.progress.listen(lambda _kind: self._notes.wake(list(self._reconciling.pending)))
+        context.store.listen(self._work_queue.add_change)
+        context.store.progress.listen(
+            lambda _kind: self._work_queue.wake(list(self._reconciler.pending_stops))
+        )
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._notes.stop()
+        self._work_queue.stop()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
@@ -114,28 +118,36 @@ class QueueController:
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    def _wake_pending_stops(self) -> None:
+        """Look at the stops that are not acknowledged yet; from any thread."""
+        self._work_queue.wake(list(self._reconciler.pending_stops))
+
     def elected(self) -> None:
         """We lead from now on; from any thread."""
-        self._notes.heard("", STATUS)
+        self._work_queue.add("", STATUS)
 
     def _run(self) -> None:
-        while not self._notes.stopped:
-            noted = self._notes.take(self._times(), at_once=self._led and self._reconciling.awaited)
+        while not self._work_queue.stopped:
+            changes = self._work_queue.get(
+                self._times(), at_once=self._led and self._reconciler.is_waited_for
+            )
             try:
-                self._look(noted)
+                self._look(changes)
             except Exception as exc:  # a fault of this module: every step of a look is isolated
                 seconds = self._isolation.failed("look", "", exc)
-                self._notes.again(noted)
-                self._notes.rest(min(seconds, RETRY_SECONDS))
+                self._work_queue.requeue(changes)
+                self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
     def _times(self) -> list[float]:
         """When to look about though nothing was heard, in monotonic seconds."""
         now = self._store.clock.monotonic()
         times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._isolation.due]
         if self._led:
-            times.append(self._guards.due)
+            times.append(self._guards.next_retry_at)
             times.append(self._not_before("drains", self._draining.due))
-            times.append(self._not_before("podgroups", min(self._grouping.due.values(), default=math.inf)))
+            times.append(
+                self._not_before("podgroups", min(self._podgroup_statuses.due.values(), default=math.inf))
+            )
         valid_until = self._store.board.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -146,51 +158,51 @@ class QueueController:
         """When a step is due that backs off, perhaps."""
         return max(at, self._store.clock.monotonic() + self._isolation.wait(step, ""))
 
-    def _look(self, noted: Noted) -> None:
+    def _look(self, changes: Changes) -> None:
         if not self._store.synced:
-            self._notes.again(noted)
-            self._notes.rest(UNSYNCED_SECONDS)
+            self._work_queue.requeue(changes)
+            self._work_queue.pause(UNSYNCED_SECONDS)
             return
         for queue in self._isolation.take_due():
-            noted.setdefault(queue, set()).add(WHOLE)
-        self._refresh(noted)
-        self._step("doubt", self._recalling.doubt)
-        if not self._lead(noted):
+            changes.setdefault(queue, set()).add(WHOLE)
+        self._refresh(changes)
+        self._step("doubt", self._reschedule.retry_old_passes)
+        if not self._lead(changes):
             return
-        self._look_about(noted)
-        for queue in noted:
+        self._look_about(changes)
+        for queue in changes:
             if queue not in self._store.board.tree:
-                self._reconciling.forget(queue)
-        self._step("guard", lambda: self._guards.follow(self._store.board))
-        self._let_go(noted)
+                self._reconciler.forget(queue)
+        self._step("guard", lambda: self._guards.reconcile(self._store.board))
+        self._let_go(changes)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
-        wanted = self._to_reconcile({*noted, *self._reconciling.outdated()})
+        wanted = self._to_reconcile({*changes, *self._reconciler.outdated_stops()})
         draining = {queue for queue in wanted if self._draining.is_draining(queue)}
         for queue in wanted:
             if queue not in draining:
-                self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
-        for queue, whats in noted.items():
+                self._reconcile(queue, wish=WHOLE in changes.get(queue, ()))
+        for queue, whats in changes.items():
             self._look_at(queue, whats)
-        self._step("podgroups", self._grouping.keep_due)
-        for queue in self._releasing.take_failed() | self._nudging.take_failed():
-            self._notes.soon(queue, RETRY_SECONDS, members=True)
+        self._step("podgroups", self._podgroup_statuses.reconcile_due)
+        for queue in self._ungating.take_failed() | self._preemption_retry.take_failed():
+            self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
         told: set[str] = set()
-        seen_by_all = self._acknowledging.seen_by_all
+        seen_by_all = self._acknowledgement.seen_by_all
         self._step("drains", lambda: told.update(self._draining.step(seen_by_all=seen_by_all)))
         for queue in self._to_reconcile({*draining, *told}):
-            self._reconcile(queue, wish=WHOLE in noted.get(queue, ()))
-        self._step("closing", self._reconciling.ask)
+            self._reconcile(queue, wish=WHOLE in changes.get(queue, ()))
+        self._step("closing", self._reconciler.ask)
         self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
 
-    def _look_about(self, noted: Noted) -> None:
+    def _look_about(self, changes: Changes) -> None:
         """What is of no queue alone."""
-        self._step("default queues", lambda: create_default_queues(self._parts))
-        if "" in noted:
-            self._step("namespaces", lambda: label_namespace(self._parts))
-        self._step("cycles", self._cycling.tell)
-        self._acknowledging.begin()
-        self._step("answers", self._reconciling.collect)
+        self._step("default queues", lambda: create_default_queues(self._context))
+        if "" in changes:
+            self._step("namespaces", lambda: label_namespace(self._context))
+        self._step("cycles", self._parent_cycles.record_events)
+        self._acknowledgement.start_sync()
+        self._step("answers", self._reconciler.collect)
 
     def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
         """A step that concerns the queue, or none alone; it is looked at again if it fails."""
@@ -211,18 +223,18 @@ class QueueController:
         """An event on each object that something failed at."""
         for failure in self._isolation.take_failures():
             if failure.subject is not None:
-                report(self._parts.recorder, failure, failure.subject)
+                report(self._context.recorder, failure, failure.subject)
 
-    def _lead(self, noted: Noted) -> bool:
+    def _lead(self, changes: Changes) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""
-        was, self._led = (self._led, self._term), self._parts.leading()
-        self._term = self._parts.term()
+        was, self._led = (self._led, self._term), self._context.leading()
+        self._term = self._context.term()
         if (self._led, self._term) != was:
             self._draining.forget()
-            self._grouping.due.clear()
+            self._podgroup_statuses.due.clear()
             self._guards.forget()
             if self._led:
-                self._everything(noted)
+                self._everything(changes)
         if not self._led:
             self._observe()
         return self._led
@@ -232,79 +244,79 @@ class QueueController:
         now = self._store.clock.monotonic()
         if now >= self._observe_at:
             self._observe_at = now + OBSERVE_SECONDS
-            self._acknowledging.begin()
-            self._acknowledging.seen_by_all(0)
+            self._acknowledgement.start_sync()
+            self._acknowledgement.seen_by_all(0)
 
-    def _everything(self, noted: Noted) -> None:
+    def _everything(self, changes: Changes) -> None:
         store = self._store
         for queue in (*store.board.tree, *store.members.queues(), *store.commands.queues(), ""):
-            noted.setdefault(queue, set()).add(WHOLE)
+            changes.setdefault(queue, set()).add(WHOLE)
 
-    def _refresh(self, noted: Noted) -> None:
+    def _refresh(self, changes: Changes) -> None:
         """Everything anew when its time has come, or when the board has outlived its own."""
         board, now = self._store.board, self._store.clock.monotonic()
         expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
         renewed = expired and self._step("board", self._store.refresh)
         if renewed or now >= self._resync_at:
             self._resync_at = now + RESYNC_SECONDS
-            self._everything(noted)
+            self._everything(changes)
             self._step("forget", self._forget)
-            self._step("metrics", lambda: set_gauges(self._parts))
+            self._step("metrics", lambda: set_gauges(self._context))
 
     def _forget(self) -> None:
         """What is remembered of what is gone."""
         self._store.passes.forget(self._store.members.get)
-        self._grouping.forget()
-        self._releasing.forget_queues()
+        self._podgroup_statuses.forget()
+        self._ungating.forget_absent_queues()
 
     def _look_at_members(self, queue: str, whats: set[What]) -> None:
         members = self._members(queue, whats)
         if queue:
             self._release(queue, members)
         else:
-            self._releasing.answer(members)
-        if self._telling.tell(queue, members):
-            self._notes.soon(queue, RETRY_SECONDS, members=False)
-        self._reserving.cancel(queue, members)
+            self._ungating.assign_queues(members)
+        if self._pod_conditions.explain(queue, members):
+            self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
+        self._reservations.cancel(queue, members)
         self._draining.queue_changed(queue)
         self._draining.job_suspension.resume(queue)
         if WHOLE in whats:
-            self._grouping.keep_queue(queue)
+            self._podgroup_statuses.reconcile_queue(queue)
         else:
-            self._grouping.keep(_groups(whats))
+            self._podgroup_statuses.reconcile(_groups(whats))
 
-    def _let_go(self, noted: Noted) -> None:
+    def _let_go(self, changes: Changes) -> None:
         """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
-        for queue, whats in noted.items():
-            if queue and WHOLE in whats and self._releasing.begins(queue):
+        for queue, whats in changes.items():
+            if queue and WHOLE in whats and self._ungating.is_resumed(queue):
                 self._step("release", partial(self._let_go_of, queue, whats), queue=queue)
 
     def _let_go_of(self, queue: str, whats: set[What]) -> None:
-        self._releasing.release(queue, self._members(queue, whats), waking=_not_yet)
+        self._ungating.release(queue, self._members(queue, whats), waking=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
 
         def waking() -> bool:
-            return self._acknowledging.seen_by_all(self._store.board.seen)
+            return self._acknowledgement.seen_by_all(self._store.board.seen)
 
-        if self._releasing.release(queue, members, waking=waking):
-            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
-        if self._nudging.consider(queue, members, waking=waking):
-            self._notes.soon(queue, RETRY_SECONDS, members=True)
+        if self._ungating.release(queue, members, waking=waking):
+            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
+        if self._preemption_retry.retry_if_refused(queue, members, waking=waking):
+            self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _carry_out(self, queue: str) -> None:
         """One queue's Commands."""
-        if self._commanding.carry_out(queue):
-            self._notes.soon(queue, ACKNOWLEDGE_SECONDS, members=True)
+        if self._commands.execute(queue):
+            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
 
     def _members(self, queue: str, whats: set[What]) -> list[Member]:
         found = []
         for uid in _uids(whats):
             member = self._store.members.by_uid(uid)
             if member is None:
-                self._releasing.forget(uid)
-                self._telling.forget(uid)
+                self._ungating.forget(uid)
+                self._pod_conditions.forget(uid)
             elif member.queue == queue:
                 found.append(member)
         if WHOLE not in whats:
@@ -312,11 +324,11 @@ class QueueController:
         # What runs is looked at only where its queue is to be written down yet.
         return self._store.members.waiting(queue) if queue else self._store.members.of(queue)
 
-    def _to_reconcile(self, noted: Iterable[str]) -> list[str]:
-        """The queues noted, and those above them that wait for their members; the top first."""
-        board, pending = self._store.board, self._reconciling.pending
+    def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
+        """These queues, and those above them that wait for their members; the top first."""
+        board, pending = self._store.board, self._reconciler.pending_stops
         wanted = set()
-        for queue in noted:
+        for queue in changes:
             if queue not in board.tree:
                 continue
             wanted.add(queue)
@@ -330,9 +342,9 @@ class QueueController:
         obj = self._store.queues.get(queue)
 
         def reconcile() -> None:
-            again = self._reconciling.reconcile(queue, wish=wish)
+            again = self._reconciler.reconcile(queue, wish=wish)
             if again is not None:
-                self._notes.soon(queue, again, members=False)
+                self._work_queue.add_after(queue, again, members=False)
 
         self._isolation.attempt(
             "status",

@@ -11,12 +11,12 @@ from controller.context import (
 from queues.queue import DEFAULT, ROOT
 
 
-def create_default_queues(parts: ControllerContext) -> bool:
+def create_default_queues(context: ControllerContext) -> bool:
     """Make what is missing of the two; True if both are there, as far as the store has heard."""
-    missing = [name for name in (ROOT, DEFAULT) if name not in parts.store.queues]
+    missing = [name for name in (ROOT, DEFAULT) if name not in context.store.queues]
     for name in missing:
         try:
-            parts.client.create(QUEUES, _body(name))
+            context.client.create(QUEUES, _body(name))
         except Conflict:
             continue
     return not missing

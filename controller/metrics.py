@@ -7,8 +7,8 @@ from controller.context import ControllerContext
 from queues.verdict import CauseKind
 
 
-def set_gauges(parts: ControllerContext) -> None:
-    counting, store = parts.counting, parts.store
+def set_gauges(context: ControllerContext) -> None:
+    counting, store = context.counting, context.store
     counting.members.set(len(store.members))
     waiting = (member for queue in store.board.tree for member in store.members.waiting(queue))
     counting.unguarded.set(sum(1 for member in waiting if not member.marked))

@@ -12,17 +12,17 @@ from queues import labels as names
 from queues.membership import VOLCANO_ANNOTATION
 
 
-def label_namespace(parts: ControllerContext) -> None:
+def label_namespace(context: ControllerContext) -> None:
     """Have the label on just those namespaces whose annotation names a queue."""
 
     def mirror_one(namespace: Namespace) -> None:
-        wanted = _names_a_queue(namespace, parts)
+        wanted = _names_a_queue(namespace, context)
         if wanted != bool(namespace.metadata.label(names.MEMBER_NAMESPACE)):
-            _write(namespace, wanted, parts)
+            _write(namespace, wanted, context)
 
-    parts.store.isolation.each(
+    context.store.isolation.each(
         "namespace",
-        list(parts.store.namespaces.values()),
+        list(context.store.namespaces.values()),
         mirror_one,
         key=lambda namespace: namespace.metadata.name,
         version=lambda namespace: namespace.metadata.version,
@@ -31,8 +31,8 @@ def label_namespace(parts: ControllerContext) -> None:
     )
 
 
-def _names_a_queue(namespace: Namespace, parts: ControllerContext) -> bool:
-    exempt = namespace.metadata.name in parts.store.rules.exempt_namespaces
+def _names_a_queue(namespace: Namespace, context: ControllerContext) -> bool:
+    exempt = namespace.metadata.name in context.store.rules.exempt_namespaces
     return bool(namespace.metadata.annotation(VOLCANO_ANNOTATION)) and not exempt
 
 
@@ -43,12 +43,12 @@ def _subject(namespace: Namespace) -> ObjectReference:
     )
 
 
-def _write(namespace: Namespace, wanted: bool, parts: ControllerContext) -> None:
+def _write(namespace: Namespace, wanted: bool, context: ControllerContext) -> None:
     name = namespace.metadata.name
     body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
-    parts.writers.submit(
+    context.writers.submit(
         ("mirror", name),
-        lambda: parts.client.patch(f"/api/v1/namespaces/{name}", body),
+        lambda: context.client.patch(f"/api/v1/namespaces/{name}", body),
         rank=(2,),
         subject=_subject(namespace),
     )

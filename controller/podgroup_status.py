@@ -54,8 +54,8 @@ _podgroup = msgspec.json.Decoder(PodGroup)
 class PodGroupStatuses:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         #: By UID: the version last written, and when counts were.
         self._written: dict[str, int] = {}
         self._counted_at: dict[str, float] = {}
@@ -64,47 +64,47 @@ class PodGroupStatuses:
         #: Groups whose write failed; filled by the writers' threads.
         self._failed: SimpleQueue[GroupKey] = SimpleQueue()
 
-    def keep(self, keys: Iterable[GroupKey]) -> None:
+    def reconcile(self, keys: Iterable[GroupKey]) -> None:
         """Look at these groups and write what is not true of them any more."""
-        present = [group for key in keys if (group := self._parts.store.podgroups.get(*key)) is not None]
+        present = [group for key in keys if (group := self._context.store.podgroups.get(*key)) is not None]
         for queue, groups in _by_queue(present).items():
-            self._parts.store.isolation.each(
+            self._context.store.isolation.each(
                 "podgroup",
                 groups,
-                self._keep,
+                self._reconcile,
                 key=key_of,
                 version=lambda group: group.metadata.version,
                 queue=queue,
                 subject=_subject,
             )
 
-    def keep_queue(self, queue: str) -> None:
-        self.keep(map(key_of, self._parts.store.podgroups.of(queue)))
+    def reconcile_queue(self, queue: str) -> None:
+        self.reconcile(map(key_of, self._context.store.podgroups.of(queue)))
 
-    def keep_due(self) -> None:
+    def reconcile_due(self) -> None:
         """Those whose counts had to wait."""
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         while not self._failed.empty():
             self.due.setdefault(self._failed.get(), now + COUNT_SECONDS)
         ripe = [key for key, when in self.due.items() if when <= now]
         for key in ripe:
             del self.due[key]
-        self.keep(ripe)
+        self.reconcile(ripe)
 
-    def _keep(self, group: PodGroup) -> None:
+    def _reconcile(self, group: PodGroup) -> None:
         key, meta = key_of(group), group.metadata
         if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
-        pods = pods_of(self._parts.store.members.of_group(*key))
-        ruling = self._parts.store.ruling_for(queue_of(group), namespace=meta.namespace)
-        had = self._parts.store.members.had_group(*key, meta.uid) or _had_pods(group)
-        wanted = _wanted(group, pods, ruling, had_pods=had, now=self._parts.store.clock.now())
-        if "status.conditions" in self._parts.store.unreadable.of(meta.uid):
+        pods = pods_of(self._context.store.members.of_group(*key))
+        ruling = self._context.store.ruling_for(queue_of(group), namespace=meta.namespace)
+        had = self._context.store.members.had_group(*key, meta.uid) or _had_pods(group)
+        wanted = _wanted(group, pods, ruling, had_pods=had, now=self._context.store.clock.now())
+        if "status.conditions" in self._context.store.unreadable.of(meta.uid):
             del wanted["conditions"]  # what others wrote there could not be written back
         difference = _differing(wanted, group)
         if not difference:
             return
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         due = self._counted_at.get(meta.uid, 0.0) + COUNT_SECONDS
         if not difference.keys() - set(COUNTS) and now < due:
             self.due[key] = due
@@ -124,22 +124,22 @@ class PodGroupStatuses:
         }
 
         def write() -> None:
-            after = decode(self._parts.client.patch(path, body), _podgroup)
+            after = decode(self._context.client.patch(path, body), _podgroup)
             self._written[meta.uid] = after.metadata.version
 
         def done(ok: bool) -> None:
             if not ok:
                 self._failed.put(key)
-                self._parts.store.tell(queue_of(group), STATUS)
+                self._context.store.tell(queue_of(group), STATUS)
 
-        what, writers = ("podgroup", meta.uid), self._parts.writers
+        what, writers = ("podgroup", meta.uid), self._context.writers
         if not writers.submit(what, write, rank=(2,), done=done, subject=_subject(group)):
             wait = max(COUNT_SECONDS / 10, writers.wait(what))
-            self.due[key] = self._parts.store.clock.monotonic() + wait
+            self.due[key] = self._context.store.clock.monotonic() + wait
 
     def forget(self) -> None:
         """What is remembered of groups that are gone."""
-        present = {group.metadata.uid for group in self._parts.store.podgroups.all()}
+        present = {group.metadata.uid for group in self._context.store.podgroups.all()}
         for memory in (self._written, self._counted_at):
             for uid in memory.keys() - present:
                 memory.pop(uid, None)
@@ -147,7 +147,7 @@ class PodGroupStatuses:
     def _say(self, group: PodGroup, ruling: QueueDecision) -> None:
         if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
             return
-        self._parts.recorder.record(
+        self._context.recorder.record(
             _subject(group),
             reason=EVENT_REASONS[ruling.stop.why],
             message=ruling.text,

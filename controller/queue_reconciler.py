@@ -42,12 +42,12 @@ from controller.status.queue_status import (
     Counted,
     Drain,
     Known,
-    differing,
+    current_status,
+    desired_status,
+    is_urgent,
     may_share,
-    parts,
-    present,
-    urgent,
-    wanted,
+    split_essential,
+    status_patch,
 )
 from controller.status.status_conflicts import StatusConflicts
 from controller.stops.acknowledgement import StopAcknowledgement
@@ -102,7 +102,7 @@ class QueueReconciler:
 
     def __init__(
         self,
-        parts: ControllerContext,
+        context: ControllerContext,
         *,
         acknowledging: StopAcknowledgement,
         draining: DrainController,
@@ -110,15 +110,15 @@ class QueueReconciler:
         asked: Callable[[str], None],
     ) -> None:
         """`written`: a status of that queue was answered. `asked`: whether it is empty has been."""
-        self._parts = parts
+        self._context = context
         self._tell_written = written
         self._under_way: set[str] = set()
         self._answers: SimpleQueue[Answer] = SimpleQueue()
-        self._acknowledging = acknowledging
+        self._acknowledgement = acknowledging
         self._draining = draining
-        self._announcing = QueueEvents(parts)
-        self._rivals = StatusConflicts(parts)
-        self._closing = ClosingChecks(parts, changed=asked)
+        self._queue_events = QueueEvents(context)
+        self._conflicts = StatusConflicts(context)
+        self._closing = ClosingChecks(context, changed=asked)
         self._uids: dict[str, str] = {}
         #: The state that we wrote last, by UID.
         self._states: dict[str, str] = {}
@@ -128,7 +128,7 @@ class QueueReconciler:
         self._failed: dict[str, tuple[int, float]] = {}
         self._counted_at: dict[str, float] = {}
         #: Stops not acknowledged yet.
-        self.pending: dict[str, Pending] = {}
+        self.pending_stops: dict[str, Pending] = {}
         #: Queues of which somebody wanted something else while a status of theirs was being written.
         self._held_up: set[str] = set()
         #: The specs that a stop is acknowledged for, by queue (`QueueSnapshot.scope`).
@@ -137,66 +137,66 @@ class QueueReconciler:
         self._waiting_for: dict[str, str] = {}
 
     @property
-    def awaited(self) -> bool:
+    def is_waited_for(self) -> bool:
         """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
-        return bool(self.pending or self._held_up)
+        return bool(self.pending_stops or self._held_up)
 
     def reconcile(self, queue: str, *, wish: bool = False) -> float | None:
         """Derive and write; the seconds after which another look is wanted, if one is.
 
         `wish`: what the queue is to be may have changed.
         """
-        obj = self._parts.store.queues.get(queue)
+        obj = self._context.store.queues.get(queue)
         if obj is None:
             self.forget(queue)
             return None
         self._uids[queue] = obj.metadata.uid
         failed, again_at = self._failed.get(queue, (0, 0.0))
-        if failed == obj.metadata.version and (left := again_at - self._parts.store.clock.monotonic()) > 0:
+        if failed == obj.metadata.version and (left := again_at - self._context.store.clock.monotonic()) > 0:
             return left
         if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
             if wish:
                 self._held_up.add(queue)
             return None
         self._held_up.discard(queue)
-        undo_if_past(obj, parts=self._parts)
+        undo_if_past(obj, context=self._context)
         verdict, again = self._verdict(obj)
         acknowledged = verdict.schedules or self._is_acknowledged(queue)
         if verdict.schedules:
             self._forget_stop(queue)
         if not acknowledged and self._is_young(queue):
             return SOON_SECONDS
-        seen = self._acknowledging.seen_by_all(self._parts.store.board.seen)
+        seen = self._acknowledgement.seen_by_all(self._context.store.board.seen)
         checked = verdict.accepts or self._is_checked(queue)
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
-        status = wanted(
+        status = desired_status(
             obj,
             verdict,
             self._counted(queue),
             known=Known(
                 stop=acknowledged,
                 told=self._stop(obj, verdict, acknowledged=acknowledged),
-                scope="" if verdict.schedules else self._parts.store.board.scope(queue),
+                scope="" if verdict.schedules else self._context.store.board.scope(queue),
                 seen=seen,
                 below=checked,
             ),
-            now=self._parts.store.clock.now(),
-            kept_by=closing_blocker(self._parts.store, verdict),
+            now=self._context.store.clock.now(),
+            kept_by=closing_blocker(self._context.store, verdict),
             drain=self._drain(queue),
         )
-        before = present(obj.status)
-        difference = differing(status, before)
-        if urgent(difference, before) and (held := self._rivals.hold(obj, status)):
+        before = current_status(obj.status)
+        difference = status_patch(status, before)
+        if is_urgent(difference, before) and (held := self._conflicts.seconds_to_wait(obj, status)):
             return min(held, again) if again else held
-        return self._write(obj, difference, again, at_once=urgent(difference, before))
+        return self._write(obj, difference, again, at_once=is_urgent(difference, before))
 
     def _drain(self, queue: str) -> Drain | None:
         """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
         own = self._draining.progress.of(queue)
         if own is None:
             return None
-        found = [self._draining.progress.of(one) for one in self._parts.store.board.tree.below(queue)]
+        found = [self._draining.progress.of(one) for one in self._context.store.board.tree.below(queue)]
         known = [both[1] for both in found if both is not None]
         if len(known) < len(found):
             return None
@@ -205,7 +205,7 @@ class QueueReconciler:
         return Drain(finding=drained_condition(queue, known), told=told)
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
-        store, queue = self._parts.store, obj.metadata.name
+        store, queue = self._context.store, obj.metadata.name
         live = store.live_members(queue) > 0
         verdict = store.board.verdict(queue, live=live)
         if verdict.state is not State.CLOSED:
@@ -215,12 +215,12 @@ class QueueReconciler:
         empty = self._closing.is_empty(close)
         if empty:
             return verdict, None
-        if self._acknowledging.nothing_comes(queue):
-            if self._acknowledging.seen_by_all(store.board.seen):
-                self._closing.want(close)
+        if self._acknowledgement.nothing_pending(queue):
+            if self._acknowledgement.seen_by_all(store.board.seen):
+                self._closing.request(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
-        again = max(EMPTY_SECONDS, self._closing.wait(close))
+        again = max(EMPTY_SECONDS, self._closing.seconds_left(close))
         return store.board.verdict(queue, live=True), again
 
     def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
@@ -228,56 +228,56 @@ class QueueReconciler:
         return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
 
     def _close(self, obj: QueueObject) -> Close:
-        queue, board = obj.metadata.name, self._parts.store.board
+        queue, board = obj.metadata.name, self._context.store.board
         below = board.tree.below(queue)
         return Close(queue, obj.metadata.uid, board.ruling(queue).revision, below)
 
     def _is_checked(self, queue: str) -> bool:
         """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
-        store = self._parts.store
+        store = self._context.store
         held = [store.queues.get(name) for name in store.board.tree.below(queue)]
         closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
 
     def _is_young(self, queue: str) -> bool:
-        stop = self.pending.get(queue)
-        return stop is not None and self._parts.store.clock.monotonic() < stop.at + YOUNG_SECONDS
+        stop = self.pending_stops.get(queue)
+        return stop is not None and self._context.store.clock.monotonic() < stop.at + YOUNG_SECONDS
 
     def _is_acknowledged(self, queue: str) -> bool:
-        store = self._parts.store
+        store = self._context.store
         board, now = store.board, store.clock.monotonic()
         scope = board.scope(queue)
         if self._acknowledged.get(queue) == scope:
             return True
         self._acknowledged.pop(queue, None)
-        stop = self.pending.get(queue)
+        stop = self.pending_stops.get(queue)
         if stop is None or stop.scope != scope:
-            stop = self.pending[queue] = Pending(scope, board.seen, now)
-        obstacle = self._acknowledging.obstacle(queue, since=stop.seen)
+            stop = self.pending_stops[queue] = Pending(scope, board.seen, now)
+        obstacle = self._acknowledgement.obstacle(queue, since=stop.seen)
         if obstacle is not None:
             self._wait_for(queue, obstacle, since=stop.at)
             return False
-        self.pending.pop(queue)
+        self.pending_stops.pop(queue)
         self._waiting_for.pop(queue, None)
         self._acknowledged[queue] = scope
-        self._parts.counting.acknowledgement.observe(now - stop.at)
+        self._context.counting.acknowledgement.observe(now - stop.at)
         return True
 
     def _was_acknowledged(self, obj: QueueObject) -> bool:
         """Whether its status says so for the specs that there are now, by whoever led before us."""
         status = obj.status
-        held, scope = status.condition(ACTIVE), self._parts.store.board.scope(obj.metadata.name)
+        held, scope = status.condition(ACTIVE), self._context.store.board.scope(obj.metadata.name)
         said = held is not None and held.status == "False" and status.stop is not None
         return said and status.stop is not None and status.stop.scope == scope
 
-    def outdated(self) -> set[str]:
+    def outdated_stops(self) -> set[str]:
         """The queues whose stop is acknowledged for other specs than there are now."""
-        board = self._parts.store.board
+        board = self._context.store.board
         return {queue for queue, scope in self._acknowledged.items() if board.scope(queue) != scope}
 
     def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
         """Say what a stop waits for, once it has waited for a while."""
-        if self._parts.store.clock.monotonic() < since + WAITING_SECONDS:
+        if self._context.store.clock.monotonic() < since + WAITING_SECONDS:
             return
         text = truncated(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
         if self._waiting_for.get(queue) != text:
@@ -288,7 +288,7 @@ class QueueReconciler:
         """A text that is there already stays while it is of the same specs, whoever worded it."""
         if verdict.schedules:
             return None
-        board, queue = self._parts.store.board, obj.metadata.name
+        board, queue = self._context.store.board, obj.metadata.name
         ruling = board.ruling(queue)
         chain = board.tree.chain(queue).queues
         return StopStatus(
@@ -296,7 +296,7 @@ class QueueReconciler:
             scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
             queues=len(board.tree.below(queue)),
             chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
-            refusal=self._parts.store.refusal(ruling),
+            refusal=self._context.store.refusal(ruling),
             waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
         )
 
@@ -305,19 +305,19 @@ class QueueReconciler:
     ) -> float | None:
         if not difference:
             return again
-        queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
+        queue, now = obj.metadata.name, self._context.store.clock.monotonic()
         due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
         if not at_once and now < due:
             return _sooner(due - now, again)
-        essential, counted = parts(difference)
-        resting = self._parts.writers.wait((COUNTS, queue)) if counted else 0.0
+        essential, counted = split_essential(difference)
+        resting = self._context.writers.wait((COUNTS, queue)) if counted else 0.0
         if not essential and resting:
             return _sooner(resting, again)
         if essential and counted and (resting or not may_share(counted)):
             difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
         what = STATUS if difference is essential or not counted else COUNTS
         if not self._submit(obj, difference, what=what, fenced=bool(essential)):
-            return max(ACKNOWLEDGE_SECONDS, self._parts.writers.wait((what, queue)))
+            return max(ACKNOWLEDGE_SECONDS, self._context.writers.wait((what, queue)))
         self._counted_at[queue] = now
         self._under_way.add(queue)
         return again
@@ -335,18 +335,18 @@ class QueueReconciler:
         written: list[QueueObject] = []
 
         def write() -> None:
-            written.append(decode(self._parts.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
+            written.append(decode(self._context.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
 
         def done(ok: bool) -> None:
             self._answers.put(Answer(queue, obj, written[-1] if ok else None))
             self._tell_written(queue)
 
         subject = queue_subject(obj)
-        return self._parts.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
+        return self._context.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
 
     def ask(self) -> None:
         """Send the questions that the looks of this round came to."""
-        self._closing.ask()
+        self._closing.send()
 
     def collect(self) -> None:
         """Take in what came of the writes and the questions."""
@@ -355,7 +355,7 @@ class QueueReconciler:
             answer = self._answers.get()
             self._under_way.discard(answer.queue)
             if answer.after is None and answer.before is not None:
-                at = self._parts.store.clock.monotonic() + FAILED_SECONDS
+                at = self._context.store.clock.monotonic() + FAILED_SECONDS
                 self._failed[answer.queue] = (answer.before.metadata.version, at)
             if answer.before is not None and answer.after is not None:
                 self._failed.pop(answer.queue, None)
@@ -363,14 +363,14 @@ class QueueReconciler:
                 self._states[answer.after.metadata.uid] = answer.after.status.state
                 announce = partial(self._announce, answer.before, answer.after)
                 version = answer.after.metadata.version
-                self._parts.store.isolation.attempt("announce", answer.queue, announce, version=version)
+                self._context.store.isolation.attempt("announce", answer.queue, announce, version=version)
 
     def _announce(self, before: QueueObject, after: QueueObject) -> None:
-        self._rivals.wrote(after)
-        self._announcing.changed(before, after)
+        self._conflicts.record_write(after)
+        self._queue_events.record_changes(before, after)
 
     def _counted(self, queue: str) -> Counted:
-        store = self._parts.store
+        store = self._context.store
         groups = store.podgroups.counts(queue).by_phase()
         return Counted(
             pods=store.members.counts(queue), groups=groups, not_selected=store.not_selected_in(queue)
@@ -380,7 +380,7 @@ class QueueReconciler:
         """It is gone."""
         self._forget_stop(queue)
         self._held_up.discard(queue)
-        self._rivals.forget(queue)
+        self._conflicts.forget(queue)
         uid = self._uids.pop(queue, "")
         self._closing.forget(uid)
         self._states.pop(uid, None)
@@ -388,8 +388,8 @@ class QueueReconciler:
             memory.pop(queue, None)
 
     def _forget_stop(self, queue: str) -> None:
-        self._acknowledging.forget(queue)
-        for memory in (self.pending, self._acknowledged, self._waiting_for):
+        self._acknowledgement.forget(queue)
+        for memory in (self.pending_stops, self._acknowledged, self._waiting_for):
             memory.pop(queue, None)
 
 

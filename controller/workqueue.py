@@ -1,14 +1,16 @@
-"""What was heard of and is not looked at yet, and what is to be looked at again, and when.
+"""The controller's work queue: which queues of the cluster have changed, and when each is looked at again.
 
 Invariants
-- Nothing that was heard is lost: it is taken once, and whoever fails at it puts it back (`again`).
-- `heard`, `noticed`, `told`, `wake` and `stop` are for any thread and never wait; the rest is the
-  controller's thread's alone.
-- What is due is taken no earlier, and by `take` at the latest when the time that it was given has come.
-- What was `heard` is taken at once, and all the rest with it. What was `noticed` alone is taken no sooner
-  than `PACE_SECONDS` after the look before ended, unless somebody waits for it (`at_once`): where much
-  happens it is looked at together, and where little does, at once. (A thousand pods that start are four
-  thousand events; a look for each took an eighth of the processor time that the server takes to resume them.)
+- No change is lost: `get` returns it once, and a caller that fails at it puts it back (`requeue`).
+- `add`, `add_batched`, `add_change`, `wake` and `stop` may be called from any thread and never wait. All
+  other methods are for the controller's thread alone.
+- A queue that was added with a delay is returned no earlier, and by `get` at the latest at the time that
+  `get` was given.
+- A change that was added by `add` is returned at once, together with all others. Changes that were only added
+  by `add_batched` are returned no sooner than `PACE_SECONDS` after the previous look ended, unless `at_once`
+  is given. So where much happens it is looked at together, and where little happens, at once. (A thousand
+  pods that start are four thousand events; a look for each took an eighth of the processor time that the
+  server takes to resume them.)
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cluster.cache.store import (
 PACE_SECONDS = 0.02
 
 #: By queue, what changed.
-Noted = dict[str, set[What]]
+Changes = dict[str, set[What]]
 
 
 class WorkQueue:
@@ -34,9 +36,9 @@ class WorkQueue:
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock`: monotonic seconds."""
         self._clock = clock
-        self._noted: Noted = {}
+        self._noted: Changes = {}
         self._changed = threading.Condition()
-        #: Whether somebody waits for what is noted.
+        #: Whether somebody waits for them.
         self._urgent = False
         self._stopped = threading.Event()
         #: When a queue is to be looked at again.
@@ -48,23 +50,23 @@ class WorkQueue:
     def stopped(self) -> bool:
         return self._stopped.is_set()
 
-    def heard(self, queue: str, what: What) -> None:
+    def add(self, queue: str, what: What) -> None:
         """Take note of a change that somebody waits for."""
         with self._changed:
             self._noted.setdefault(queue, set()).add(what)
             self._hurry()
 
-    def noticed(self, queue: str, what: What) -> None:
+    def add_batched(self, queue: str, what: What) -> None:
         """Take note of a change that can wait for others like it."""
         with self._changed:
             is_first = not self._noted
             self._noted.setdefault(queue, set()).add(what)
-            if is_first:  # else whoever waits in `take` knows already until when
+            if is_first:  # else whoever waits in `get` knows already until when
                 self._changed.notify()
 
-    def told(self, queue: str, what: What) -> None:
+    def add_change(self, queue: str, what: What) -> None:
         """By the store: what a queue is to be is waited for; what becomes of its pods and status is not."""
-        (self.heard if what == WHOLE else self.noticed)(queue, what)
+        (self.add if what == WHOLE else self.add_batched)(queue, what)
 
     def wake(self, queues: Iterable[str] = ()) -> None:
         """Look about now, at the status of these queues too."""
@@ -78,28 +80,28 @@ class WorkQueue:
         self._changed.notify()
 
     def stop(self) -> None:
-        """`take` returns at once from now on, and `rest` too."""
+        """`get` returns at once from now on, and `pause` too."""
         self._stopped.set()
         self.wake()
 
-    def rest(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Wait that long, unless it is stopped."""
         self._stopped.wait(seconds)
 
-    def again(self, noted: Mapping[str, Iterable[What]]) -> None:
+    def requeue(self, changes: Mapping[str, Iterable[What]]) -> None:
         """Put back what was taken."""
-        for queue, whats in noted.items():
+        for queue, whats in changes.items():
             for what in whats:
-                self.heard(queue, what)
+                self.add(queue, what)
 
-    def soon(self, queue: str, seconds: float, *, members: bool) -> None:
+    def add_after(self, queue: str, seconds: float, *, members: bool) -> None:
         """Have the queue looked at again in so many seconds, and its `members` too, if it is not sooner."""
         if members:
             self._whole.add(queue)
         when = self._clock() + seconds
         self._due[queue] = min(when, self._due.get(queue, when))
 
-    def take(self, times: Iterable[float], *, at_once: bool = False) -> Noted:
+    def get(self, times: Iterable[float], *, at_once: bool = False) -> Changes:
         """What was heard or is due, once there is any, or the earliest of `times` has come.
 
         `at_once`: somebody waits for whatever was noticed, too.
@@ -112,10 +114,10 @@ class WorkQueue:
                 if wait <= 0:
                     break
                 self._changed.wait(wait)
-            noted, self._noted, self._urgent = self._noted, {}, False
+            changes, self._noted, self._urgent = self._noted, {}, False
         now = self._clock()
         for queue in [queue for queue, when in self._due.items() if when <= now]:
             del self._due[queue]
-            noted.setdefault(queue, set()).add(WHOLE if queue in self._whole else STATUS)
+            changes.setdefault(queue, set()).add(WHOLE if queue in self._whole else STATUS)
             self._whole.discard(queue)
-        return noted
+        return changes

@@ -39,7 +39,7 @@ def found(say: Say) -> Found:
         "nodes, the recommended settings; by the watch and by the audit log. Rounds at each size: filter and "
         f"members {REPEATS}, trees and resumes {FEW}, none begun after {SIZE_SECONDS:.0f} s; memory 1.",
         lines=(),
-        notes=tuple(said for cost in costs for said in _notes(cost)),
+        notes=tuple(said for cost in costs for said in _work_queue(cost)),
         curves=tuple(curve(cost) for cost in costs),
     )
 
@@ -66,7 +66,7 @@ def _filter(bench: Bench) -> Cost:
     return Cost(name="filter", title="p50 of a filter call", by="node names", unit="µs", seen=seen)
 
 
-def _notes(cost: Cost) -> Iterator[str]:
+def _work_queue(cost: Cost) -> Iterator[str]:
     yield note(cost)
     if cost.name == "memory":
         line = straight(cost.medians)

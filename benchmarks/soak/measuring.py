@@ -41,7 +41,7 @@ def found(say: Say) -> Found:
         title="Under churn",
         about=_about(),
         lines=tuple(_lines(samples, turns)),
-        notes=tuple(_notes(repeated)),
+        notes=tuple(_work_queue(repeated)),
         curves=tuple(_curves(samples, turns)),
     )
 
@@ -104,7 +104,7 @@ def _about() -> str:
     )
 
 
-def _notes(repeated: Sequence[Repeated]) -> Iterator[str]:
+def _work_queue(repeated: Sequence[Repeated]) -> Iterator[str]:
     for each in repeated:
         told = f"; {len(each.troubles)} failed, the first: {each.troubles[0]}" if each.troubles else ""
         yield (

@@ -26,30 +26,30 @@ DRAIN_EVENTS: Mapping[str, str] = {
 class QueueEvents:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
-    def changed(self, before: QueueObject, after: QueueObject) -> None:
+    def record_changes(self, before: QueueObject, after: QueueObject) -> None:
         subject = queue_subject(after)
         # What an ancestor does to a thousand queues below it is no reason for a thousand events.
         own_doing = before.status.observed_generation != after.status.observed_generation
         budget = "" if own_doing else INHERITED
         for line in new_changes(before.status.changes or (), after.status.changes or ()):
-            self._parts.recorder.record(
+            self._context.recorder.record(
                 subject, reason="QueueChanged", message=describe_change(line), again_after=0.0
             )
         if before.status.state != after.status.state:
-            self._parts.recorder.record(
+            self._context.recorder.record(
                 subject,
                 reason=f"Queue{after.status.state}",
                 message=f"the queue is {after.status.state}, it was {before.status.state or 'new'}",
                 again_after=0.0,
                 budget=budget,
             )
-        self._said_of_drain(before, after)
+        self._record_drain(before, after)
         active = after.status.condition(ACTIVE)
         if active and _is_news(before.status.condition(ACTIVE), active):
-            self._parts.recorder.record(
+            self._context.recorder.record(
                 subject,
                 reason=f"Active{active.status}",
                 message=active.message,
@@ -57,12 +57,12 @@ class QueueEvents:
                 budget=budget,
             )
 
-    def _said_of_drain(self, before: QueueObject, after: QueueObject) -> None:
+    def _record_drain(self, before: QueueObject, after: QueueObject) -> None:
         found, held = after.status.condition(DRAINED), before.status.condition(DRAINED)
         if found is None or (held is not None and held.reason == found.reason):
             return
-        own_doing = self._parts.store.board.ruling(after.metadata.name).policy_by == after.metadata.name
-        self._parts.recorder.record(
+        own_doing = self._context.store.board.ruling(after.metadata.name).policy_by == after.metadata.name
+        self._context.recorder.record(
             queue_subject(after),
             reason=DRAIN_EVENTS.get(found.reason, "DrainChanged"),
             message=found.message,

@@ -23,15 +23,15 @@ _KINDS = {"podgroups": "podgroup", "queues": "queue", "pods": "pod"}
 class UnreadableEvents:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         #: UIDs of the objects that were reported, by queue.
         self._reported: dict[str, frozenset[str]] = {}
         self._looked_at = 0
 
     def report(self) -> None:
         """Record what is new."""
-        store = self._parts.store
+        store = self._context.store
         changes = store.unreadable.changes
         if changes == self._looked_at:
             return
@@ -45,7 +45,7 @@ class UnreadableEvents:
             if obj is None or self._reported.get(queue) == uids:
                 continue
             self._reported[queue] = uids
-            self._parts.recorder.record(
+            self._context.recorder.record(
                 queue_subject(obj), reason="Unreadable", message=text(faults), warning=True, budget=BUDGET
             )
         self._looked_at = changes

@@ -51,43 +51,43 @@ LATER = timedelta(seconds=30)
 class PodConditions:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._told: dict[str, tuple[int, str]] = {}
         #: Of which stop (a ruling's revision) a workload was told, by UID.
         self._told_of: dict[str, str] = {}
         #: Members to be told later, in the order in which they came, by queue and UID.
         self._left: dict[str, dict[str, datetime]] = {}
 
-    def tell(self, queue: str, members: Iterable[Member]) -> bool:
+    def explain(self, queue: str, members: Iterable[Member]) -> bool:
         """Have each gated one of these members say why, and whoever was left before and is due.
 
         Returns whether some are left for later: ask again in a while.
         """
-        ruling = self._parts.store.board.ruling(queue) if queue else None
-        evictions_wait = ruling is not None and ruling.drains and len(self._parts.drain_writers) > 0
-        since = self._parts.store.clock.now() - LATER
+        ruling = self._context.store.board.ruling(queue) if queue else None
+        evictions_wait = ruling is not None and ruling.drains and len(self._context.drain_writers) > 0
+        since = self._context.store.clock.now() - LATER
         left = self._left.get(queue, {})
         members = [*self._due(left, since=since if evictions_wait else None), *members]
 
-        def tell(member: Member) -> None:
+        def explain(member: Member) -> None:
             if member.leaving or not member.waiting:
                 return
             own = ruling
             if ruling is not None and ruling.restricted:
-                own = self._parts.store.ruling_for(queue, namespace=member.namespace)
+                own = self._context.store.ruling_for(queue, namespace=member.namespace)
             if own is not None and own.stop is not None:
-                self._tell_owner(member, own, own.stop)
+                self._record_on_owner(member, own, own.stop)
             if not member.gated:
                 return
             if evictions_wait and member.created > since:
                 left[member.uid] = member.created
             elif own is None:
-                self._say(member, Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group))
+                self._write(member, Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group))
             elif own.stop is not None:
-                self._say(member, own.stop, text=own.text)
+                self._write(member, own.stop, text=own.text)
 
-        each_member(self._parts, "explain", members, tell, queue=queue)
+        each_member(self._context, "explain", members, explain, queue=queue)
         if left:
             self._left[queue] = left
         else:
@@ -99,17 +99,17 @@ class PodConditions:
         due = list(takewhile(lambda uid: since is None or left[uid] <= since, left))
         for uid in due:
             del left[uid]
-        found = map(self._parts.store.members.by_uid, due)
+        found = map(self._context.store.members.by_uid, due)
         return [member for member in found if member is not None]
 
-    def _tell_owner(self, member: Member, ruling: QueueDecision, stop: Cause) -> None:
-        work = self._parts.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
+    def _record_on_owner(self, member: Member, ruling: QueueDecision, stop: Cause) -> None:
+        work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or self._told_of.get(work.uid) == ruling.revision:
             return
         if len(self._told_of) >= REMEMBERED:
             self._told_of.clear()
         self._told_of[work.uid] = ruling.revision
-        self._parts.recorder.record(
+        self._context.recorder.record(
             workload_subject(work),
             reason=EVENT_REASONS[stop.why],
             message=f"its pods wait: {ruling.text}",
@@ -117,12 +117,12 @@ class PodConditions:
         )
 
     def _schedules(self, member: Member) -> bool:
-        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.ruling_for(member.queue, namespace=member.namespace).schedules
 
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)
 
-    def _say(self, member: Member, cause: Cause, *, text: str = "") -> None:
+    def _write(self, member: Member, cause: Cause, *, text: str = "") -> None:
         text = text or stop_text(cause)
         if member.condition == text or self._told.get(member.uid) == (member.version, text):
             return
@@ -135,13 +135,13 @@ class PodConditions:
 
         def write() -> None:
             """Unless its gate has gone, or is about to: then the scheduler says why."""
-            now = self._parts.store.members.by_uid(member.uid)
+            now = self._context.store.members.by_uid(member.uid)
             if now is None or not now.gated or (now.queue and self._schedules(now)):
                 self.forget(member.uid)
                 return
-            self._parts.client.patch(path, body, content_type=STRATEGIC)
+            self._context.client.patch(path, body, content_type=STRATEGIC)
 
-        submitted = self._parts.writers.submit(
+        submitted = self._context.writers.submit(
             ("explain", member.uid),
             write,
             rank=(7, member.created),
@@ -151,7 +151,7 @@ class PodConditions:
         if not submitted:
             self.forget(member.uid)
             return
-        self._parts.recorder.record(
+        self._context.recorder.record(
             pod_subject(member),
             reason=EVENT_REASONS[cause.why],
             message=text,

@@ -27,39 +27,41 @@ NO_NODE = "sluice-no-such-node"
 class PreemptionRetry:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext, *, namespace: str) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext, *, namespace: str) -> None:
+        self._context = context
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         #: For which revision of a queue, and change of what it selects, the scheduler was nudged.
         self._nudged: dict[str, tuple[str, int]] = {}
         #: Queues whose nudge failed; filled by the writers' threads.
         self._failed: SimpleQueue[str] = SimpleQueue()
 
-    def consider(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
+    def retry_if_refused(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
         """Nudge if this queue schedules and one of these members was left without room.
 
         `waking`: whether pods may be woken; asked only where there is one. Returns whether it has to be
         considered again: they may not yet, or a nudge is under way that may have come before these pods.
         """
-        ruling = self._parts.store.board.ruling(queue)
+        ruling = self._context.store.board.ruling(queue)
         if not ruling.schedules:
             self._nudged.pop(queue, None)
             return False
-        resume = (ruling.revision, self._parts.store.selections.get(queue, 0))
+        resume = (ruling.revision, self._context.store.selections.get(queue, 0))
         if ruling.restricted:
-            members = [one for one in members if self._parts.store.selects(queue, one.namespace)]
+            members = [one for one in members if self._context.store.selects(queue, one.namespace)]
         if self._nudged.get(queue) == resume or not any(map(without_room, members)):
             return False
         if not waking():
             return True
-        if not self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,), done=self._done(queue)):
+        if not self._context.writers.submit(
+            ("nudge", ""), self._make_room, rank=(3,), done=self._done(queue)
+        ):
             return True
         self._nudged[queue] = resume
         return False
 
-    def nudge(self) -> None:
+    def retry_all(self) -> None:
         """Have pods without room tried again, of whichever queue."""
-        self._parts.writers.submit(("nudge", ""), self._nudge, rank=(3,))
+        self._context.writers.submit(("nudge", ""), self._make_room, rank=(3,))
 
     def take_failed(self) -> set[str]:
         """The queues whose nudge failed, to be considered again; asking empties it."""
@@ -79,10 +81,10 @@ class PreemptionRetry:
 
         return done
 
-    def _nudge(self) -> None:
+    def _make_room(self) -> None:
         name = f"{PREFIX}{secrets.token_hex(4)}"
-        self._parts.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
-        self._parts.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
+        self._context.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
+        self._context.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
 
 
 def without_room(member: Member) -> bool:

@@ -36,35 +36,35 @@ DOUBT_SECONDS = 3.0
 class Reschedule:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: ControllerContext, *, nudge: Callable[[], object]) -> None:
+    def __init__(self, context: ControllerContext, *, nudge: Callable[[], object]) -> None:
         """`nudge`: makes kube-scheduler try pods that found no room, which a change of theirs does not."""
-        self._parts = parts
+        self._context = context
         self._nudge = nudge
         #: When each pod was asked for, by UID, in monotonic seconds.
         self._asked: dict[str, float] = {}
         self._doubt_at = 0.0
 
-    def recall(self, pods: Iterable[Key]) -> None:
+    def retry_pods(self, pods: Iterable[Key]) -> None:
         """Ask again for these pods."""
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         self._asked = {uid: at for uid, at in self._asked.items() if at > now - AGAIN_SECONDS}
         for namespace, name in pods:
-            member = self._parts.store.members.get(namespace, name)
+            member = self._context.store.members.get(namespace, name)
             if member is not None and member.bindable and member.uid not in self._asked:
                 self._asked[member.uid] = now
-                self._parts.store.passes.asking_again(namespace, name)
-                self._parts.writers.submit(("recall", member.uid), self._asking(member), rank=(1,))
+                self._context.store.passes.asking_again(namespace, name)
+                self._context.writers.submit(("recall", member.uid), self._asking(member), rank=(1,))
                 if without_room(member):
                     self._nudge()
 
-    def doubt(self) -> None:
+    def retry_old_passes(self) -> None:
         """Ask again for what we let through long ago in queues that do not schedule."""
-        store, now = self._parts.store, self._parts.store.clock.monotonic()
+        store, now = self._context.store, self._context.store.clock.monotonic()
         if now < self._doubt_at:
             return
         self._doubt_at = now + DOUBT_SECONDS
         board = store.board
-        self.recall(
+        self.retry_pods(
             {
                 one.key
                 for one in store.passes.lingering(seconds=DOUBT_SECONDS)
@@ -74,8 +74,8 @@ class Reschedule:
 
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:
-            ruling = self._parts.store.board.ruling(member.queue)
-            now = self._parts.store.members.by_uid(member.uid)
+            ruling = self._context.store.board.ruling(member.queue)
+            now = self._context.store.members.by_uid(member.uid)
             if ruling.schedules or now is None or not now.bindable:
                 return
             path, meta = pod_path(member), {"uid": member.uid}
@@ -86,8 +86,8 @@ class Reschedule:
                 "message": with_retry_mark(ruling.text),
             }
             body = {"metadata": meta, "status": {"conditions": [condition]}}
-            self._parts.client.patch(f"{path}/status", body, content_type=STRATEGIC)
-            annotations = {names.WOKEN: f"{ruling.revision}-{self._parts.store.clock.monotonic():.3f}"}
-            self._parts.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
+            self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC)
+            annotations = {names.WOKEN: f"{ruling.revision}-{self._context.store.clock.monotonic():.3f}"}
+            self._context.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
 
         return ask

@@ -45,8 +45,8 @@ TIMES, PAUSE_SECONDS = 8, 1.0
 class Ungating:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         #: Queues with a write that failed; filled by the writers' threads too.
         self._failed: SimpleQueue[str] = SimpleQueue()
         #: Since which revision all members of a queue have been looked at.
@@ -62,13 +62,13 @@ class Ungating:
         `waking`: whether those that filter refused may be woken; asked only where there are any.
         Returns how many were left because they may not yet.
         """
-        ruling = self._parts.store.board.ruling(queue)
+        ruling = self._context.store.board.ruling(queue)
         if not ruling.schedules:
             return 0
         if self._begun.get(queue) != ruling.revision:
             # Whoever is heard of first after a resume is not let go first: all are, in their order.
             self._begun[queue] = ruling.revision
-            members = self._parts.store.members.waiting(queue)
+            members = self._context.store.members.waiting(queue)
         left = 0
 
         def release(member: Member) -> None:
@@ -76,22 +76,22 @@ class Ungating:
             left += self._release(member, ruling, waking=waking)
 
         # In order from the first on: the writers begin while the rest is still being asked for.
-        each_member(self._parts, "ungate", sorted(members, key=_rank), release, queue=queue)
+        each_member(self._context, "ungate", sorted(members, key=_rank), release, queue=queue)
         return left
 
-    def begins(self, queue: str) -> bool:
+    def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and nobody of it has been let go since."""
-        ruling = self._parts.store.board.ruling(queue)
+        ruling = self._context.store.board.ruling(queue)
         return ruling.schedules and self._begun.get(queue) != ruling.revision
 
-    def answer(self, members: Iterable[Member]) -> None:
+    def assign_queues(self, members: Iterable[Member]) -> None:
         """Write down the queue of pods whose PodGroup was not there when they came."""
-        each_member(self._parts, "answer", members, self._answer, queue="")
+        each_member(self._context, "answer", members, self._assign_queue, queue="")
 
-    def _answer(self, member: Member) -> None:
-        queue = self._parts.store.queue_of_group(member.namespace, member.group)
+    def _assign_queue(self, member: Member) -> None:
+        queue = self._context.store.queue_of_group(member.namespace, member.group)
         if queue is not None:
-            self._send(member, "answer", self._answering(member, queue))
+            self._send(member, "answer", self._assigning(member, queue))
 
     def take_failed(self) -> set[str]:
         """The queues with a write that failed or was not taken; asking empties it."""
@@ -104,9 +104,9 @@ class Ungating:
         self._sent.pop(uid, None)
         self._retried.pop(uid, None)
 
-    def forget_queues(self) -> None:
+    def forget_absent_queues(self) -> None:
         """What is remembered of queues without members."""
-        present = set(self._parts.store.members.queues())
+        present = set(self._context.store.members.queues())
         for queue in self._begun.keys() - present:
             self._begun.pop(queue, None)
 
@@ -114,7 +114,7 @@ class Ungating:
         if not member.waiting or member.leaving:
             return False
         if ruling.restricted:
-            if not self._parts.store.selects(ruling.queue, member.namespace):
+            if not self._context.store.selects(ruling.queue, member.namespace):
                 return False
             if not member.gated:
                 return self._retry(member, ruling, waking=waking)
@@ -133,8 +133,8 @@ class Ungating:
             return False
         if not waking():
             return True
-        now = self._parts.store.clock.monotonic()
-        resume = (ruling.revision, self._parts.store.selections.get(ruling.queue, 0))
+        now = self._context.store.clock.monotonic()
+        resume = (ruling.revision, self._context.store.selections.get(ruling.queue, 0))
         since, times, at = self._retried.get(member.uid, (resume, 0, now))
         if since != resume:
             times = 0
@@ -156,7 +156,7 @@ class Ungating:
                 self._sent.pop(member.uid, None)
                 self._failed.put(member.queue)
 
-        writers, key, subject = self._parts.writers, (what, member.uid), pod_subject(member)
+        writers, key, subject = self._context.writers, (what, member.uid), pod_subject(member)
         rank = (1, *_rank(member))
         if not writers.submit(key, write, rank=rank, done=done, queue=member.queue, subject=subject):
             self._sent.pop(member.uid, None)  # a former write of it is still under way, or it backs off
@@ -166,14 +166,14 @@ class Ungating:
     def _ungating(self, member: Member) -> Callable[[], object]:
         body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
         return self._if_scheduling(
-            member, lambda: self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+            member, lambda: self._context.client.patch(pod_path(member), body, content_type=STRATEGIC)
         )
 
     def _waking(self, member: Member, revision: str) -> Callable[[], object]:
         body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: revision}}}
-        return self._if_scheduling(member, lambda: self._parts.client.patch(pod_path(member), body))
+        return self._if_scheduling(member, lambda: self._context.client.patch(pod_path(member), body))
 
-    def _answering(self, member: Member, queue: str) -> Callable[[], object]:
+    def _assigning(self, member: Member, queue: str) -> Callable[[], object]:
         def write() -> object:
             body: dict[str, Any] = {
                 "metadata": {
@@ -184,7 +184,7 @@ class Ungating:
             }
             if self._schedules(queue, member):
                 body["spec"] = {"schedulingGates": [_DELETE_GATE]}
-            return self._parts.client.patch(pod_path(member), body, content_type=STRATEGIC)
+            return self._context.client.patch(pod_path(member), body, content_type=STRATEGIC)
 
         return write
 
@@ -198,7 +198,7 @@ class Ungating:
         return guarded
 
     def _schedules(self, queue: str, member: Member) -> bool:
-        return self._parts.store.ruling_for(queue, namespace=member.namespace).schedules
+        return self._context.store.ruling_for(queue, namespace=member.namespace).schedules
 
 
 def _rank(member: Member) -> tuple[int, datetime]:

@@ -61,8 +61,8 @@ class Close(msgspec.Struct, frozen=True):
 class ClosingChecks:
     """Owner: the controller's thread. `changed`: a queue is to be looked at again; called from any thread."""
 
-    def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext, *, changed: Callable[[str], None]) -> None:
+        self._context = context
         self._changed = changed
         #: By UID: what the last answer was about, and whether the queue was empty.
         self._found: dict[str, tuple[Close, bool]] = {}
@@ -77,18 +77,18 @@ class ClosingChecks:
         found = self._found.get(close.uid)
         return found[1] if found is not None and found[0] == close else None
 
-    def want(self, close: Close) -> None:
+    def request(self, close: Close) -> None:
         """Have it asked about, soon."""
-        if self.wait(close) <= 0:
+        if self.seconds_left(close) <= 0:
             self._wanted[close.uid] = close
 
-    def wait(self, close: Close) -> float:
+    def seconds_left(self, close: Close) -> float:
         """For how many seconds it is not asked about again."""
         found = self._found.get(close.uid)
         times = self._occupied.get(close.uid, 0) if found is not None and found[0] == close else 0
         seconds = min(AGAIN_SECONDS * 2.0 ** min(max(0, times - 1), 10), AGAIN_MOST)
         asked = self._asked_at.get(close.uid, float("-inf"))
-        return max(0.0, asked + seconds - self._parts.store.clock.monotonic())
+        return max(0.0, asked + seconds - self._context.store.clock.monotonic())
 
     def forget(self, uid: str) -> None:
         """It accepts again, or is gone."""
@@ -107,33 +107,33 @@ class ClosingChecks:
                     self._occupied[close.uid] = 0 if empty else times
                     self._found[close.uid] = (close, empty)
 
-    def ask(self) -> None:
+    def send(self) -> None:
         """Ask about all that is wanted, unless a question is under way."""
         closes = list(self._wanted.values())
-        if not closes or not self._parts.writers.submit(("closing", ""), self._asking(closes), rank=(1,)):
+        if not closes or not self._context.writers.submit(("closing", ""), self._asking(closes), rank=(1,)):
             return
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         self._asked_at |= {close.uid: now for close in closes}
         self._wanted.clear()
 
     def _asking(self, closes: list[Close]) -> Callable[[], None]:
-        def ask() -> None:
+        def send() -> None:
             labels = sorted({label_value(queue) for close in closes for queue in close.below})
             parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
             named = {label_value(queue): queue for close in closes for queue in close.below}
-            selects = self._parts.store.selects
+            selects = self._context.store.selects
 
             def is_counted(meta: Metadata) -> bool:
                 queue = named.get(meta.label(names.QUEUE))
                 return queue is None or selects(queue, meta.namespace)
 
-            occupied = (_occupied(self._parts, some, is_counted=is_counted) for some in parts)
+            occupied = (_occupied(self._context, some, is_counted=is_counted) for some in parts)
             found = frozenset(label for labels in occupied for label in labels)
             self._answers.put((closes, found))
             for close in closes:
                 self._changed(close.queue)
 
-        return ask
+        return send
 
 
 def _labels(close: Close) -> set[str]:
@@ -161,7 +161,7 @@ _ASKED = (
 
 
 def _occupied(
-    parts: ControllerContext,
+    context: ControllerContext,
     labels: list[str],
     *,
     is_counted: Callable[[Metadata], bool] = lambda _meta: True,
@@ -169,7 +169,7 @@ def _occupied(
     """Those of the labels that a live member bears, as the API server says now, if that counts."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
     for asked in _ASKED:
-        for raw in list_objects(parts.client, asked.path, selector=selector):
+        for raw in list_objects(context.client, asked.path, selector=selector):
             obj, faults = asked.read(raw)
             if faults:
                 meta, text = obj.metadata, fault_text(faults)

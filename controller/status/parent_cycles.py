@@ -25,19 +25,19 @@ from queues.tree import Tree
 class ParentCycles:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._told: frozenset[Cycle] = frozenset()
         self._looked_at: Tree | None = None
 
-    def tell(self) -> None:
+    def record_events(self) -> None:
         """Record an event on every queue of each cycle that is new."""
-        board = self._parts.store.board
+        board = self._context.store.board
         if board.tree is self._looked_at:
             return
         found = find_cycles(board.tree, board.stopped())
         ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
-        self._parts.store.isolation.each(
+        self._context.store.isolation.each(
             "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
         )
         self._told = frozenset(ready)
@@ -45,7 +45,7 @@ class ParentCycles:
 
     def _objects(self, cycle: Cycle, tree: Tree) -> Mapping[str, QueueObject]:
         """The objects of a cycle; none of them while one is not that of the tree."""
-        held = {name: obj for name in cycle if (obj := self._parts.store.queues.get(name)) is not None}
+        held = {name: obj for name in cycle if (obj := self._context.store.queues.get(name)) is not None}
         same = len(held) == len(cycle) and all(
             queue_value(obj) == tree.get(name) for name, obj in held.items()
         )
@@ -57,6 +57,6 @@ class ParentCycles:
             {name: parse_history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()},
         )
         for obj in objects.values():
-            self._parts.recorder.record(
+            self._context.recorder.record(
                 queue_subject(obj), reason="ParentCycle", message=text, warning=True, again_after=0
             )

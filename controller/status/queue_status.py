@@ -86,7 +86,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     told: dict[str, Any]
 
 
-def wanted(
+def desired_status(
     obj: QueueObject,
     verdict: Verdict,
     counted: Counted,
@@ -187,7 +187,7 @@ def in_quota(obj: QueueObject) -> frozenset[str]:
     return frozenset(name for quota in held if isinstance(quota, dict) for name in quota)
 
 
-def parts(difference: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_essential(difference: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is essential of it, and all else."""
     essential = {key: value for key, value in difference.items() if key in ESSENTIAL}
     return essential, {key: value for key, value in difference.items() if key not in ESSENTIAL}
@@ -198,7 +198,7 @@ def may_share(counted: dict[str, Any]) -> bool:
     return len(msgspec.json.encode(counted)) <= SHARED_BYTES
 
 
-def present(status: QueueStatus) -> dict[str, Any]:
+def current_status(status: QueueStatus) -> dict[str, Any]:
     """The status that the object has, in the same form, to be compared."""
     return {
         "state": status.state,
@@ -231,7 +231,7 @@ def changes(obj: QueueObject) -> list[dict[str, str]]:
     return [msgspec.to_builtins(line) for line in parse_history(obj.metadata.annotation(names.CHANGES))]
 
 
-def differing(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+def status_patch(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
     """The fields to be written, as a merge patch has it; empty when there is nothing to say."""
     changed = {key: value for key, value in wanted.items() if present.get(key) != value}
     for key in ("allocated", "stop"):  # a merge patch keeps what it does not name
@@ -241,7 +241,7 @@ def differing(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]
     return changed
 
 
-def urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
+def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
     """Whether more than counts, and what is said of them, differs from `before`."""
     keys = difference.keys() - {*PHASES, "pods", "allocated", "drain"}
     if keys == {"conditions"}:

@@ -29,7 +29,7 @@ from controller.context import (
     ControllerContext,
     queue_subject,
 )
-from controller.status.queue_status import present
+from controller.status.queue_status import current_status
 
 #: What the API server calls us in `managedFields`: the start of our User-Agent.
 OURSELVES = "sluice"
@@ -69,7 +69,7 @@ class Contest(msgspec.Struct, frozen=True):
         return Contest(times, manager, version, now, now + wait)
 
     @property
-    def rivalry(self) -> bool:
+    def is_rivalry(self) -> bool:
         return self.times >= RIVALRY
 
 
@@ -97,28 +97,28 @@ _owners = msgspec.json.Decoder(Owners)
 class StatusConflicts:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._written: dict[str, Written] = {}
         self._contests: dict[str, Contest] = {}
         self._logged: dict[str, float] = {}
 
-    def wrote(self, obj: QueueObject) -> None:
+    def record_write(self, obj: QueueObject) -> None:
         """This is what came of a write of ours."""
         self._written[obj.metadata.name] = Written(
-            obj.metadata.uid, obj.metadata.version, present(obj.status)
+            obj.metadata.uid, obj.metadata.version, current_status(obj.status)
         )
 
     def forget(self, queue: str) -> None:
         self._written.pop(queue, None)
         self._contests.pop(queue, None)
 
-    def hold(self, obj: QueueObject, status: dict[str, Any]) -> float:
+    def seconds_to_wait(self, obj: QueueObject, status: dict[str, Any]) -> float:
         """For how many seconds `status`, which is to be written, has to wait for the sake of peace.
 
         Says so where somebody has changed what we wrote.
         """
-        queue, now = obj.metadata.name, self._parts.store.clock.monotonic()
+        queue, now = obj.metadata.name, self._context.store.clock.monotonic()
         written = self._written.get(queue)
         if written is None or not _changed(written, obj):
             return 0.0
@@ -126,7 +126,7 @@ class StatusConflicts:
         contest = self._contests.get(queue, Contest())
         if contest.version == obj.metadata.version or (now < contest.until and not news):
             return 0.0 if news else max(0.0, contest.until - now)
-        manager = contest.manager if contest.rivalry else self._author(queue)
+        manager = contest.manager if contest.is_rivalry else self._author(queue)
         if manager == OURSELVES:
             del self._written[queue]
             return 0.0
@@ -138,16 +138,16 @@ class StatusConflicts:
     def _author(self, queue: str) -> str:
         """Who wrote the status last; asked of the API server, which alone knows."""
         try:
-            found = decode(self._parts.client.get(f"{QUEUES}/{queue}"), _owners)
+            found = decode(self._context.client.get(f"{QUEUES}/{queue}"), _owners)
         except ClusterError as exc:
             log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
             return SOMEBODY
         return author(found.metadata.managed_fields)
 
     def _say(self, obj: QueueObject, contest: Contest) -> None:
-        self._parts.counting.undone.inc()
-        record, subject = self._parts.recorder.record, queue_subject(obj)
-        if not contest.rivalry:
+        self._context.counting.undone.inc()
+        record, subject = self._context.recorder.record, queue_subject(obj)
+        if not contest.is_rivalry:
             record(subject, reason="StatusOverwritten", message=once_text(contest.manager), warning=True)
             return
         text = rival_text(contest.manager)
@@ -156,7 +156,7 @@ class StatusConflicts:
 
     def _log(self, manager: str, text: str) -> None:
         """One line for a manager, on however many queues, in `SAY_AGAIN_SECONDS`."""
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         if now - self._logged.get(manager, -SAY_AGAIN_SECONDS) < SAY_AGAIN_SECONDS:
             return
         if len(self._logged) >= REMEMBERED:
@@ -192,7 +192,7 @@ def _changed(written: Written, obj: QueueObject) -> bool:
     """Whether somebody has changed more than counts since."""
     if written.uid != obj.metadata.uid or obj.metadata.version <= written.version:
         return False
-    return _essence(present(obj.status), written) != _essence(written.status, written)
+    return _essence(current_status(obj.status), written) != _essence(written.status, written)
 
 
 def _is_news(status: dict[str, Any], written: Written) -> bool:

@@ -63,13 +63,13 @@ class Lost(msgspec.Struct, frozen=True):
 class StopAcknowledgement:
     """Owner: the controller's thread."""
 
-    def __init__(self, parts: ControllerContext, *, guards: BindGuards, recalling: Reschedule) -> None:
-        self._store = parts.store
-        self._progress = parts.store.progress
-        self._recalling = recalling
+    def __init__(self, context: ControllerContext, *, guards: BindGuards, recalling: Reschedule) -> None:
+        self._store = context.store
+        self._progress = context.store.progress
+        self._reschedule = recalling
         self._guards = guards
-        self._others = parts.others
-        self._volumes = VolumeWaits(parts)
+        self._others = context.others
+        self._volumes = VolumeWaits(context)
         self._reading: Reading | None = None
         self._passes: dict[str, list[BindPass]] | None = None
         #: Whether the Leases could not be read in this look: asked once is enough.
@@ -81,7 +81,7 @@ class StopAcknowledgement:
         self._pods_since: dict[str, tuple[int, int]] = {}
         self._lost: Lost | None = None
 
-    def begin(self) -> None:
+    def start_sync(self) -> None:
         """A new look at the cluster: the Leases are read again when they are asked for."""
         self._reading, self._failed, self._passes = None, False, None
 
@@ -114,7 +114,7 @@ class StopAcknowledgement:
         )
         first = next(obstacles(evidence), None)
         if first is not None and found:
-            self._recalling.recall(each.key for each in found if each.assumed)
+            self._reschedule.retry_pods(each.key for each in found if each.assumed)
         return first
 
     def seen_by_all(self, since: int) -> bool:
@@ -127,7 +127,7 @@ class StopAcknowledgement:
         self._agreed = max(since, self._agreed)
         return True
 
-    def nothing_comes(self, queue: str) -> bool:
+    def nothing_pending(self, queue: str) -> bool:
         """Whether nothing that any live replica admitted to it or below can come any more."""
         below, reading = self._store.board.tree.below(queue), self._read()
         if reading is None or self._store.admissions.open_in(below):
@@ -176,7 +176,7 @@ class StopAcknowledgement:
         old = each.at <= self._store.clock.monotonic() - VOLUME_SECONDS
         waits = None
         if ask and old and not each.bind:
-            waits = self._volumes.at(each.namespace, each.name)
+            waits = self._volumes.waiting_since(each.namespace, each.name)
         bind = each.bind or may_be_a_bind(
             each,
             waiting_at=waits,
@@ -192,7 +192,7 @@ class StopAcknowledgement:
         if not view.passes:
             return view
         named = [
-            msgspec.structs.replace(each, waiting_at=self._volumes.at(each.namespace, each.name))
+            msgspec.structs.replace(each, waiting_at=self._volumes.waiting_since(each.namespace, each.name))
             for each in view.passes
         ]
         return msgspec.structs.replace(view, passes=tuple(named))

@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 class BindGuards:
     """Which namespaces are guarded. Owner: the controller."""
 
-    def __init__(self, parts: ControllerContext, *, changed: Callable[[], None]) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext, *, changed: Callable[[], None]) -> None:
+        self._context = context
         self._changed = changed
         #: Since when, in monotonic seconds, a namespace is known to be guarded.
         self.on: dict[str, float] = {}
@@ -63,9 +63,9 @@ class BindGuards:
         self._failed: dict[str, tuple[int, float]] = {}
 
     @property
-    def due(self) -> float:
+    def next_retry_at(self) -> float:
         """When a namespace is to be tried again, in monotonic seconds."""
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         return min((at for _, at in list(self._failed.values()) if at > now), default=math.inf)
 
     def forget(self) -> None:
@@ -74,11 +74,11 @@ class BindGuards:
         self._tokens.clear()
         self._failed.clear()
 
-    def follow(self, board: QueueSnapshot) -> None:
+    def reconcile(self, board: QueueSnapshot) -> None:
         """Have the guard on just where it is wanted."""
         wanted = self.wanted(board)
         labelled = self._labelled()
-        now = self._parts.store.clock.monotonic()
+        now = self._context.store.clock.monotonic()
         for name, since in list(self.on.items()):
             if name not in labelled and since < now - SEEN_SECONDS:
                 self.on.pop(name, None)
@@ -89,11 +89,11 @@ class BindGuards:
             times, at = self._failed.get(name, (0, 0.0))
             if at <= now:
                 rank = (times,) if name in wanted else (8,)
-                self._parts.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
+                self._context.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
 
     def wanted(self, board: QueueSnapshot) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
-        store = self._parts.store
+        store = self._context.store
         stopped = {*board.stopped(), *self._absent(board), ""}
         bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
         under_way = {one.namespace for one in store.passes.open_in(stopped)}
@@ -103,7 +103,7 @@ class BindGuards:
         """The same for members of namespaces that their queue does not select."""
         if not board.restricted:
             return set()
-        store = self._parts.store
+        store = self._context.store
         members = [
             (queue, name) for queue in board.restricted for name in store.members.bindable_namespaces(queue)
         ]
@@ -111,29 +111,29 @@ class BindGuards:
         return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 
     def _absent(self, board: QueueSnapshot) -> set[str]:
-        return {queue for queue in self._parts.store.members.queues() if queue not in board.tree}
+        return {queue for queue in self._context.store.members.queues() if queue not in board.tree}
 
     def _labelled(self) -> set[str]:
-        namespaces = list(self._parts.store.namespaces.values())
+        namespaces = list(self._context.store.namespaces.values())
         return {one.metadata.name for one in namespaces if _guarded(one.metadata)}
 
     def _switching(self, name: str) -> Callable[[], None]:
         """One write a namespace at a time, whose direction is decided when it is sent."""
-        term = self._parts.term()
+        term = self._context.term()
 
         def leads() -> bool:
-            return self._parts.leading() and self._parts.term() == term
+            return self._context.leading() and self._context.term() == term
 
         def switch() -> None:
             if not leads():
                 return
-            if name not in self.wanted(self._parts.store.board):
+            if name not in self.wanted(self._context.store.board):
                 self._switch_off(name)
             else:
                 self._switch_on(name)
                 if self._probed(name) and leads():
                     self._failed.pop(name, None)
-                    self.on[name] = self._parts.store.clock.monotonic()
+                    self.on[name] = self._context.store.clock.monotonic()
                 else:
                     self._try_later(name)
             self._changed()
@@ -144,22 +144,22 @@ class BindGuards:
         token = self._tokens.get(name)
         if token is None or name not in self._labelled():
             token = token or secrets.token_hex(4)
-            self._parts.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
+            self._context.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
             self._tokens[name] = token
 
     def _switch_off(self, name: str) -> None:
         """Only the label that is known here is removed, and no later one."""
         self.on.pop(name, None)
         self._tokens.pop(name, None)
-        namespace = self._parts.store.namespaces.get(name)
+        namespace = self._context.store.namespaces.get(name)
         if namespace is not None and _guarded(namespace.metadata):
             meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
-            self._parts.client.patch(_path(name), {"metadata": meta})
+            self._context.client.patch(_path(name), {"metadata": meta})
 
     def _try_later(self, name: str) -> None:
         times = self._failed.get(name, (0, 0.0))[0] + 1
         wait = min(RETRY_MOST, RETRY_LEAST * 2.0 ** min(times, 10))
-        self._failed[name] = (times, self._parts.store.clock.monotonic() + wait)
+        self._failed[name] = (times, self._context.store.clock.monotonic() + wait)
         if times == SAID_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
@@ -170,15 +170,15 @@ class BindGuards:
     def _probed(self, name: str) -> bool:
         """Whether nothing can be bound there unseen, through any API server; to be asked anew if not."""
         for _ in range(PROBES):
-            if name not in self._parts.store.namespaces:
+            if name not in self._context.store.namespaces:
                 return False
             try:
-                if all(self._refused(name, client) for client in self._parts.api_servers.all()):
+                if all(self._refused(name, client) for client in self._context.api_servers.all()):
                     return True
             except ClusterError as exc:  # one that does not answer keeps other namespaces waiting
                 log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
                 return False
-            if self._parts.guard_writers.pause(PROBE_SECONDS):
+            if self._context.guard_writers.pause(PROBE_SECONDS):
                 return False
         return False
 

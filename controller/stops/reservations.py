@@ -23,12 +23,12 @@ from controller.context import (
 class Reservations:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        ruling = self._parts.store.board.ruling(queue)
+        ruling = self._context.store.board.ruling(queue)
         if ruling.schedules and not ruling.restricted:
             return
         nominated = [
@@ -36,10 +36,10 @@ class Reservations:
             for one in members
             if one.nominated and one.waiting and not one.leaving and not self._schedules(one)
         ]
-        each_member(self._parts, "nomination", nominated, self._cancel, queue=queue)
+        each_member(self._context, "nomination", nominated, self._cancel, queue=queue)
 
     def _schedules(self, member: Member) -> bool:
-        return self._parts.store.ruling_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.ruling_for(member.queue, namespace=member.namespace).schedules
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}
@@ -47,8 +47,8 @@ class Reservations:
         def write() -> object:
             if self._schedules(member):
                 return None
-            return self._parts.client.patch(f"{pod_path(member)}/status", body)
+            return self._context.client.patch(f"{pod_path(member)}/status", body)
 
-        self._parts.writers.submit(
+        self._context.writers.submit(
             ("nomination", member.uid), write, rank=(1, -member.priority), subject=pod_subject(member)
         )

@@ -22,14 +22,14 @@ from queues.states import Desired, StopPolicy
 AUTHOR = "sluice: resumeAt"
 
 
-def undo_if_past(obj: QueueObject, *, parts: ControllerContext) -> None:
+def undo_if_past(obj: QueueObject, *, context: ControllerContext) -> None:
     """Write the resumption that a queue's `resumeAt` asked for, if its time has come."""
     queue = queue_value(obj)
-    if queue.resumes is None or not queue.asks_to_stop or not queue.resumed_at(parts.store.clock.now()):
+    if queue.resumes is None or not queue.asks_to_stop or not queue.resumed_at(context.store.clock.now()):
         return
     moment = queue.resumes.isoformat()
     if obj.metadata.annotation(names.RESUMED) == moment:
-        parts.recorder.record(
+        context.recorder.record(
             queue_subject(obj),
             reason="ResumeAtPast",
             message=f"spec.resumeAt {moment} is past, so the stop it came with is undone although it was "
@@ -50,9 +50,9 @@ def undo_if_past(obj: QueueObject, *, parts: ControllerContext) -> None:
         },
     }
     try:
-        parts.client.patch(f"{QUEUES}/{queue.name}", body)
+        context.client.patch(f"{QUEUES}/{queue.name}", body)
     except (Conflict, NotFound):
         return
-    parts.recorder.record(
+    context.recorder.record(
         queue_subject(obj), reason="ResumedOnTime", message=f"resumed, as spec.resumeAt {moment} asked"
     )

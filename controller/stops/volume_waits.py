@@ -84,34 +84,34 @@ Key = tuple[str, str]
 class VolumeWaits:
     """Owner: the controller's thread; the reads run in the guard's writers, which add to `_waits`."""
 
-    def __init__(self, parts: ControllerContext) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._waits: dict[Key, float] = {}
         self._asked: dict[Key, float] = {}
 
-    def at(self, namespace: str, name: str) -> float | None:
+    def waiting_since(self, namespace: str, name: str) -> float | None:
         """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known.
 
         Has the pod read, soon, if that was not done lately.
         """
-        key, now = (namespace, name), self._parts.store.clock.monotonic()
+        key, now = (namespace, name), self._context.store.clock.monotonic()
         if now >= self._asked.get(key, float("-inf")) + AGAIN_SECONDS:
             if len(self._asked) >= KEPT:
                 self._asked = {k: at for k, at in self._asked.items() if now < at + AGAIN_SECONDS}
                 self._waits = {k: at for k, at in list(self._waits.items()) if k in self._asked}
             self._asked[key] = now
-            self._parts.guard_writers.submit(("volumes", key), lambda: self._look(key), rank=(5,))
+            self._context.guard_writers.submit(("volumes", key), lambda: self._look(key), rank=(5,))
         return self._waits.get(key)
 
     def _look(self, key: Key) -> None:
-        began = self._parts.store.clock.monotonic()
+        began = self._context.store.clock.monotonic()
         if self._waits_for_volume(*key):
             self._waits[key] = began
         else:
             self._waits.pop(key, None)
 
     def _waits_for_volume(self, namespace: str, name: str) -> bool:
-        client, home = self._parts.client, f"/api/v1/namespaces/{namespace}"
+        client, home = self._context.client, f"/api/v1/namespaces/{namespace}"
         try:
             pod = decode(client.get(f"{home}/pods/{name}"), _pod)
         except NotFound:
@@ -124,7 +124,7 @@ class VolumeWaits:
 
     def _claim(self, path: str) -> Claim | None:
         try:
-            return decode(self._parts.client.get(path), _claim)
+            return decode(self._context.client.get(path), _claim)
         except NotFound:
             return None
 

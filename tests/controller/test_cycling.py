@@ -68,24 +68,24 @@ def test_a_cycle_is_told_once_on_each_of_its_queues(store: Store, told: Told, cy
     """However often it is looked at, and whatever else changes; those below are not of it."""
     closed(store)
     store.set_queue(queue("below", "a"))
-    cycling.tell()
+    cycling.record_events()
     lines = told.take()
     assert sorted(name for name, _ in lines) == ["a", "b"]
     assert all('"alice" put' in text and '"bob" put' in text for _, text in lines)
     store.set_queue(queue("elsewhere"))
-    cycling.tell()
+    cycling.record_events()
     assert told.take() == []
 
 
 def test_a_cycle_that_is_made_again_is_told_again(store: Store, told: Told, cycling: ParentCycles) -> None:
     """In between somebody mended it."""
     closed(store)
-    cycling.tell()
+    cycling.record_events()
     store.set_queue(queue("a", version=3))
-    cycling.tell()
+    cycling.record_events()
     told.take()
     closed(store, version=4)
-    cycling.tell()
+    cycling.record_events()
     assert len(told.take()) == 2
 
 
@@ -93,10 +93,10 @@ def test_nothing_is_told_before_both_edits_are_known(store: Store, told: Told, c
     """The board is published before the objects: in between the history is the one of before."""
     closed(store)
     before = store.queues.pop("b")
-    cycling.tell()
+    cycling.record_events()
     assert told.take() == []
     store.queues["b"] = before
-    cycling.tell()
+    cycling.record_events()
     assert len(told.take()) == 2
 
 
@@ -108,5 +108,5 @@ def test_a_history_that_nobody_can_read_keeps_no_cycle_from_being_told(
         obj = queue(name, parent)
         bad = msgspec.structs.replace(obj.metadata, annotations={names.CHANGES: "{"})
         store.set_queue(msgspec.structs.replace(obj, metadata=bad))
-    cycling.tell()
+    cycling.record_events()
     assert [("kubectl patch queue" in text) for _, text in told.take()] == [True, True]

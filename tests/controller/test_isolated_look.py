@@ -35,8 +35,14 @@ def raises(*_: object, **__: object) -> None:
 
 
 STEPS = [
-    *("_recalling.doubt", "_cycling.tell", "_reconciling.ask", "_grouping.keep_due", "_draining.step"),
-    *("_unreadable.report", "_report_failures", "_forget"),
+    "_reschedule.retry_old_passes",
+    "_parent_cycles.record_events",
+    "_reconciler.ask",
+    "_podgroup_statuses.reconcile_due",
+    "_draining.step",
+    "_unreadable.report",
+    "_report_failures",
+    "_forget",
 ]
 
 
@@ -85,12 +91,12 @@ def test_a_queue_that_raises_is_named_and_all_others_are_written(
 def test_a_pod_that_raises_keeps_no_other_of_its_queue_waiting(
     look: WholeLook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say = PodConditions._say
+    say = PodConditions._write
 
     def picky(self: PodConditions, one: Any, cause: Any, **more: Any) -> None:
         raises() if one.name == "evil" else say(self, one, cause, **more)
 
-    monkeypatch.setattr(PodConditions, "_say", picky)
+    monkeypatch.setattr(PodConditions, "_write", picky)
     look.hears(queue("victim", generation=2, state="Suspended"))
     names = ("a", "evil", "z")
     look.hears(*(member(name, "victim", gates=["sluice.dev/queue"]) for name in names))

@@ -197,7 +197,7 @@ def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
     corner.has("stranger", gates=[GATE])
     corner.has("own", "ours", gates=[GATE])
     telling = PodConditions(corner.parts)
-    telling.tell("vision", corner.server.store.members.waiting("vision"))
+    telling.explain("vision", corner.server.store.members.waiting("vision"))
     [(path, body)] = [one for one in corner.patches if "/status" in one[0]]
     assert path.startswith("/api/v1/namespaces/team/pods/stranger")
     assert body["status"]["conditions"][0]["message"] == DENIAL
@@ -231,7 +231,7 @@ def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner:
     nudging = PreemptionRetry(corner.parts, namespace="sluice-system")
 
     def consider() -> int:
-        nudging.consider("vision", corner.server.store.members.waiting("vision"), waking=lambda: True)
+        nudging.retry_if_refused("vision", corner.server.store.members.waiting("vision"), waking=lambda: True)
         return len(corner.written("nudge"))
 
     assert consider() == 0

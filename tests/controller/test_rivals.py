@@ -58,5 +58,5 @@ def test_each_time_waits_twice_as_long_up_to_a_limit() -> None:
 def test_a_queue_that_was_left_alone_begins_anew() -> None:
     """One write today and one tomorrow are no rivalry."""
     contest = Contest().again("a", version=1, now=1000.0).again("a", version=2, now=1001.0)
-    assert contest.again("a", version=3, now=1001.0 + QUIET_SECONDS).rivalry
+    assert contest.again("a", version=3, now=1001.0 + QUIET_SECONDS).is_rivalry
     assert contest.again("a", version=3, now=1002.0 + QUIET_SECONDS).times == 1

@@ -21,12 +21,12 @@ from controller.status.queue_status import (
     Counted,
     Known,
     changes,
-    differing,
+    current_status,
+    desired_status,
+    is_urgent,
     may_share,
-    parts,
-    present,
-    urgent,
-    wanted,
+    split_essential,
+    status_patch,
 )
 from queues.tree import Tree
 from queues.verdict import verdict
@@ -68,7 +68,7 @@ def status_of(
     stored = read(obj)
     tree = Tree({one.name: one for one in (queue_value(read(each)) for each in (obj, *above))})
     found = verdict(stored.metadata.name, tree=tree, live=live, now=NOW)
-    return wanted(stored, found, counted, known=known, now=NOW, kept_by=kept_by)
+    return desired_status(stored, found, counted, known=known, now=NOW, kept_by=kept_by)
 
 
 def of_kind(status: Wire, kind: str) -> Wire:
@@ -278,7 +278,7 @@ def test_so_many_resources_are_shown_with_none_more() -> None:
 
 def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
     status = status_of(queue("a", stopPolicy="Hold"), counted=Counted(pods=PODS, groups={}))
-    essential, counted = parts(status)
+    essential, counted = split_essential(status)
     assert set(essential) == {"state", "observedGeneration", "conditions", "changes", "stop"}
     assert {"allocated", "pods", "drain"} <= set(counted)
     assert may_share(counted)
@@ -289,8 +289,8 @@ def test_what_a_stop_does_not_say_any_more_is_taken_off() -> None:
     """A merge patch keeps what it does not name: the same status would be written over and over."""
     before = {"stop": {"revision": "r", "scope": "old", "waitingFor": "somebody"}}
     after = {"stop": {"revision": "r", "scope": "new"}}
-    assert differing(after, before) == {"stop": {"revision": "r", "scope": "new", "waitingFor": None}}
-    assert differing({"stop": None}, before) == {"stop": None}
+    assert status_patch(after, before) == {"stop": {"revision": "r", "scope": "new", "waitingFor": None}}
+    assert status_patch({"stop": None}, before) == {"stop": None}
 
 
 # The history
@@ -315,7 +315,7 @@ def test_a_status_that_is_there_already_is_not_written() -> None:
     first = status_of(obj, counted=Counted(pods=PODS, groups={"running": 1}))
     stored = read({**obj, "status": first})
     again = status_of({**obj, "status": first}, counted=Counted(pods=PODS, groups={"running": 1}))
-    assert differing(again, present(stored.status)) == {}
+    assert status_patch(again, current_status(stored.status)) == {}
 
 
 STATUSES = st.fixed_dictionaries(
@@ -361,9 +361,9 @@ def test_once_the_difference_is_written_nothing_differs(
     """A merge patch of what differs, applied to whatever was there."""
     known = Known(stop=stop, seen=accepts)
     obj = queue("a", generation=3, status=held, **spec)
-    difference = differing(status_of(obj, known=known), present(read(obj).status))
+    difference = status_patch(status_of(obj, known=known), current_status(read(obj).status))
     after = {**obj, "status": merged(held, difference)}
-    assert differing(status_of(after, known=known), present(read(after).status)) == {}
+    assert status_patch(status_of(after, known=known), current_status(read(after).status)) == {}
 
 
 @pytest.mark.parametrize(
@@ -381,11 +381,11 @@ def test_once_the_difference_is_written_nothing_differs(
     ids=str,
 )
 def test_whatever_is_more_than_counts_is_urgent(difference: dict[str, Any], expected: bool) -> None:
-    assert urgent(difference, {"conditions": [condition("Active", "True")]}) is expected
+    assert is_urgent(difference, {"conditions": [condition("Active", "True")]}) is expected
 
 
 def test_a_status_that_says_nothing_is_read() -> None:
-    assert present(QueueStatus())["conditions"] == []
+    assert current_status(QueueStatus())["conditions"] == []
 
 
 def test_times_are_told_in_whole_seconds_of_utc() -> None:
@@ -393,7 +393,7 @@ def test_times_are_told_in_whole_seconds_of_utc() -> None:
     stored = read(queue("a"))
     found = verdict("a", tree=Tree({"a": queue_value(stored)}), live=False, now=NOW)
     later = NOW + timedelta(microseconds=999_999)
-    status = wanted(stored, found, NOTHING, known=ALL, now=later, kept_by="")
+    status = desired_status(stored, found, NOTHING, known=ALL, now=later, kept_by="")
     assert of_kind(status, "Active")["lastTransitionTime"] == NOW_TEXT
 
 

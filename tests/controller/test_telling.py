@@ -55,7 +55,7 @@ class Told:
             drain_writers=self.evictions,
             recorder=EventRecorder(client=client, writers=writers, counting=Metrics()),
         )
-        self._telling = PodConditions(cast(ControllerContext, parts))
+        self._pod_conditions = PodConditions(cast(ControllerContext, parts))
 
     def gated(self, name: str, *, age: timedelta) -> Wire:
         made = member(name, queue=QUEUE, gates=["sluice.dev/queue"])
@@ -66,7 +66,7 @@ class Told:
     def tell(self, *names: str) -> tuple[bool, set[object]]:
         """After a change of these: whether some are left for later, and whose condition is to be written."""
         found = (self.server.store.members.get("team", name) for name in names)
-        later = self._telling.tell(QUEUE, [each for each in found if each is not None])
+        later = self._pod_conditions.explain(QUEUE, [each for each in found if each is not None])
         return later, {uid for what, uid in self.writers.writes if what == "explain"}
 
 

@@ -164,7 +164,7 @@ class WholeLook:
     def look(self, *, rounds: int = 5, seconds: float = 0.8) -> None:
         """Look, write what came of it, and look again; nothing may be raised."""
         for _ in range(rounds):
-            noted = self.controller._notes.take([0.0], at_once=True)
+            noted = self.controller._work_queue.get([0.0], at_once=True)
             self.controller._look(noted)
             for writers in self._writers:
                 writers.work()
