@@ -25,15 +25,14 @@ from kubectl_queue.cli.options import (
 )
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.edit.wait import (
-    Clock,
-    expected,
+    PollTimer,
+    acknowledgement_wait,
     wait,
 )
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.queue_objects import name_of, read_generations, read_queues, status_of
 from kubectl_queue.session import Session
-from kubectl_queue.snapshot import status, take
-from kubectl_queue.why import queue_chain as chains
 from queues.states import Action, Desired, StopPolicy
 
 _COMMAND = "kubectl queue create"
@@ -74,7 +73,7 @@ _FIELDS: Mapping[str, Flag] = {
 }
 
 
-def create(session: Session, flags: Flags) -> int:
+def run_create(session: Session, flags: Flags) -> int:
     given = names(flags.names, command=_COMMAND)
     if len(given) != 1:
         raise UsageError(f"exactly one NAME is required, got {len(given)}", see=_COMMAND)
@@ -85,36 +84,35 @@ def create(session: Session, flags: Flags) -> int:
     reporter = Reporter(session, dry_run=dry_run)
     reporter.say(name, "created")
     if flags.on("wait") and dry_run is DryRun.NONE:
-        item = _taken_up(session, item, clock=Clock(flags.span("timeout")))
-        reporter.say(name, f"acknowledged: {status(item).get('state')}")
+        item = _wait_until_acknowledged(session, item, timer=PollTimer(flags.span("timeout")))
+        reporter.say(name, f"acknowledged: {status_of(item).get('state')}")
     reporter.keep(item)
     reporter.finish()
     return 0
 
 
-def _taken_up(session: Session, item: Object, *, clock: Clock) -> Object:
-    """The queue once the controller has written what it makes of it."""
-    name = item["metadata"]["name"]
-    snapshot = take(session.api, (name,))
-    verdict = snapshot.board.verdict(name, live=True)
-    goal = expected(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)
-    found = wait(
-        goal,
+def _wait_until_acknowledged(session: Session, item: Object, *, timer: PollTimer) -> Object:
+    """The queue once the controller has written its status."""
+    name = name_of(item)
+    verdict = read_queues(session.api, (name,)).decisions.verdict(name, live=True)
+    condition = acknowledgement_wait(Action.OPEN if verdict.schedules else Action.SUSPEND, verdict)
+    items = wait(
+        condition,
         items=[item],
         read=lambda: [session.api.get(name)],
         say=session.console.progress,
-        clock=clock,
-        chain=partial(chains.of, session.api),
+        timer=timer,
+        chain=partial(read_generations, session.api),
     )
-    return found[0]
+    return items[0]
 
 
 def spec(flags: Flags) -> dict[str, Any]:
     """The fields that were given, and no others: defaults are the server's."""
-    found = {field: flags.value(flag.name) for field, flag in _FIELDS.items() if flags.has(flag.name)}
-    if "guarantee" in found:
-        found["guarantee"] = {"resource": found["guarantee"]}
-    return found
+    fields = {field: flags.value(flag.name) for field, flag in _FIELDS.items() if flags.has(flag.name)}
+    if "guarantee" in fields:
+        fields["guarantee"] = {"resource": fields["guarantee"]}
+    return fields
 
 
 VERBS = (
@@ -134,6 +132,6 @@ VERBS = (
             DRY_RUN,
             OUTPUT,
         ),
-        run=create,
+        run=run_create,
     ),
 )

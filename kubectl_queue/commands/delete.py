@@ -1,4 +1,4 @@
-"""delete: queues that are Closed; the server has the say."""
+"""delete: queues that are Closed and have no children; the server decides."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kubectl_queue.cli.options import (
     DryRun,
 )
 from kubectl_queue.commands.command import Verb, selected
-from kubectl_queue.edit.wait import Clock
+from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import NotFoundError, QueueError, WaitTimeout
 from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.queue_objects import QueueObjects
 from kubectl_queue.session import Session
-from kubectl_queue.snapshot import Snapshot
 from queues.queue import BUILT_IN, DEFAULT, ROOT
 
 #: What to do instead with the queues that always exist.
-_LASTING: Mapping[str, str] = {
+_BUILT_IN_REFUSALS: Mapping[str, str] = {
     ROOT: "`root` queue can not be deleted; to stop every queue: kubectl queue suspend root",
     DEFAULT: (
         "`default` queue can not be deleted; to have it take nothing: kubectl queue close default, "
@@ -35,32 +35,32 @@ _LASTING: Mapping[str, str] = {
 }
 
 
-def delete(session: Session, flags: Flags) -> int:
-    chosen = selected(flags, command="kubectl queue delete") or _lowest_first(session, flags)
-    if not chosen:
+def run_delete(session: Session, flags: Flags) -> int:
+    names = selected(flags, command="kubectl queue delete") or _children_first(session, flags)
+    if not names:
         session.console.note("No resources found")
-    deleting = _Deleting(session, flags)
-    done = [deleting.done(name) for name in chosen]
-    return 0 if all(done) else 1
+    deletion = _Deletion(session, flags)
+    deleted = [deletion.delete(name) for name in names]
+    return 0 if all(deleted) else 1
 
 
-class _Deleting:
-    """One command."""
+class _Deletion:
+    """The options of one command."""
 
     def __init__(self, session: Session, flags: Flags) -> None:
         self._api = session.api
         self._note = session.console.note
         self._dry_run = session.dry_run
         self._reporter = Reporter(session, dry_run=self._dry_run)
-        self._clock = Clock(flags.span("timeout")) if flags.on("wait") else None
-        self._missing_is_fine = flags.on("ignore-not-found")
+        self._timer = PollTimer(flags.span("timeout")) if flags.on("wait") else None
+        self._ignore_not_found = flags.on("ignore-not-found")
 
-    def done(self, name: str) -> bool:
-        """Whether the queue is deleted, or need not be; what failed has been said."""
+    def delete(self, name: str) -> bool:
+        """False where it failed, which is printed."""
         try:
             self._delete(name)
         except NotFoundError as exc:
-            if self._missing_is_fine:
+            if self._ignore_not_found:
                 return True
             self._note(str(exc))
             return False
@@ -71,33 +71,33 @@ class _Deleting:
 
     def _delete(self, name: str) -> None:
         if name in BUILT_IN:
-            raise QueueError(_LASTING[name])
+            raise QueueError(_BUILT_IN_REFUSALS[name])
         uid = self._uid(name)
-        gone = self._dry_run is DryRun.CLIENT or self._api.delete(name, dry_run=self._dry_run)
+        is_gone = self._dry_run is DryRun.CLIENT or self._api.delete(name, dry_run=self._dry_run)
         self._reporter.deleted(name)
-        if self._clock and not gone and self._dry_run is DryRun.NONE:
-            _until_gone(self._api, name, uid=uid, clock=self._clock)
+        if self._timer and not is_gone and self._dry_run is DryRun.NONE:
+            _wait_until_gone(self._api, name, uid=uid, timer=self._timer)
 
     def _uid(self, name: str) -> str:
-        """Of the queue, where it matters which one it is; NotFoundError if there is none."""
-        if self._clock is None and self._dry_run is not DryRun.CLIENT:
+        """The UID of the queue, where it is needed. Raises NotFoundError."""
+        if self._timer is None and self._dry_run is not DryRun.CLIENT:
             return ""
         return str(self._api.get(name)["metadata"]["uid"])
 
 
-def _lowest_first(session: Session, flags: Flags) -> Sequence[str]:
-    """Children before their parents, since a queue with children cannot go; never the built-in ones."""
+def _children_first(session: Session, flags: Flags) -> Sequence[str]:
+    """What --all or --selector chooses, without the built-in queues; one with children cannot be deleted."""
     items = session.api.list(selector=flags.text("selector")).items
-    tree = Snapshot(items, now=session.api.now).tree
+    tree = QueueObjects(items, now=session.api.now).tree
     names = [item["metadata"]["name"] for item in items]
     return sorted(set(names) - BUILT_IN, key=lambda name: (-tree.depth(name), name))
 
 
-def _until_gone(api: Queues, name: str, *, uid: str, clock: Clock) -> None:
-    """Return once this queue is gone; another one of its name does not count."""
+def _wait_until_gone(api: Queues, name: str, *, uid: str, timer: PollTimer) -> None:
+    """Return once this queue is gone; a new one of its name does not count."""
     try:
         while api.get(name)["metadata"]["uid"] == uid:
-            if not clock.pause():
+            if not timer.pause():
                 raise WaitTimeout(f'timed out waiting for queue "{name}" to be gone; a finalizer may hold it')
     except NotFoundError:
         return
@@ -122,6 +122,6 @@ VERBS = (
             DRY_RUN,
             OUTPUT,
         ),
-        run=delete,
+        run=run_delete,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kubectl_queue import snapshot as reading
 from kubectl_queue.access.queue_api import (
     Event,
     Listing,
@@ -33,6 +32,7 @@ from kubectl_queue.output.formats import (
     named,
 )
 from kubectl_queue.output.tables import Table, at
+from kubectl_queue.queue_objects import name_of, read_queues
 from kubectl_queue.session import Session
 
 _FLAGS = (
@@ -49,7 +49,7 @@ _FLAGS = (
 )
 
 
-def get(session: Session, flags: Flags) -> int:
+def run_get(session: Session, flags: Flags) -> int:
     chosen = names(flags.names, command="kubectl queue get")
     if chosen and flags.text("selector"):
         raise UsageError("name cannot be provided when a selector is specified", see="kubectl queue get")
@@ -60,29 +60,30 @@ def get(session: Session, flags: Flags) -> int:
     found, errors = _each(session.api, chosen, ignore=flags.on("ignore-not-found"))
     code = _print(session, flags, found, as_list=len(chosen) > 1) if found else 0
     if not flags.on("no-headers"):
-        _drains(session, found)
+        _print_drains(session, found)
     for error in errors:
         session.console.note(str(error))
     return 1 if errors else code
 
 
-def _drains(session: Session, items: list[Object]) -> None:
-    """How far the queues that drain are, each with those below it; under tables alone."""
-    draining = [item for item in items if drains.drain_of(item) is not None]
+def _print_drains(session: Session, items: list[Object]) -> None:
+    """How far the drain of each queue and of those below it is; only under tables."""
+    draining = [item for item in items if drains.drain_status_of(item) is not None]
     if not draining or session.output not in {None, Output.TABLE, Output.WIDE}:
         return
-    snapshot = reading.take(session.api, [reading.name(item) for item in draining])
+    queues = read_queues(session.api, [name_of(item) for item in draining])
     for item in draining:
-        named = reading.name(item)
-        told = drains.lines(snapshot.from_top(named) if named in snapshot.items else [item], now=snapshot.now)
-        heading = "Drain:" if len(items) == 1 else f"Drain of {named}:"
-        session.console.say("\n".join(["", heading, *(f"  {line}" for line in told)]))
+        name = name_of(item)
+        branch = queues.from_top(name) if name in queues.items else [item]
+        heading = "Drain:" if len(items) == 1 else f"Drain of {name}:"
+        lines = drains.lines(branch, now=queues.now)
+        session.console.say("\n".join(["", heading, *(f"  {line}" for line in lines)]))
 
 
-def list_(session: Session, flags: Flags) -> int:
+def run_list(session: Session, flags: Flags) -> int:
     if flags.names:
         raise UsageError("list takes no names; to see some: kubectl queue get NAME", see="kubectl queue list")
-    return get(session, flags)
+    return run_get(session, flags)
 
 
 def _each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Object], list[QueueError]]:
@@ -188,7 +189,7 @@ VERBS = (
         ),
         examples=("kubectl queue list", "kubectl queue list -o wide -l team=a --sort-by=.spec.weight"),
         flags=_FLAGS,
-        run=list_,
+        run=run_list,
     ),
     Verb(
         name="get",
@@ -200,6 +201,6 @@ VERBS = (
         ),
         examples=("kubectl queue get research", "kubectl queue get research -o yaml", "kubectl queue get -w"),
         flags=_FLAGS,
-        run=get,
+        run=run_get,
     ),
 )

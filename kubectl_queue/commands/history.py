@@ -17,8 +17,8 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.output.ages import age
 from kubectl_queue.output.formats import DOCUMENTS, printed
 from kubectl_queue.output.tables import Layout, at
+from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.session import Session
-from kubectl_queue.why.history import changes
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
@@ -28,17 +28,17 @@ _NONE = "<none>"
 _REASON = 60
 
 
-def history(session: Session, flags: Flags) -> int:
+def run_history(session: Session, flags: Flags) -> int:
     chosen = names(flags.names, command=_COMMAND)
     if len(chosen) != 1:
         raise UsageError(f"exactly one NAME is required, got {len(chosen)}", see=_COMMAND)
     with suggested(session.api, chosen[0]):
         item = session.api.get(chosen[0])
-    told = changes(item)
+    changes = changes_of(item)
     if session.output in DOCUMENTS:
-        found = {"queue": chosen[0], "changes": [msgspec.to_builtins(change) for change in told]}
-        session.console.say(printed(found, output=session.output))
-    elif not told:
+        document = {"queue": chosen[0], "changes": [msgspec.to_builtins(change) for change in changes]}
+        session.console.say(printed(document, output=session.output))
+    elif not changes:
         created = at(item, "metadata.creationTimestamp")
         session.console.note(f'queue "{chosen[0]}" is as it was made, {created}: nothing of it was changed')
     else:
@@ -57,7 +57,7 @@ def _table(session: Session, item: Object, *, headings: bool) -> list[str]:
             printable(change.to) or _NONE,
             printable(change.reason) if wide else printable(change.reason, limit=_REASON),
         )
-        for change in changes(item)
+        for change in changes_of(item)
     ]
     return [line.rstrip() for line in Layout().lines([_HEADINGS, *rows] if headings else rows)]
 
@@ -72,6 +72,6 @@ VERBS = (
         ),
         examples=("kubectl queue history research", "kubectl queue history research -o wide"),
         flags=(formats(Output.TABLE, Output.WIDE, Output.JSON, Output.YAML), NO_HEADERS),
-        run=history,
+        run=run_history,
     ),
 )

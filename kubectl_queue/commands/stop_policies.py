@@ -1,8 +1,9 @@
 """hold, drain and stop: the stop policies of queues.
 
 Promises
-- Bare pods are named before they go: on a terminal somebody is asked, elsewhere it takes --yes.
-- A dry run says what would go, stay and be blocked, and changes nothing.
+- Pods without a controller are named before they are evicted: the user is asked at a terminal; elsewhere
+  --yes is needed.
+- A dry run says which pods would go, stay and be blocked, and changes nothing.
 """
 
 from __future__ import annotations
@@ -10,116 +11,93 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kubectl_queue.cli.flag_values import moment
-from kubectl_queue.cli.flags import (
-    Flag,
-    Flags,
-    stretch,
-    switch,
+from kubectl_queue.cli.flags import Flags, switch
+from kubectl_queue.cli.options import COMMAND, DryRun
+from kubectl_queue.commands.actions import (
+    EDIT_FLAGS,
+    STOP_FLAGS,
+    chosen_names,
+    finish,
+    given_reason,
+    given_resume_time,
+    selected_names,
+    wait_flag,
 )
-from kubectl_queue.cli.options import (
-    ALL,
-    COMMAND,
-    DRY_RUN,
-    OUTPUT,
-    SELECTOR,
-    TIMEOUT,
-    DryRun,
-)
-from kubectl_queue.commands.actions import REASON, waiting
 from kubectl_queue.commands.command import Verb
-from kubectl_queue.drain.drain_flags import FLAGS, settings
-from kubectl_queue.drain.inventory import Surveying
+from kubectl_queue.drain.flags import FLAGS, drain_fields
+from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.drain.preview import (
-    bare,
-    begins,
-    forecasts,
-    lines,
+    may_evict_more_bare_pods,
+    newly_evicted_bare_pods,
+    preview_lines,
+    previews,
 )
-from kubectl_queue.edit.change import (
-    Changing,
-    everything,
-    finished,
-    named,
-    reason,
-    resume_at,
-)
-from kubectl_queue.edit.merge_patch import patched
-from kubectl_queue.edit.stop_policy import Stopping
-from kubectl_queue.edit.wait import many
+from kubectl_queue.edit.editor import QueueEditor
+from kubectl_queue.edit.operation import apply_patch
+from kubectl_queue.edit.stop_policy import StopPolicyOperation
+from kubectl_queue.edit.wait import plural
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
+from kubectl_queue.queue_objects import QueueObjects, read_queues
 from kubectl_queue.session import Session
-from kubectl_queue.snapshot import Snapshot, take
 from queues.drain.model import RunningPod
 from queues.states import StopPolicy
 
-_KEEPS = "keep-already-running"
-#: Bare pods that are named; who wants them all has --dry-run.
+_HOLD_ONLY = "keep-already-running"
+#: Bare pods that are named; --dry-run names all.
 _NAMED = 20
 
 
-def hold(session: Session, flags: Flags) -> int:
-    return _stop(session, flags, verb="hold", holds=True)
+def run_hold(session: Session, flags: Flags) -> int:
+    return _stop(session, flags, verb="hold", policy=StopPolicy.HOLD)
 
 
-def drain(verb: str, session: Session, flags: Flags) -> int:
-    holds = flags.on(_KEEPS)
-    useless = [f"--{flag.name}" for flag in FLAGS.values() if holds and flags.has(flag.name)]
+def run_drain(verb: str, session: Session, flags: Flags) -> int:
+    """drain, and stop, which is the same by another name."""
+    if not flags.on(_HOLD_ONLY):
+        return _stop(session, flags, verb=verb, policy=StopPolicy.HOLD_AND_DRAIN)
+    useless = [f"--{flag.name}" for flag in FLAGS.values() if flags.has(flag.name)]
     if useless:
-        raise UsageError(f"{useless[0]} and --{_KEEPS} exclude each other", see=f"{COMMAND} {verb}")
-    return _stop(session, flags, verb=verb, holds=holds)
+        raise UsageError(f"{useless[0]} and --{_HOLD_ONLY} exclude each other", see=f"{COMMAND} {verb}")
+    return _stop(session, flags, verb=verb, policy=StopPolicy.HOLD)
 
 
-def _stop(session: Session, flags: Flags, *, verb: str, holds: bool) -> int:
-    command = f"{COMMAND} {verb}"
-    chosen = named(flags, command=command)
-    snapshot = take(session.api, chosen)
-    deed = Stopping(
-        policy=StopPolicy.HOLD if holds else StopPolicy.HOLD_AND_DRAIN,
-        reason=reason(flags),
-        resume_at=resume_at(flags, now=snapshot.now, command=command),
-        drain={} if holds else settings(flags, now=snapshot.now, command=command),
-        bar=session.console.terminal,
+def _stop(session: Session, flags: Flags, *, verb: str, policy: StopPolicy) -> int:
+    command, drains = f"{COMMAND} {verb}", policy is StopPolicy.HOLD_AND_DRAIN
+    chosen = chosen_names(flags, command=command)
+    queues = read_queues(session.api, chosen)
+    operation = StopPolicyOperation(
+        policy=policy,
+        reason=given_reason(flags),
+        resume_at=given_resume_time(flags, now=queues.now, command=command),
+        drain=drain_fields(flags, now=queues.now, command=command) if drains else {},
+        draw_bar=session.console.terminal,
     )
-    changing = Changing(session, deed=deed, snapshot=snapshot)
-    names = chosen or everything(session, flags, snapshot)
-    dry = session.dry_run is not DryRun.NONE
-    if not holds and not dry and not flags.on("yes"):
-        _ask(session, deed, snapshot, names=names)
-    failed = changing.all(names)
-    if not holds and dry:
-        failed += _forecast(session, changing)
-    return finished(changing, flags, failed=failed)
+    editor = QueueEditor(session, operation=operation, queues=queues)
+    names = chosen or selected_names(session, flags, queues)
+    is_dry_run = session.dry_run is not DryRun.NONE
+    if drains and not is_dry_run and not flags.on("yes"):
+        _confirm_bare_pods(session, operation, queues, names=names)
+    failed = editor.edit_all(names)
+    if drains and is_dry_run:
+        failed += _print_preview(session, editor)
+    return finish(editor, flags, failed=failed)
 
 
-def _forecast(session: Session, changing: Changing) -> int:
-    """Say what would happen to the pods; 1 where they may not be read."""
-    if not changing.done:
-        return 0
-    try:
-        survey = _surveying(session).all()
-    except ForbiddenError as exc:
-        session.console.note(f"what would go cannot be told: {exc}")
-        return 1
-    say = session.console.say if session.output is None else session.console.note
-    for found in forecasts(survey, changing.snapshot, names=changing.done):
-        say("\n".join(lines(found)))
-    return 0
-
-
-def _ask(session: Session, deed: Stopping, snapshot: Snapshot, *, names: Sequence[str]) -> None:
-    """Raises QueueError unless no bare pod would go, or somebody says that they may."""
-    after = _edited(deed, snapshot, names)
-    if not begins(before=snapshot, after=after):
+def _confirm_bare_pods(
+    session: Session, operation: StopPolicyOperation, queues: QueueObjects, *, names: Sequence[str]
+) -> None:
+    """Raises QueueError unless no bare pod would be evicted, or the user agrees."""
+    after = _edited(operation, queues, names)
+    if not may_evict_more_bare_pods(before=queues, after=after):
         return
     try:
-        found = bare(_surveying(session).pods(), before=snapshot, after=after)
-        told = "\n".join(_listed(found))
+        pods = newly_evicted_bare_pods(_inventory(session).read_pods(), before=queues, after=after)
+        text = "\n".join(_bare_pod_lines(pods))
     except ForbiddenError as exc:
-        told = f"Which pods without a controller would be evicted, and so be gone, cannot be told: {exc}"
-    if not told:
+        text = f"Which pods without a controller would be evicted, and so be gone, cannot be told: {exc}"
+    if not text:
         return
-    session.console.note(told)
+    session.console.note(text)
     answer = session.console.ask("Drain all the same?")
     if answer is None:
         raise QueueError(
@@ -130,59 +108,56 @@ def _ask(session: Session, deed: Stopping, snapshot: Snapshot, *, names: Sequenc
         raise QueueError("nothing was changed")
 
 
-def _edited(deed: Stopping, snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
-    """The queues as they would be; one that is not there, or refused, is told of in its turn."""
+def _edited(operation: StopPolicyOperation, queues: QueueObjects, names: Sequence[str]) -> QueueObjects:
+    """The queues as they would be; what is wrong with one of them is said when it is edited."""
     for name in names:
-        item = snapshot.items.get(name)
+        item = queues.items.get(name)
         try:
-            edit = deed.decide(item=item, snapshot=snapshot).edit if item is not None else {}
+            patch = operation.decide(item=item, queues=queues).patch if item is not None else {}
         except QueueError:
             continue
-        if item is not None and edit:
-            snapshot = snapshot.with_item(patched(item, {"spec": edit}), now=snapshot.now)
-    return snapshot
+        if item is not None and patch:
+            queues = queues.with_item(apply_patch(item, {"spec": patch}), now=queues.now)
+    return queues
 
 
-def _listed(found: Sequence[RunningPod]) -> list[str]:
-    if not found:
+def _bare_pod_lines(pods: Sequence[RunningPod]) -> list[str]:
+    if not pods:
         return []
-    more = len(found) - _NAMED
+    more = len(pods) - _NAMED
     return [
-        f"{many(len(found), 'pod')} without a controller would be evicted, and nothing makes them again:",
-        *(f"  {pod} (queue {pod.queue})" for pod in found[:_NAMED]),
+        f"{plural(len(pods), 'pod')} without a controller would be evicted, and nothing makes them again:",
+        *(f"  {pod} (queue {pod.queue})" for pod in pods[:_NAMED]),
         *([f"  and {more} more"] if more > 0 else []),
     ]
 
 
-def _surveying(session: Session) -> Surveying:
-    return Surveying(session.calls, namespace=session.namespace, warn=session.console.warn)
+def _print_preview(session: Session, editor: QueueEditor) -> int:
+    """Say what would happen to the pods; 1 where they may not be read."""
+    if not editor.edited:
+        return 0
+    try:
+        inventory = _inventory(session).read()
+    except ForbiddenError as exc:
+        session.console.note(f"what would go cannot be told: {exc}")
+        return 1
+    say = session.console.say if session.output is None else session.console.note
+    for preview in previews(inventory, editor.queues, names=editor.edited):
+        say("\n".join(preview_lines(preview)))
+    return 0
 
 
-_TIMES = (
-    stretch("for", "Resume after this long, e.g. 30m, 2h or 7d."),
-    Flag(
-        name="until",
-        default=None,
-        read=moment,
-        value="TIME",
-        help="Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z.",
-    ),
-    REASON,
-)
-_SHARED = (ALL, SELECTOR, TIMEOUT, DRY_RUN, OUTPUT)
+def _inventory(session: Session) -> InventoryReader:
+    return InventoryReader(session.calls, namespace=session.namespace, warn=session.console.warn)
 
 
-def _wait(help: str) -> Flag:
-    return Flag(name="wait", default="false", bare="true", read=waiting, value="true|false", help=help)
-
-
-_DRAINING = (
-    *_TIMES,
+_DRAIN_FLAGS = (
+    *STOP_FLAGS,
     *FLAGS.values(),
-    switch(_KEEPS, "Only hold: what runs goes on, as with Kueue's stop."),
+    switch(_HOLD_ONLY, "Only hold: what runs goes on, as with Kueue's stop."),
     switch("yes", "Do not ask before pods without a controller are evicted.", short="y"),
-    _wait("Wait until nothing runs but what stays by rule: the condition Drained says so."),
-    *_SHARED,
+    wait_flag("Wait until nothing runs but what stays by rule: the condition Drained says so."),
+    *EDIT_FLAGS,
 )
 
 VERBS = (
@@ -198,11 +173,11 @@ VERBS = (
             "kubectl queue hold research --for 2h",
         ),
         flags=(
-            *_TIMES,
-            _wait("Wait until the controller has acknowledged that nothing is scheduled."),
-            *_SHARED,
+            *STOP_FLAGS,
+            wait_flag("Wait until the controller has acknowledged that nothing is scheduled."),
+            *EDIT_FLAGS,
         ),
-        run=hold,
+        run=run_hold,
     ),
     Verb(
         name="drain",
@@ -220,8 +195,8 @@ VERBS = (
             "kubectl queue drain research --keep app=db --rate 5 --wait --timeout 1h",
             "kubectl queue drain research --deadline 2h --delete-after-deadline --reason 'new racks'",
         ),
-        flags=_DRAINING,
-        run=partial(drain, "drain"),
+        flags=_DRAIN_FLAGS,
+        run=partial(run_drain, "drain"),
     ),
     Verb(
         name="stop",
@@ -234,7 +209,7 @@ VERBS = (
             "kubectl queue stop research",
             "kubectl queue stop research --keep-already-running",
         ),
-        flags=_DRAINING,
-        run=partial(drain, "stop"),
+        flags=_DRAIN_FLAGS,
+        run=partial(run_drain, "stop"),
     ),
 )

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from kubectl_queue import snapshot as reading
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import NO_HEADERS
 from kubectl_queue.cli.suggestions import missing
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output import tree as trees
+from kubectl_queue.queue_objects import read_queues, status_of
 from kubectl_queue.session import Session
 
 
-def tree(session: Session, flags: Flags) -> int:
+def run_tree(session: Session, flags: Flags) -> int:
     tops = names(flags.names, command="kubectl queue tree")
     if len(tops) > 1:
         raise UsageError("tree takes one NAME at most", see="kubectl queue tree")
-    snapshot = reading.take(session.api, ())
+    queues = read_queues(session.api, ())
     top = "".join(tops)
-    if top and top not in snapshot.tree:
-        raise missing(top, among=snapshot.tree)
+    if top and top not in queues.tree:
+        raise missing(top, among=queues.tree)
     glyphs = trees.UNICODE if session.console.unicode else trees.ASCII
-    lines = trees.draw(snapshot, top=top, glyphs=glyphs, headings=not flags.on("no-headers"))
+    lines = trees.draw(queues, top=top, glyphs=glyphs, headings=not flags.on("no-headers"))
     session.console.say("\n".join(lines))
-    if not any(map(reading.status, snapshot.items.values())):
+    if not any(map(status_of, queues.items.values())):
         session.console.warn("no queue has a status; is Sluice's controller running?")
     return 0
 
@@ -39,6 +39,6 @@ VERBS = (
         ),
         examples=("kubectl queue tree", "kubectl queue tree research"),
         flags=(NO_HEADERS,),
-        run=tree,
+        run=run_tree,
     ),
 )

@@ -1,127 +1,258 @@
-"""What runs in the cluster, what made it and the budgets over it, read with the user's own rights.
+"""The pods that have not finished, what made them, and the budgets over them, read with the user's rights.
 
 Promises
 - Lists are read page by page, each once; nothing is written.
-- Where a user may not see the pods of all namespaces, those of one are read, and that is said.
-- What else may not be read is said, and counts as not there; a kind that is not installed has no objects.
-- A pod's queue is what admission wrote down; of one that is older than the installation, what the rules say
-  by their defaults (`belonging`).
+- Where the user may not read the pods of all namespaces, those of one are read, and a warning says so. Any
+  other kind that may not be read counts as empty, and a warning says so; a kind that is not installed is
+  empty.
+- A pod's queue is what admission wrote on it; for a pod that is older than the installation, what the rules
+  give by their defaults (`why.membership`).
+- Jobs, JobSets (which own their Jobs) and `batch.volcano.sh` Jobs can be suspended; the last only once their
+  controller has seen them, since otherwise nobody would carry the suspension out. So can none that
+  `spec.managedBy` gives to another controller.
+- A budget that cannot be read is left out: the eviction API decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from urllib.parse import quote
+
+import msgspec
 
 from kubectl_queue.access.objects import Objects
 from kubectl_queue.access.requests import Calls
 from kubectl_queue.access.responses import Object
 from kubectl_queue.access.transport import Request
-from kubectl_queue.drain.running_pods import (
-    JOBS,
-    JOBSETS,
-    VOLCANO_JOBS,
-    Seen,
-    Works,
-    budgets,
-    group_of,
-    seen,
-)
 from kubectl_queue.errors import ForbiddenError, KindMissingError
-from kubectl_queue.why.membership import belonging
-from kubectl_queue.why.subjects import annotations_of
-from kubectl_queue.why.targets import (
-    POD,
-    TYPES,
-    Type,
-)
-from queues import labels as names
-from queues.drain.disruption_budgets import Budget
-from queues.workload_kinds import KINDS
+from kubectl_queue.output.tables import at
+from kubectl_queue.queue_objects import spec_of, status_of
+from kubectl_queue.why.membership import membership_of
+from kubectl_queue.why.subject import annotations_of, controller_of, labels_of
+from kubectl_queue.why.targets import POD, TYPES, Type
+from queues import labels
+from queues.apimachinery.conversion import Converter
+from queues.apimachinery.label_selectors import BadSelector
+from queues.drain.disruption_budgets import Budget, BudgetObject, parse_budget
+from queues.drain.model import RunningPod, SuspendableWorkload, Termination
+from queues.drain.terminating_pods import requested_at
+from queues.membership import GROUP_ANNOTATION
+from queues.workload_kinds import KINDS, is_delegated
 
+JOBS, JOBSETS, VOLCANO_JOBS = "jobs", "jobsets", "jobs.batch.volcano.sh"
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _PAGE = "500"
+#: Phases of a `batch.volcano.sh` Job that is suspended.
+_SUSPENDED_PHASES = frozenset({"Aborting", "Aborted"})
+#: By kind and group of an owner reference.
+_SUSPENDABLE: Mapping[tuple[str, str], str] = {
+    ("Job", "batch"): JOBS,
+    ("JobSet", "jobset.x-k8s.io"): JOBSETS,
+    ("Job", "batch.volcano.sh"): VOLCANO_JOBS,
+}
+#: Owners above each other that are followed: a cycle of references ends.
+_MAX_OWNERS = 8
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_budget_object = Converter[BudgetObject](BudgetObject)
 
 
-class Survey(NamedTuple):
-    """What was read, at one time."""
+class Inventory(NamedTuple):
+    """What was read, at one time. `unscheduled`: the pods that are on no node."""
 
-    pods: tuple[Seen, ...]
+    pods: tuple[RunningPod, ...]
+    unscheduled: tuple[RunningPod, ...] = ()
     budgets: tuple[Budget, ...] = ()
 
 
-class Surveying:
-    """One command's reading. `namespace`: the one to look at where not all may be."""
+class InventoryReader:
+    """For one command. `namespace`: the one to read where the user may not read all."""
 
     def __init__(self, calls: Calls, *, namespace: str, warn: Callable[[str], None]) -> None:
         self._calls = calls
         self._objects = Objects(calls)
         self._namespace = namespace
         self._warn = warn
+        #: The only namespace that is read; empty: all are.
         self._only = ""
 
-    def all(self) -> Survey:
+    def read(self) -> Inventory:
         """Raises ForbiddenError where no pods may be read."""
         pods = self._pods()
-        works = Works({key: self._known(_type(key)) for key in (JOBS, JOBSETS, VOLCANO_JOBS)})
-        found = tuple(budgets(self._known(BUDGET)))
-        return Survey(tuple(self._seen(pod, works) for pod in pods), found)
+        workloads = {key: self._list_or_warn(_type(key)) for key in (JOBS, JOBSETS, VOLCANO_JOBS)}
+        budgets = read_budgets(self._list_or_warn(BUDGET))
+        return inventory(pods, queue=self._queue, workloads=SuspendableWorkloads(workloads), budgets=budgets)
 
-    def pods(self) -> Survey:
-        """The pods alone. Raises ForbiddenError where none may be read."""
-        none = Works({})
-        return Survey(tuple(self._seen(pod, none) for pod in self._pods()))
+    def read_pods(self) -> Inventory:
+        """Only the pods. Raises ForbiddenError where none may be read."""
+        return inventory(self._pods(), queue=self._queue, workloads=SuspendableWorkloads({}))
 
     def _pods(self) -> list[Object]:
         try:
-            return self._listed(POD, fields=_UNFINISHED)
+            return self._list(POD, fields=_UNFINISHED)
         except ForbiddenError as exc:
             self._only = self._namespace
-            found = self._listed(POD, fields=_UNFINISHED)
+            pods = self._list(POD, fields=_UNFINISHED)
             self._warn(f'only namespace "{self._only}" is looked at (another: -n NAME): {exc}')
-            return found
+            return pods
 
-    def _known(self, kind: Type) -> list[Object]:
+    def _list_or_warn(self, kind: Type) -> list[Object]:
         try:
-            return self._listed(kind)
+            return self._list(kind)
         except KindMissingError:
             return []
         except ForbiddenError as exc:
             self._warn(f"what {kind.full} have to do with it is not known: {exc}")
             return []
 
-    def _listed(self, kind: Type, *, fields: str = "") -> list[Object]:
+    def _list(self, kind: Type, *, fields: str = "") -> list[Object]:
         place = f"/namespaces/{quote(self._only, safe='')}" if self._only else ""
         query = {"limit": _PAGE, **({"fieldSelector": fields} if fields else {})}
-        found: list[Object] = []
+        items: list[Object] = []
         while True:
             request = Request(method="GET", path=f"{kind.base}{place}/{kind.resource}", query=query)
             page = self._calls.send(request, kind=kind.full)
-            found += page.get("items") or ()
+            items += page.get("items") or ()
             token = (page.get("metadata") or {}).get("continue")
             if not token:
-                return found
+                return items
             query = {**query, "continue": token}
 
-    def _seen(self, pod: Object, works: Works) -> Seen:
-        """The namespace and the PodGroup are read, each once, of pods on which nothing was written down."""
-        queue, group = annotations_of(pod).get(names.QUEUE) or "", group_of(pod)
-        if not queue and (pod.get("spec") or {}).get("nodeName"):
-            found = self._belonging(pod)
-            queue = found or ""
-        return seen(pod, queue=queue, group=group, works=works)
+    def _queue(self, pod: Object) -> str:
+        """The queue of a pod;
 
-    def _belonging(self, pod: Object) -> str | None:
+        the namespace and the PodGroup are read, each once, where admission wrote none.
+        """
+        queue = annotations_of(pod).get(labels.QUEUE) or ""
+        if queue or not spec_of(pod).get("nodeName"):
+            return queue
         try:
-            found = belonging(POD, pod, owners=(), objects=self._objects)
+            membership = membership_of(POD, pod, owners=(), objects=self._objects)
         except ForbiddenError as exc:
             self._warn(f"the queue of a pod is not known: {exc}")
-            return None
-        return found.queue if found else None
+            return ""
+        return (membership.queue or "") if membership else ""
 
 
 def _type(key: str) -> Type:
     row = KINDS[key]
     return next(each for each in TYPES if (each.resource, each.group) == (row.resource, row.group))
+
+
+class SuspendableWorkloads:
+    """The workloads that can be suspended, by UID, as far as they were read."""
+
+    def __init__(self, items: Mapping[str, Iterable[Object]]) -> None:
+        """`items`: by the key of their kind."""
+        self._by_uid = {_uid(item): (kind, item) for kind, those in items.items() for item in those}
+
+    def owner_of(self, pod: Object) -> SuspendableWorkload | None:
+        """The topmost of the pod's owners that can be suspended."""
+        namespace = str(at(pod, "metadata.namespace") or "")
+        topmost, reference = None, controller_of(pod)
+        for _ in range(_MAX_OWNERS):
+            work = self._work(reference, namespace=namespace)
+            if work is None:
+                break
+            topmost = work
+            reference = controller_of(self._by_uid.get(work.uid, ("", {}))[1])
+        return topmost
+
+    def _work(self, reference: Mapping[str, Any], *, namespace: str) -> SuspendableWorkload | None:
+        group, _, _ = str(reference.get("apiVersion")).rpartition("/")
+        kind = _SUSPENDABLE.get((str(reference.get("kind")), group))
+        if kind is None:
+            return None
+        uid = str(reference.get("uid"))
+        _, item = self._by_uid.get(uid, (kind, {}))
+        if kind == VOLCANO_JOBS and not at(item, "status.state.phase"):
+            return None
+        if is_delegated(kind, spec_of(item).get("managedBy")):
+            return None
+        name = str(reference.get("name"))
+        return SuspendableWorkload(
+            kind=kind, namespace=namespace, name=name, uid=uid, suspended=_is_suspended(item)
+        )
+
+
+def _is_suspended(item: Object) -> bool:
+    return spec_of(item).get("suspend") is True or at(item, "status.state.phase") in _SUSPENDED_PHASES
+
+
+def inventory(
+    pods: Iterable[Object],
+    *,
+    queue: Callable[[Object], str],
+    workloads: SuspendableWorkloads,
+    budgets: Iterable[Budget] = (),
+) -> Inventory:
+    """The values that `queues.drain` works on, from objects of the API. `queue`: that of a pod."""
+    scheduled: list[RunningPod] = []
+    unscheduled: list[RunningPod] = []
+    for pod in pods:
+        running = _running_pod(pod, queue=queue(pod), workloads=workloads)
+        (scheduled if spec_of(pod).get("nodeName") else unscheduled).append(running)
+    return Inventory(tuple(scheduled), tuple(unscheduled), tuple(budgets))
+
+
+def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) -> RunningPod:
+    reference = controller_of(pod)
+    conditions = status_of(pod).get("conditions") or ()
+    return RunningPod(
+        uid=_uid(pod),
+        namespace=str(at(pod, "metadata.namespace") or ""),
+        name=str(at(pod, "metadata.name")),
+        queue=queue,
+        labels=labels_of(pod),
+        created=_created(pod),
+        priority=int(spec_of(pod).get("priority") or 0),
+        pod_group=str(annotations_of(pod).get(GROUP_ANNOTATION) or ""),
+        workload=workloads.owner_of(pod),
+        bare=not reference,
+        daemon=reference.get("kind") == "DaemonSet",
+        ready=any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions),
+        running=status_of(pod).get("phase") == "Running",
+        leaving=bool(at(pod, "metadata.deletionTimestamp")),
+        grace_period=_number(spec_of(pod).get("terminationGracePeriodSeconds")),
+        termination=_termination(pod),
+    )
+
+
+def _termination(pod: Object) -> Termination | None:
+    """Its deletion; None where it is not being deleted, or that cannot be read."""
+    grace = _number(at(pod, "metadata.deletionGracePeriodSeconds"))
+    try:
+        ends_at = datetime.fromisoformat(str(at(pod, "metadata.deletionTimestamp")))
+    except ValueError:
+        return None
+    return Termination(
+        requested_at=requested_at(ends_at if ends_at.tzinfo else ends_at.replace(tzinfo=UTC), grace=grace),
+        grace=grace,
+        node=str(spec_of(pod).get("nodeName") or ""),
+        finalizers=tuple(map(str, at(pod, "metadata.finalizers") or ())),
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _created(pod: Object) -> datetime:
+    try:
+        return datetime.fromisoformat(str(at(pod, "metadata.creationTimestamp")))
+    except ValueError:
+        return _EPOCH
+
+
+def _uid(item: Object) -> str:
+    return str(at(item, "metadata.uid") or "")
+
+
+def read_budgets(items: Iterable[Object]) -> Iterator[Budget]:
+    for item in items:
+        try:
+            yield parse_budget(_budget_object(item))
+        except (BadSelector, msgspec.ValidationError):
+            continue

@@ -1,9 +1,9 @@
-"""What a drain would do: the plan of `queues.drain.plan` for what was surveyed, and its words. Pure.
+"""`drain --dry-run`: what a drain would do, by the plan of `queues.drain.plan` for the inventory. Pure.
 
 Promises
-- Nothing is said of a queue but what the rules make of it as it will be: who drains, by whose settings.
-- A budget's pods outside are those that this drain does not take and that may be ready without it: of other
-  drains it says nothing, so that none is said to block for good that may not.
+- The queues are taken as they will be: which of them drain, and by whose settings.
+- A budget's pods outside are those that this drain leaves running. Other drains are not considered, so no
+  budget is said to block for good that may not.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kubectl_queue.drain.inventory import Survey
-from kubectl_queue.drain.progress import because
-from kubectl_queue.edit.wait import many
+from kubectl_queue.drain.inventory import Inventory
+from kubectl_queue.drain.progress import blocker_message
+from kubectl_queue.edit.wait import plural
 from kubectl_queue.output.ages import written
 from kubectl_queue.output.tables import Layout
-from kubectl_queue.snapshot import Snapshot, spec
-from queues.drain.disruption_budgets import (
-    Budget,
-    BudgetIndex,
-    BudgetKey,
-)
+from kubectl_queue.queue_objects import QueueObjects, spec_of
+from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.drain.model import (
     BlockedUnit,
     DrainAction,
@@ -45,9 +41,9 @@ from queues.drain.terminating_pods import (
 from queues.text import printable, quoted
 
 _INDENT = "  "
-#: Pods of a kind that may be many.
+#: Slow pods that are named.
 _NAMED = 10
-_WORDS = {
+_VERBS = {
     DrainAction.EVICT: "evict",
     DrainAction.SUSPEND: "suspend",
     DrainAction.DELETE: "delete",
@@ -55,130 +51,118 @@ _WORDS = {
 }
 
 
-class Forecast(NamedTuple):
+class DrainPreview(NamedTuple):
     """The plan, at `now`, for the queues that drain by the policy and the settings of the queue `by`."""
 
     by: str
     queues: tuple[str, ...]
-    wishes: DrainSpec
+    spec: DrainSpec
     plan: Plan
     now: datetime
 
 
-def wishes(by: str, seen: Snapshot) -> DrainSpec:
-    return parse_drain_spec(spec(seen.items[by]).get("drain"))
-
-
-def forecasts(survey: Survey, seen: Snapshot, *, names: Iterable[str]) -> list[Forecast]:
+def previews(inventory: Inventory, queues: QueueObjects, *, names: Iterable[str]) -> list[DrainPreview]:
     """One for each policy by which one of these queues or a queue below them drains."""
-    concerned = {each for name in names for each in seen.tree.below(name)}
-    held = {
-        by: tuple(sorted(queues))
-        for by, queues in sorted(seen.board.draining().items())
-        if by in seen.items and concerned.intersection(queues)
-    }
-    return [_forecast(by, queues, survey, seen) for by, queues in held.items()]
-
-
-def _forecast(by: str, queues: tuple[str, ...], survey: Survey, seen: Snapshot) -> Forecast:
-    wished = wishes(by, seen)
-    runners = [each.runner for each in survey.pods if each.placed and each.runner.queue in queues]
-    budgets = BudgetIndex(_looked_at(survey, frozenset(queues), wished))
-    return Forecast(by, queues, wished, plan(runners, budgets, wished, now=seen.now), seen.now)
-
-
-def _looked_at(survey: Survey, queues: frozenset[str], wished: DrainSpec) -> list[Budget]:
-    """The budgets with the number of their pods that this drain does not take."""
-    index = BudgetIndex(survey.budgets)
-    outside: dict[BudgetKey, int] = {}
-    for each in survey.pods:
-        if _stays(each.runner, placed=each.placed, queues=queues, wished=wished):
-            for budget in index.selecting(each.runner.namespace, each.runner.labels):
-                outside[budget.key] = outside.get(budget.key, 0) + 1
-    return [replace(budget, outside=outside.get(budget.key, 0)) for budget in survey.budgets]
-
-
-def _stays(runner: RunningPod, *, placed: bool, queues: frozenset[str], wished: DrainSpec) -> bool:
-    """Whether it may be ready when all has gone: what waits for a queue that drains never is."""
-    if runner.leaving:
-        return False
-    return runner.queue not in queues or (placed and keep_rule(runner, wished) is not None)
-
-
-def bare(survey: Survey, *, before: Snapshot, after: Snapshot) -> list[RunningPod]:
-    """The bare pods that would go after an edit and would not without it."""
-    already, then = _going(before), _going(after)
-    running = (each.runner for each in survey.pods if each.placed)
-    return [pod for pod in running if pod.bare and _goes(pod, then) and not _goes(pod, already)]
-
-
-def begins(*, before: Snapshot, after: Snapshot) -> bool:
-    """Whether bare pods might go after an edit that would not without it."""
-    already = {queue: _who_stays(wished) for queue, wished in _going(before).items()}
-    return any(
-        not wished.keep_bare and already.get(queue) != _who_stays(wished)
-        for queue, wished in _going(after).items()
-    )
-
-
-def _who_stays(wished: DrainSpec) -> tuple[bool, str | None]:
-    return wished.keep_bare, None if wished.keep is None else str(wished.keep)
-
-
-def _going(seen: Snapshot) -> Mapping[str, DrainSpec]:
-    """The settings by which each queue drains; where they cannot be read nobody goes."""
-    return {
-        queue: wished
-        for by, queues in seen.board.draining().items()
-        if by in seen.items
-        for wished in [wishes(by, seen)]
-        if not wished.unreadable
-        for queue in queues
-    }
-
-
-def _goes(pod: RunningPod, going: Mapping[str, DrainSpec]) -> bool:
-    wished = going.get(pod.queue)
-    return wished is not None and not pod.leaving and keep_rule(pod, wished) is None
-
-
-def lines(found: Forecast) -> list[str]:
-    """What `--dry-run` prints of it."""
-    below = [name for name in found.queues if name != found.by]
-    with_those = f" and {', '.join(below)} below it" if below else ""
-    steps, kept = found.plan.steps, found.plan.kept
-    waits = [block for block in found.plan.blocked if not block.never]
-    blocks = [block for block in found.plan.blocked if block.never]
+    branches = {each for name in names for each in queues.tree.below(name)}
     return [
-        f"queue {quoted(found.by)}{with_those}: {many(found.plan.left, 'pod')} to go, {len(kept)} to stay",
-        *_section("Goes, in this order", Layout().lines([_step(unit) for unit in steps])),
-        *_section("Waits until its budget allows it", _blocked(waits)),
-        *_section("Is blocked, for good", _blocked(blocks)),
-        *_section("Stays", Layout().lines([(str(pod), f"by rule {rule}") for pod, rule in kept])),
-        *_section("May take long to end", list(_slow(found))),
-        *_section("Is on its way already", [_leaving(pod, found) for pod in found.plan.leaving]),
-        *_section("Then", list(_then(found.wishes))),
+        _preview(by, tuple(sorted(draining)), inventory, queues)
+        for by, draining in sorted(queues.decisions.draining().items())
+        if by in queues.items and branches.intersection(draining)
     ]
 
 
-def _slow(found: Forecast) -> Iterator[str]:
-    """The pods that may outstay their places in flight, by the server's default; some of many."""
-    units = (*found.plan.steps, *(block.unit for block in found.plan.blocked))
-    slow = [(pod, words) for unit in units for pod in unit.pods if (words := _takes_long(pod, found))]
-    yield from (f"{pod}: {words}" for pod, words in slow[:_NAMED])
-    if len(slow) > _NAMED:
-        yield f"and {len(slow) - _NAMED} more"
+def _preview(by: str, names: tuple[str, ...], inventory: Inventory, queues: QueueObjects) -> DrainPreview:
+    spec = _drain_spec(by, queues)
+    pods = [pod for pod in inventory.pods if pod.queue in names]
+    budgets = BudgetIndex(_budgets(inventory, frozenset(names), spec))
+    return DrainPreview(by, names, spec, plan(pods, budgets, spec, now=queues.now), queues.now)
 
 
-def _takes_long(pod: RunningPod, found: Forecast) -> str:
-    return long_grace_warning(pod, found.wishes, limit=GRACE_LIMIT)
+def _drain_spec(by: str, queues: QueueObjects) -> DrainSpec:
+    return parse_drain_spec(spec_of(queues.items[by]).get("drain"))
 
 
-def _leaving(pod: RunningPod, found: Forecast) -> str:
-    """With what delays it, if that is known: of nodes it is not."""
-    longest = longest_grace(found.wishes, limit=GRACE_LIMIT)
-    delay = delay_of(pod, now=found.now, longest=longest, gone_nodes=())
-    return f"{pod}: {delay.message}" if delay is not None else str(pod)
+def _budgets(inventory: Inventory, names: frozenset[str], spec: DrainSpec) -> list[Budget]:
+    """The budgets, each with the number of its pods outside."""
+    index = BudgetIndex(inventory.budgets)
+    outside: dict[BudgetKey, int] = {}
+    for pod in _pods_outside(inventory, names, spec):
+        for budget in index.selecting(pod.namespace, pod.labels):
+            outside[budget.key] = outside.get(budget.key, 0) + 1
+    return [replace(budget, outside=outside.get(budget.key, 0)) for budget in inventory.budgets]
+
+
+def _pods_outside(inventory: Inventory, names: frozenset[str], spec: DrainSpec) -> Iterator[RunningPod]:
+    """The pods that may be ready when the drain has ended; one that waits for a draining queue never is."""
+    for pod in inventory.pods:
+        if not pod.leaving and (pod.queue not in names or keep_rule(pod, spec) is not None):
+            yield pod
+    for pod in inventory.unscheduled:
+        if not pod.leaving and pod.queue not in names:
+            yield pod
+
+
+def newly_evicted_bare_pods(
+    inventory: Inventory, *, before: QueueObjects, after: QueueObjects
+) -> list[RunningPod]:
+    """The pods without a controller that would go after an edit and would not without it."""
+    specs_before, specs_after = _drain_specs(before), _drain_specs(after)
+    return [
+        pod
+        for pod in inventory.pods
+        if pod.bare and _is_evicted(pod, specs_after) and not _is_evicted(pod, specs_before)
+    ]
+
+
+def may_evict_more_bare_pods(*, before: QueueObjects, after: QueueObjects) -> bool:
+    """Whether pods without a controller may go after an edit that would not without it."""
+    kept_before = {queue: _kept(spec) for queue, spec in _drain_specs(before).items()}
+    return any(
+        not spec.keep_bare and kept_before.get(queue) != _kept(spec)
+        for queue, spec in _drain_specs(after).items()
+    )
+
+
+def _kept(spec: DrainSpec) -> tuple[bool, str | None]:
+    """The settings that say which pods stay."""
+    return spec.keep_bare, None if spec.keep is None else str(spec.keep)
+
+
+def _drain_specs(queues: QueueObjects) -> Mapping[str, DrainSpec]:
+    """The settings by which each queue drains; a queue whose settings cannot be read evicts nothing."""
+    return {
+        name: spec
+        for by, names in queues.decisions.draining().items()
+        if by in queues.items
+        for spec in [_drain_spec(by, queues)]
+        if not spec.unreadable
+        for name in names
+    }
+
+
+def _is_evicted(pod: RunningPod, specs: Mapping[str, DrainSpec]) -> bool:
+    spec = specs.get(pod.queue)
+    return spec is not None and not pod.leaving and keep_rule(pod, spec) is None
+
+
+def preview_lines(preview: DrainPreview) -> list[str]:
+    """What --dry-run prints."""
+    below = [name for name in preview.queues if name != preview.by]
+    with_those = f" and {', '.join(below)} below it" if below else ""
+    steps, kept = preview.plan.steps, preview.plan.kept
+    waiting = [block for block in preview.plan.blocked if not block.never]
+    blocked = [block for block in preview.plan.blocked if block.never]
+    return [
+        f"queue {quoted(preview.by)}{with_those}: {plural(preview.plan.left, 'pod')} to go, "
+        f"{len(kept)} to stay",
+        *_section("Goes, in this order", Layout().lines([_step(unit) for unit in steps])),
+        *_section("Waits until its budget allows it", _by_blocker(waiting)),
+        *_section("Is blocked, for good", _by_blocker(blocked)),
+        *_section("Stays", Layout().lines([(str(pod), f"by rule {rule}") for pod, rule in kept])),
+        *_section("May take long to end", list(_slow_pods(preview))),
+        *_section("Is on its way already", [_terminating(pod, preview) for pod in preview.plan.leaving]),
+        *_section("Then", list(_at_the_deadline(preview.spec))),
+    ]
 
 
 def _section(heading: str, body: Sequence[str]) -> list[str]:
@@ -186,31 +170,53 @@ def _section(heading: str, body: Sequence[str]) -> list[str]:
 
 
 def _step(unit: Unit) -> tuple[str, ...]:
-    pods = many(len(unit.pods), "pod") if unit.workload or unit.gang else ""
-    mark = "bare: nothing makes it again" if not unit.workload and any(pod.bare for pod in unit.pods) else ""
+    pods = plural(len(unit.pods), "pod") if unit.workload or unit.gang else ""
+    bare = "bare: nothing makes it again" if not unit.workload and any(pod.bare for pod in unit.pods) else ""
     priority = f"priority {max(pod.priority for pod in unit.pods)}"
-    return _WORDS[unit.action], str(unit), priority, pods or mark
+    return _VERBS[unit.action], str(unit), priority, pods or bare
 
 
-def _blocked(blocks: Sequence[BlockedUnit]) -> list[str]:
-    """By what keeps them; each text once, with those that it is about."""
-    held: dict[str, list[BlockedUnit]] = {}
+def _by_blocker(blocks: Sequence[BlockedUnit]) -> list[str]:
+    """Each blocker once, with what it blocks."""
+    by_blocker: dict[str, list[BlockedUnit]] = {}
     for block in blocks:
-        held.setdefault(block.blocker, []).append(block)
-    return [line for by, those in held.items() for line in _by(by, those)]
+        by_blocker.setdefault(block.blocker, []).append(block)
+    return [line for by, those in by_blocker.items() for line in _blocker(by, those)]
 
 
-def _by(by: str, those: Sequence[BlockedUnit]) -> Iterator[str]:
-    pods = sum(len(block.unit.pods) for block in those)
-    yield f"{printable(by)}, {many(pods, 'pod')}: {because(by, those[0].message)}"
-    yield from (f"{_INDENT}{block.unit}" for block in those)
+def _blocker(by: str, blocks: Sequence[BlockedUnit]) -> Iterator[str]:
+    pods = sum(len(block.unit.pods) for block in blocks)
+    yield f"{printable(by)}, {plural(pods, 'pod')}: {blocker_message(by, blocks[0].message)}"
+    yield from (f"{_INDENT}{block.unit}" for block in blocks)
 
 
-def _then(wished: DrainSpec) -> Iterator[str]:
-    if wished.deadline is None:
+def _slow_pods(preview: DrainPreview) -> Iterator[str]:
+    """Pods that may keep their places in flight for long, by the server's default limit;
+
+    the first of many.
+    """
+    units = (*preview.plan.steps, *(block.unit for block in preview.plan.blocked))
+    pods = [
+        (pod, long_grace_warning(pod, preview.spec, limit=GRACE_LIMIT)) for unit in units for pod in unit.pods
+    ]
+    slow = [f"{pod}: {text}" for pod, text in pods if text]
+    yield from slow[:_NAMED]
+    if len(slow) > _NAMED:
+        yield f"and {len(slow) - _NAMED} more"
+
+
+def _terminating(pod: RunningPod, preview: DrainPreview) -> str:
+    """With what delays it, where that is known; whether its node is gone is not."""
+    longest = longest_grace(preview.spec, limit=GRACE_LIMIT)
+    delay = delay_of(pod, now=preview.now, longest=longest, gone_nodes=())
+    return f"{pod}: {delay.message}" if delay is not None else str(pod)
+
+
+def _at_the_deadline(spec: DrainSpec) -> Iterator[str]:
+    if spec.deadline is None:
         return
-    at = written(wished.deadline)
-    if wished.delete_after_deadline:
+    at = written(spec.deadline)
+    if spec.delete_after_deadline:
         yield f"at {at} what is left is deleted, whatever its budgets say"
     else:
         yield f"from {at} on nothing is evicted any more: what is left stays"

@@ -1,11 +1,11 @@
-"""How far the drain of a queue is: `status.drain` and the condition `Drained`, in values and in words.
+"""How far the drain of a queue is: `status.drain` and the condition `Drained`, as values and in words.
 
 Promises
-- A queue's `status.drain` counts its own pods; `summed` adds those of the queues below it.
-- What cannot be read is taken as absent.
-- Emptied is: the condition `Drained` is True, for the generation or a later one, and the stop is acknowledged
-  where the server says for which specs (`queues.status.stop_status`).
-- That waiting is no help is said only where it is so of every pod that is left.
+- A queue's `status.drain` counts its own pods; `total` adds those of the queues below it.
+- What cannot be read counts as absent.
+- A drain has ended when the condition `Drained` is True for the generation or a later one, and the stop is
+  acknowledged where the server says for which specs (`queues.status.stop_status`).
+- Waiting is said to be useless only where that is true of every pod that is left.
 """
 
 from __future__ import annotations
@@ -19,32 +19,37 @@ from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.wait import (
     ChainReader,
     is_acknowledged,
-    many,
     not_acknowledged,
     own_spec,
+    plural,
 )
 from kubectl_queue.errors import QueueError
 from kubectl_queue.output.ages import age, written
-from kubectl_queue.snapshot import (
-    find,
-    generation,
-    name,
-    observed,
-    spec,
-    status,
+from kubectl_queue.queue_objects import (
+    condition_of,
+    generation_of,
+    is_observed,
+    name_of,
+    spec_of,
+    status_of,
 )
 from queues.apimachinery.conversion import Converter
 from queues.drain.progress import DRAINED, Blocker
 from queues.states import StopPolicy
 from queues.text import printable
 
+#: Of the bar, in characters.
 _WIDTH = 20
-#: Blockers that a line names.
+#: Blockers that one line names.
 _NAMED = 2
+_MESSAGE_LIMIT = 1000
 
 
-class Drain(msgspec.Struct, frozen=True, kw_only=True):
-    """`status.drain`. In pods, but `suspended`: Jobs and their like. `left` has those that are `leaving`."""
+class DrainStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """`status.drain`, in pods;
+
+    `suspended` in Jobs and their like. `left` includes those that are `leaving`.
+    """
 
     since: datetime | None = None
     evicted: int = 0
@@ -62,176 +67,176 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.evicted + self.deleted - self.leaving)
 
     @property
-    def hopeless(self) -> bool:
-        """Whether all that is left is kept by what keeps pods for good, and all of it is told of."""
-        told = sum(each.pods for each in self.blockers if each.never)
-        return 0 < self.left <= self.blocked <= told and not self.leaving
+    def never_ends(self) -> bool:
+        """Whether all pods that are left are blocked for good, by the blockers that the status names."""
+        for_good = sum(each.pods for each in self.blockers if each.never)
+        return 0 < self.left <= self.blocked <= for_good and not self.leaving
 
 
-_drain = Converter[Drain | None](Drain | None)
+_COUNTS = ("evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked")
+_drain_status = Converter[DrainStatus | None](DrainStatus | None)
 
 
-def drain_of(item: Object) -> Drain | None:
-    """That of one queue's status; None where it does not drain, or not yet."""
+def drain_status_of(item: Object) -> DrainStatus | None:
+    """That of one queue; None where it does not drain, or not yet."""
     try:
-        return _drain(status(item).get("drain"))
+        return _drain_status(status_of(item).get("drain"))
     except msgspec.ValidationError:
         return None
 
 
-def summed(items: Iterable[Object]) -> Drain | None:
-    """That of a branch of queues, None where none of them drains."""
-    found = [drain for drain in map(drain_of, items) if drain is not None]
-    if not found:
+def total(items: Iterable[Object]) -> DrainStatus | None:
+    """That of a branch of queues; None where none of them drains."""
+    statuses = [status for status in map(drain_status_of, items) if status is not None]
+    if not statuses:
         return None
-    counts = {key: sum(getattr(each, key) for each in found) for key in _COUNTS}
-    since = min((each.since for each in found if each.since), default=None)
-    return Drain(since=since, blockers=tuple(_merged(found)), **counts)
+    counts = {key: sum(getattr(each, key) for each in statuses) for key in _COUNTS}
+    since = min((each.since for each in statuses if each.since), default=None)
+    return DrainStatus(since=since, blockers=tuple(_merged_blockers(statuses)), **counts)
 
 
-_COUNTS = ("evicted", "suspended", "deleted", "left", "leaving", "kept", "blocked")
-
-
-def _merged(found: Iterable[Drain]) -> Iterator[Blocker]:
-    """Each blocker once, those that keep most first."""
+def _merged_blockers(statuses: Iterable[DrainStatus]) -> Iterator[Blocker]:
+    """Each blocker once, the one that keeps most pods first."""
     by_name: dict[str, list[Blocker]] = {}
-    for blocker in (each for drain in found for each in drain.blockers):
+    for blocker in (each for status in statuses for each in status.blockers):
         by_name.setdefault(blocker.name, []).append(blocker)
     merged = [
         msgspec.structs.replace(
-            held[0], pods=sum(each.pods for each in held), never=any(each.never for each in held)
+            same[0], pods=sum(each.pods for each in same), never=any(each.never for each in same)
         )
-        for held in by_name.values()
+        for same in by_name.values()
     ]
     yield from sorted(merged, key=lambda each: (-each.pods, each.name))
 
 
-def counted(drain: Drain) -> str:
-    """In a line."""
-    parts = [_left(drain), f"{drain.evicted} evicted" if drain.evicted else ""]
-    parts.append(f"{many(drain.suspended, 'Job')} suspended" if drain.suspended else "")
-    parts.append(f"{drain.deleted} deleted past a budget" if drain.deleted else "")
-    parts.append(f"{drain.kept} kept" if drain.kept else "")
-    return ", ".join(filter(None, parts))
-
-
-def _left(drain: Drain) -> str:
-    blockers = f" by {_names(drain.blockers)}" if drain.blockers else ""
-    detail = [f"{drain.leaving} on their way" if drain.leaving else ""]
-    detail.append(f"{drain.blocked} blocked{blockers}" if drain.blocked else "")
-    told = ", ".join(filter(None, detail))
-    return f"{many(drain.left, 'pod')} left" + (f" ({told})" if told else "")
-
-
-def _names(blockers: Sequence[Blocker]) -> str:
-    told = ", ".join(printable(each.name) for each in blockers[:_NAMED])
-    others = len(blockers) - _NAMED
-    return f"{told} and {others} more" if others > 0 else told
-
-
-def brief(items: Sequence[Object]) -> str:
-    """The drain of a branch, whose queue is the first of `items`, in a few words; empty for none."""
-    drain = summed(items)
-    if drain is None:
-        return ""
-    if find(items[0], DRAINED).get("status") == "True":
-        return "drained" + (f", {drain.kept} kept" if drain.kept else "")
-    return counted(msgspec.structs.replace(drain, evicted=0, suspended=0, deleted=0))
-
-
 def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
-    """The drain of a branch, whose queue is the first of `items`; none where there is none."""
-    drain = summed(items)
-    if drain is None:
+    """The drain of a branch, whose queue is the first of `items`; empty where there is none."""
+    status = total(items)
+    if status is None:
         return []
-    condition = find(items[0], DRAINED)
+    condition = condition_of(items[0], DRAINED)
     reason = str(condition.get("reason") or "not judged yet")
-    since = f", begun {written(drain.since)} ({_ago(drain.since, now=now)})" if drain.since else ""
+    since = f", begun {written(status.since)} ({_ago(status.since, now=now)})" if status.since else ""
     message = str(condition.get("message") or "")
     return [
         f"{printable(reason)}{since}",
-        counted(drain),
-        *map(_told, drain.blockers),
-        *([printable(message, limit=1000)] if message else []),
+        counts_line(status),
+        *map(_blocker_line, status.blockers),
+        *([printable(message, limit=_MESSAGE_LIMIT)] if message else []),
     ]
-
-
-def _told(blocker: Blocker) -> str:
-    for_good = ", for good" if blocker.never else ""
-    message = f": {because(blocker.name, blocker.message)}" if blocker.message else ""
-    return f"blocked by {printable(blocker.name)}, {many(blocker.pods, 'pod')}{for_good}{message}"
-
-
-def because(name: str, message: str) -> str:
-    """What a blocker says, without its name, which stands before it."""
-    return printable(message.removeprefix(f"{name} "), limit=1000)
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
     return f"{age(written(since), now=now)} ago"
 
 
-class Emptied:
-    """The end of a drain, as what `waiting.wait` waits for. `bar`: to be drawn. One thread."""
+def _blocker_line(blocker: Blocker) -> str:
+    for_good = ", for good" if blocker.never else ""
+    message = f": {blocker_message(blocker.name, blocker.message)}" if blocker.message else ""
+    return f"blocked by {printable(blocker.name)}, {plural(blocker.pods, 'pod')}{for_good}{message}"
 
-    def __init__(self, *, bar: bool = False) -> None:
-        self._bar = bar
+
+def blocker_message(name: str, message: str) -> str:
+    """The message of a blocker without its name, which stands before it."""
+    return printable(message.removeprefix(f"{name} "), limit=_MESSAGE_LIMIT)
+
+
+def short_text(items: Sequence[Object]) -> str:
+    """The drain of a branch, whose queue is the first of `items`, in a few words;
+
+    empty where there is none.
+    """
+    status = total(items)
+    if status is None:
+        return ""
+    if condition_of(items[0], DRAINED).get("status") == "True":
+        return "drained" + (f", {status.kept} kept" if status.kept else "")
+    return counts_line(msgspec.structs.replace(status, evicted=0, suspended=0, deleted=0))
+
+
+def counts_line(status: DrainStatus) -> str:
+    parts = [_left(status), f"{status.evicted} evicted" if status.evicted else ""]
+    parts.append(f"{plural(status.suspended, 'Job')} suspended" if status.suspended else "")
+    parts.append(f"{status.deleted} deleted past a budget" if status.deleted else "")
+    parts.append(f"{status.kept} kept" if status.kept else "")
+    return ", ".join(filter(None, parts))
+
+
+def _left(status: DrainStatus) -> str:
+    blockers = f" by {_names(status.blockers)}" if status.blockers else ""
+    details = [f"{status.leaving} on their way" if status.leaving else ""]
+    details.append(f"{status.blocked} blocked{blockers}" if status.blocked else "")
+    text = ", ".join(filter(None, details))
+    return f"{plural(status.left, 'pod')} left" + (f" ({text})" if text else "")
+
+
+def _names(blockers: Sequence[Blocker]) -> str:
+    names = ", ".join(printable(each.name) for each in blockers[:_NAMED])
+    others = len(blockers) - _NAMED
+    return f"{names} and {others} more" if others > 0 else names
+
+
+class DrainWait:
+    """The end of a drain, as a `WaitCondition`. `draw_bar`: draw the progress. One thread."""
+
+    def __init__(self, *, draw_bar: bool = False) -> None:
+        self._draw_bar = draw_bar
+        #: The most pods that were seen, gone ones included: all of the bar.
         self._most = 0
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
-        """What is still missing; nothing once it is there. Raises QueueError where that no longer comes."""
-        if int(status(item).get("observedGeneration") or 0) < since:
+        """Raises QueueError where somebody has ended the drain."""
+        if int(status_of(item).get("observedGeneration") or 0) < since:
             return not_acknowledged(item)
-        policy = spec(item).get("stopPolicy") or StopPolicy.NONE.value
-        if policy != StopPolicy.HOLD_AND_DRAIN and generation(item) > since:
+        policy = spec_of(item).get("stopPolicy") or StopPolicy.NONE.value
+        if policy != StopPolicy.HOLD_AND_DRAIN and generation_of(item) > since:
             raise QueueError(
-                f'queue "{name(item)}" is no longer to be drained: its stopPolicy is {policy} now'
+                f'queue "{name_of(item)}" is no longer to be drained: its stopPolicy is {policy} now'
             )
-        condition = find(item, DRAINED)
+        condition = condition_of(item, DRAINED)
         if int(condition.get("observedGeneration") or 0) < since:
             return "not begun yet"
         if condition.get("status") != "True":
             return str(condition.get("reason") or "not drained yet")
-        says = status(item).get("stop") is not None
-        return not_acknowledged(item) if says and not is_acknowledged(item, chain=chain) else ""
+        has_stop = status_of(item).get("stop") is not None
+        return not_acknowledged(item) if has_stop and not is_acknowledged(item, chain=chain) else ""
 
-    def is_late(self, items: Sequence[Object]) -> bool:
-        drain = summed(items)
-        return drain is not None and drain.left > 0
+    def counts_are_late(self, items: Sequence[Object]) -> bool:
+        status = total(items)
+        return status is not None and status.left > 0
 
-    def told(self, items: Sequence[Object]) -> str:
-        drain = summed(items)
-        return "nothing is counted yet" if drain is None else counted(drain)
+    def remaining(self, items: Sequence[Object]) -> str:
+        status = total(items)
+        return "nothing is counted yet" if status is None else counts_line(status)
 
     def progress(self, items: Sequence[Object]) -> str:
-        drain = summed(items)
-        if drain is None or not self._bar:
-            return self.told(items)
-        self._most = max(self._most, drain.left + drain.gone)
-        return f"{bar(self._most - drain.left, self._most)} {counted(drain)}"
+        status = total(items)
+        if status is None or not self._draw_bar:
+            return self.remaining(items)
+        self._most = max(self._most, status.left + status.gone)
+        return f"{bar(self._most - status.left, self._most)} {counts_line(status)}"
 
-    def reached(self, items: Sequence[Object]) -> str:
-        drain = summed(items)
-        return f"drained: {counted(drain)}" if drain is not None else "drained"
+    def done(self, items: Sequence[Object]) -> str:
+        status = total(items)
+        return f"drained: {counts_line(status)}" if status is not None else "drained"
 
-    def message(self, item: Object) -> str:
-        return str(find(item, DRAINED).get("message") or "")
+    def controller_message(self, item: Object) -> str:
+        return str(condition_of(item, DRAINED).get("message") or "")
 
-    def hopeless(self, items: Sequence[Object]) -> str:
-        """That it will never be there, and why; empty while it may."""
-        drain = summed(items)
-        if drain is None or not drain.hopeless or not observed(items[0]):
+    def never(self, items: Sequence[Object]) -> str:
+        status = total(items)
+        if status is None or not status.never_ends or not is_observed(items[0]):
             return ""
-        first = next((each for each in drain.blockers if each.message), None)
-        why = f": {printable(first.message, limit=1000)}" if first is not None else ""
+        first = next((each for each in status.blockers if each.message), None)
+        why = f": {printable(first.message, limit=_MESSAGE_LIMIT)}" if first is not None else ""
         return (
-            f'queue "{name(items[0])}" does not become empty by waiting: what is left is blocked by '
-            f"{_names(drain.blockers)}{why}"
+            f'queue "{name_of(items[0])}" does not become empty by waiting: what is left is blocked by '
+            f"{_names(status.blockers)}{why}"
         )
 
 
 def bar(done: int, whole: int) -> str:
-    """As `[#####---------------]  25%`; all of nothing is done."""
+    """As `[#####---------------]  25%`; nothing of nothing is all of it."""
     part = done / whole if whole else 1.0
     full = int(part * _WIDTH)
     return f"[{'#' * full}{'-' * (_WIDTH - full)}] {int(part * 100):3d}%"

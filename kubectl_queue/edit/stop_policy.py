@@ -1,11 +1,11 @@
-"""What hold, drain and stop make of a queue: an edit of `spec.stopPolicy` and `spec.drain`, or nothing.
+"""hold, drain and stop: what they change in `spec.stopPolicy` and `spec.drain` of a queue.
 
 Promises
-- An edit holds only what differs, as a JSON merge patch of `spec`; None removes a field.
-- `reason` and `resumeAt` belong to a stop: they are set with it, and a change of policy takes those of the
-  stop before away, as admission does.
-- Of `spec.drain` only the fields that were asked for change, and a field that is set is set whole.
-- Nothing begins to drain under a deadline that is over: with afterDeadline Delete every pod would be deleted.
+- A patch holds only what differs; None removes a field.
+- `reason` and `resumeAt` belong to a stop: they are set with it, and another policy removes those of the stop
+  before, as admission does.
+- Of `spec.drain` only the fields that were given change; a field that is set is replaced as a whole.
+- No drain begins under a deadline that has passed: with afterDeadline Delete every pod would be deleted.
 """
 
 from __future__ import annotations
@@ -18,21 +18,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.progress import Emptied
-from kubectl_queue.edit.decide import (
+from kubectl_queue.drain.progress import DrainWait
+from kubectl_queue.edit.operation import (
     Decision,
-    above,
-    differing,
+    changed_fields,
+    parent_verdict,
+    patch_between,
 )
-from kubectl_queue.edit.merge_patch import replacing
-from kubectl_queue.edit.wait import Awaited, Goal
+from kubectl_queue.edit.wait import AcknowledgementWait, WaitCondition
 from kubectl_queue.errors import QueueError
 from kubectl_queue.output.ages import written
-from kubectl_queue.snapshot import (
-    Snapshot,
-    name,
-    spec,
-)
+from kubectl_queue.queue_objects import QueueObjects, name_of, spec_of
 from queues.drain.model import parse_drain_spec
 from queues.messages import stop_text
 from queues.queue import Queue
@@ -40,105 +36,109 @@ from queues.states import Desired, State, StopPolicy
 from queues.status.conditions import ACTIVE
 from queues.verdict import Verdict
 
-_SAID = {StopPolicy.HOLD: "held", StopPolicy.HOLD_AND_DRAIN: "draining"}
-_ALREADY = {StopPolicy.HOLD: "it is held already", StopPolicy.HOLD_AND_DRAIN: "it is to be drained already"}
-#: What a `spec.drain` without the field means; it is not worth a word.
+_OUTCOMES = {StopPolicy.HOLD: "held", StopPolicy.HOLD_AND_DRAIN: "draining"}
+_UNCHANGED = {StopPolicy.HOLD: "it is held already", StopPolicy.HOLD_AND_DRAIN: "it is to be drained already"}
+#: What a `spec.drain` without the field means: not worth a message.
 _DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stopping:
-    """What the command line asks for: Hold or HoldAndDrain.
+class StopPolicyOperation:
+    """Hold or HoldAndDrain, with what the command line gave.
 
-    `reason` None: not a word was said of it. `drain`: the fields of `spec.drain` to set; None takes one away.
-    `bar`: how far a drain is may be drawn.
+    `reason`: None where --reason was not given. `drain`: the fields of `spec.drain` to set; None removes one.
+    `draw_bar`: --wait may draw the progress of the drain as a bar.
     """
 
     policy: StopPolicy
     reason: str | None = None
     resume_at: datetime | None = None
     drain: Mapping[str, Any] = field(default_factory=dict)
-    bar: bool = False
+    draw_bar: bool = False
 
     def refusal(self, name: str) -> str | None:
         """Any queue may have a stop policy."""
         return None
 
-    def decide(self, *, item: Object, snapshot: Snapshot) -> Decision:
-        """The decision for the queue `item`, which is in the snapshot. Raises QueueError."""
-        queue, present = snapshot.tree.queues[name(item)], spec(item)
-        _see_that_it_may_resume(self, snapshot.own_state(queue.name), named=queue.name)
-        drain = self.drained(present)
-        turned = queue.stop_policy_at(snapshot.now) is not self.policy
-        if turned and self.policy is StopPolicy.HOLD_AND_DRAIN:
-            _see_that_it_may_begin(drain, now=snapshot.now, named=queue.name)
-        edit = differing(self._turned() if turned else self._reworded(), present)
-        patch = replacing(present.get("drain") or {}, drain)
-        if not edit and not patch:
-            return Decision(said=f"unchanged ({_ALREADY[self.policy]})")
+    def decide(self, *, item: Object, queues: QueueObjects) -> Decision:
+        queue, present = queues.tree.queues[name_of(item)], spec_of(item)
+        _check_resume_time(self, queues.own_state(queue.name), name=queue.name)
+        drain = self._drain_spec(present)
+        begins = queue.stop_policy_at(queues.now) is not self.policy
+        if begins and self.policy is StopPolicy.HOLD_AND_DRAIN:
+            _check_deadline(drain, now=queues.now, name=queue.name)
+        fields = changed_fields(self._stop_fields() if begins else self._given_fields(), present)
+        drain_patch = patch_between(present.get("drain") or {}, drain)
+        if not fields and not drain_patch:
+            return Decision(outcome=f"unchanged ({_UNCHANGED[self.policy]})")
         until = f" until {written(self.resume_at)}" if self.resume_at else ""
-        fields = [*edit, *(f"drain.{key}" for key in patch)]
-        said = _SAID[self.policy] + until if turned or until else f"edited ({', '.join(fields)})"
-        return Decision(said=said, edit={**edit, "drain": patch} if patch else edit)
+        edited = ", ".join((*fields, *(f"drain.{key}" for key in drain_patch)))
+        outcome = _OUTCOMES[self.policy] + until if begins or until else f"edited ({edited})"
+        return Decision(outcome=outcome, patch={**fields, "drain": drain_patch} if drain_patch else fields)
 
-    def drained(self, present: Mapping[str, Any]) -> dict[str, Any]:
-        """`spec.drain` as it will be. Raises QueueError where that would delete at no time."""
-        held = {**(present.get("drain") or {}), **self.drain}
-        return {key: value for key, value in held.items() if value is not None}
+    def _drain_spec(self, present: Mapping[str, Any]) -> dict[str, Any]:
+        """`spec.drain` as it will be."""
+        fields = {**(present.get("drain") or {}), **self.drain}
+        return {key: value for key, value in fields.items() if value is not None}
 
-    def _turned(self) -> dict[str, Any]:
+    def _stop_fields(self) -> dict[str, Any]:
         at = written(self.resume_at) if self.resume_at else None
         return {"stopPolicy": self.policy.value, "reason": self.reason or None, "resumeAt": at}
 
-    def _reworded(self) -> dict[str, Any]:
-        edit: dict[str, Any] = {}
+    def _given_fields(self) -> dict[str, Any]:
+        """Those of the stop that is there already."""
+        fields: dict[str, Any] = {}
         if self.reason is not None:
-            edit["reason"] = self.reason or None
+            fields["reason"] = self.reason or None
         if self.resume_at is not None:
-            edit["resumeAt"] = written(self.resume_at)
-        return edit
+            fields["resumeAt"] = written(self.resume_at)
+        return fields
 
-    def afterthoughts(self, named: str, *, before: Snapshot, after: Snapshot) -> list[str]:
-        """What an operator should know: who else stops the queue, what ends with this, what still holds."""
-        queue = after.tree.queues[named]
+    def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
+        """What else stops the queue, what ends at the same time, which settings an earlier drain left."""
+        queue = after.tree.queues[name]
         return [
-            *_ancestors(queue, after, policy=self.policy),
-            *_times(self, before.tree.queues.get(named, queue), queue),
-            *(_left_over(self, after.items[named]) if self.policy is StopPolicy.HOLD_AND_DRAIN else ()),
+            *_stops_of_ancestors(queue, after, policy=self.policy),
+            *_resume_times(self, before.tree.queues.get(name, queue), queue),
+            *(_old_settings(self, after.items[name]) if self.policy is StopPolicy.HOLD_AND_DRAIN else ()),
         ]
 
-    def goal(self, verdict: Verdict) -> Awaited:
+    def wait_condition(self, verdict: Verdict) -> WaitCondition:
         if self.policy is StopPolicy.HOLD_AND_DRAIN:
-            return Emptied(bar=self.bar)
-        return Goal(condition=ACTIVE, wanted=verdict.schedules)
+            return DrainWait(draw_bar=self.draw_bar)
+        return AcknowledgementWait(condition=ACTIVE, wanted=verdict.schedules)
 
 
-def _see_that_it_may_resume(wish: Stopping, own: State, *, named: str) -> None:
-    if wish.resume_at is not None and own in {State.CLOSING, State.CLOSED}:
+def _check_resume_time(operation: StopPolicyOperation, own: State, *, name: str) -> None:
+    """Raises QueueError for a time to resume on a queue that is to be Closed."""
+    if operation.resume_at is not None and own in {State.CLOSING, State.CLOSED}:
         raise QueueError(
-            f'queue "{named}" is {own}, which no time undoes: --for and --until cannot be set; leave them '
-            f"out, or open it first: kubectl queue open {named}"
+            f'queue "{name}" is {own}, which no time undoes: --for and --until cannot be set; leave them '
+            f"out, or open it first: kubectl queue open {name}"
         )
 
 
-def _see_that_it_may_begin(drain: Mapping[str, Any], *, now: datetime, named: str) -> None:
+def _check_deadline(drain: Mapping[str, Any], *, now: datetime, name: str) -> None:
+    """Raises QueueError for a deadline that has passed, and for Delete without a deadline."""
     deletes = drain.get("afterDeadline") == "Delete"
     if deletes and drain.get("deadline") is None:
         raise QueueError(
-            f'queue "{named}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
+            f'queue "{name}": --delete-after-deadline needs a deadline; give one, as in --deadline 2h'
         )
-    wishes = parse_drain_spec(drain)
-    if wishes.deadline is None or not wishes.overdue(now):
+    spec = parse_drain_spec(drain)
+    if spec.deadline is None or not spec.overdue(now):
         return
-    then = "and its pods would be deleted, whatever their budgets say" if deletes else "so nothing would go"
+    result = (
+        "its pods would be deleted, whatever their budgets say" if deletes else "nothing would be evicted"
+    )
     raise QueueError(
-        f'queue "{named}": the deadline of its spec.drain, {written(wishes.deadline)}, has passed, {then}; '
+        f'queue "{name}": the deadline of its spec.drain, {written(spec.deadline)}, has passed, so {result}; '
         "give another with --deadline, or --deadline=none"
     )
 
 
-def _ancestors(queue: Queue, after: Snapshot, *, policy: StopPolicy) -> Iterator[str]:
-    judged = above(queue, after)
+def _stops_of_ancestors(queue: Queue, after: QueueObjects, *, policy: StopPolicy) -> Iterator[str]:
+    judged = parent_verdict(queue, after)
     if judged is not None and judged.stop is not None:
         yield stop_text(replace(judged.stop, queue=queue.name))
     if judged is not None and judged.drains and policy is StopPolicy.HOLD:
@@ -148,9 +148,9 @@ def _ancestors(queue: Queue, after: Snapshot, *, policy: StopPolicy) -> Iterator
         )
 
 
-def _times(wish: Stopping, before: Queue, after: Queue) -> Iterator[str]:
+def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -> Iterator[str]:
     suspended = after.desired is Desired.SUSPENDED
-    if suspended and wish.resume_at is not None:
+    if suspended and operation.resume_at is not None:
         yield f'the suspension of queue "{after.name}" ends at the same time'
     elif suspended and before.resumes is not None and after.resumes is None:
         yield (
@@ -159,15 +159,17 @@ def _times(wish: Stopping, before: Queue, after: Queue) -> Iterator[str]:
         )
 
 
-def _left_over(wish: Stopping, item: Object) -> Iterator[str]:
-    """The settings that an earlier drain left behind."""
-    held = spec(item).get("drain") or {}
-    stored = {key: value for key, value in held.items() if _DEFAULTS.get(key) != value}
-    texts = [f"{key} {_shown(key, value)}" for key, value in stored.items() if key not in wish.drain]
+def _old_settings(operation: StopPolicyOperation, item: Object) -> Iterator[str]:
+    """The settings that an earlier drain left."""
+    stored = spec_of(item).get("drain") or {}
+    told = {key: value for key, value in stored.items() if _DEFAULTS.get(key) != value}
+    texts = [
+        f"{key} {_setting_text(key, value)}" for key, value in told.items() if key not in operation.drain
+    ]
     if texts:
-        yield f'queue "{name(item)}" keeps from before, in spec.drain: {", ".join(texts)}'
+        yield f'queue "{name_of(item)}" keeps from before, in spec.drain: {", ".join(texts)}'
 
 
-def _shown(key: str, value: Any) -> str:
+def _setting_text(key: str, value: Any) -> str:
     keep = parse_drain_spec({"keep": value}).keep if key == "keep" else None
     return (str(keep) or "everything") if keep is not None else str(value)

@@ -1,13 +1,13 @@
-"""Waiting until the controller has acknowledged an edit, a queue is Closed, or a drain has ended.
+"""--wait: until the controller has acknowledged an edit, a queue is Closed, or a drain has ended.
 
 Promises
-- Acknowledged is: `status.observedGeneration` has reached the generation, and the condition that
-  the action is about has the wanted status for that generation too.
-- A stop is acknowledged if, besides, `status.stop` says so of the specs of the queue's chain as they are read
-  (`queues.status.stop_status`). What the acknowledgement waits for is shown.
-- A server that cannot be reached meanwhile is asked again until the time is up.
-- What is waited for is said while waiting, with the members that are left.
-- That waiting is no help is said once; it goes on until the time is up, for somebody may yet mend it.
+- An edit is acknowledged when `status.observedGeneration` has reached its generation, and the condition that
+  the edit is about has the wanted status for that generation.
+- A stop is acknowledged when, besides, `status.stop` says so for the specs of the queue's chain as they are
+  read now (`queues.status.stop_status`). What the acknowledgement waits for is shown.
+- A server that cannot be reached is asked again until the time is up.
+- The progress shows what is missing and how many members are left.
+- Where waiting cannot help, a warning says so once; the wait goes on, since somebody may remove the cause.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, Protocol
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import UnreachableError, WaitTimeout
-from kubectl_queue.snapshot import (
-    find,
-    generation,
-    name,
-    observed,
-    status,
+from kubectl_queue.queue_objects import (
+    condition_of,
+    generation_of,
+    is_observed,
+    name_of,
+    status_of,
     stop_acknowledgement,
 )
 from queues.states import Action, State
@@ -41,49 +41,46 @@ from queues.status.stop_status import (
 from queues.verdict import Verdict
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+#: Reads for counts of the queues below, which the controller writes once a second.
+_LATE_READS = 5
 
-
-#: Reads the chain of a queue.
+#: Reads the generations on the chain of a queue.
 ChainReader = Callable[[Object], ObservedChain]
 
 
 def own_spec(item: Object) -> ObservedChain:
     """The chain as far as the queue itself is known."""
-    return ObservedChain((QueueGeneration(name(item), generation(item)),))
+    return ObservedChain((QueueGeneration(name_of(item), generation_of(item)),))
 
 
-#: Looks at counts that are late, at most; they are written once a second.
-LATE_LOOKS = 5
-
-
-class Awaited(Protocol):
-    """What can be waited for: of a queue, first of `items`, and those below it."""
+class WaitCondition(Protocol):
+    """What --wait waits for. `items`: the queue first, then those below it."""
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
-        """What is still missing for the generation `since` or a later one; nothing once it is there."""
+        """What is missing for generation `since` or a later one; empty once it holds."""
 
-    def is_late(self, items: Sequence[Object]) -> bool:
-        """Whether some of those below do not say yet what the first of them has said for all."""
+    def counts_are_late(self, items: Sequence[Object]) -> bool:
+        """Whether queues below do not count yet what the queue itself already says."""
 
-    def told(self, items: Sequence[Object]) -> str:
-        """What is left."""
+    def remaining(self, items: Sequence[Object]) -> str:
+        """The members that are left."""
 
     def progress(self, items: Sequence[Object]) -> str:
         """The same, as it is shown while waiting."""
 
-    def reached(self, items: Sequence[Object]) -> str:
-        """What is said once it is there."""
+    def done(self, items: Sequence[Object]) -> str:
+        """What is printed once it holds."""
 
-    def message(self, item: Object) -> str:
-        """The controller's own words for why it is not."""
+    def controller_message(self, item: Object) -> str:
+        """Why it does not hold, in the controller's words."""
 
-    def hopeless(self, items: Sequence[Object]) -> str:
-        """Why it will never be there, as far as can be told; else nothing."""
+    def never(self, items: Sequence[Object]) -> str:
+        """Why it will never hold, as far as is known; else empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
-    """An acknowledgement to wait for. `state`: besides the condition, the state that has to be written."""
+class AcknowledgementWait:
+    """A condition with the wanted status. `state`: the state that must be in the status besides."""
 
     condition: str
     wanted: bool
@@ -98,93 +95,95 @@ class Goal:
         return self.condition == ACTIVE and not self.wanted
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
-        """What is still missing for the generation `since` or a later one; nothing once it is there."""
-        if int(status(item).get("observedGeneration") or 0) < since:
+        if int(status_of(item).get("observedGeneration") or 0) < since:
             return not_acknowledged(item)
-        condition = find(item, self.condition)
-        seen = int(condition.get("observedGeneration") or 0)
-        if seen < since or condition.get("status") != str(self.wanted):
-            return f"{self.condition} is not {self.wanted} yet{_waits(item)}"
-        if self.state is not None and status(item).get("state") != self.state:
+        condition = condition_of(item, self.condition)
+        observed = int(condition.get("observedGeneration") or 0)
+        if observed < since or condition.get("status") != str(self.wanted):
+            return f"{self.condition} is not {self.wanted} yet{_cause(item)}"
+        if self.state is not None and status_of(item).get("state") != self.state:
             return f"not {self.state} yet"
         return not_acknowledged(item) if self.stopping and not is_acknowledged(item, chain=chain) else ""
 
-    def is_late(self, _items: Sequence[Object]) -> bool:
+    def counts_are_late(self, items: Sequence[Object]) -> bool:
         return False
 
-    def told(self, items: Sequence[Object]) -> str:
-        return counted(items, goal=self)
+    def remaining(self, items: Sequence[Object]) -> str:
+        return live_members(items, closing=self.closing)
 
     def progress(self, items: Sequence[Object]) -> str:
-        return self.told(items)
+        return self.remaining(items)
 
-    def reached(self, items: Sequence[Object]) -> str:
-        return f"acknowledged: {status(items[0]).get('state')}, {self.told(items)}"
+    def done(self, items: Sequence[Object]) -> str:
+        return f"acknowledged: {status_of(items[0]).get('state')}, {self.remaining(items)}"
 
-    def message(self, item: Object) -> str:
-        return str(find(item, self.condition).get("message") or "")
+    def controller_message(self, item: Object) -> str:
+        return str(condition_of(item, self.condition).get("message") or "")
 
-    def hopeless(self, items: Sequence[Object]) -> str:
+    def never(self, items: Sequence[Object]) -> str:
         return ""
 
 
-def expected(action: Action, verdict: Verdict, *, state: State | None = None) -> Goal:
-    """What the controller has to write after the action, where the rules say `verdict` of the queue."""
+def acknowledgement_wait(
+    action: Action, verdict: Verdict, *, state: State | None = None
+) -> AcknowledgementWait:
+    """What the controller will write after the action, where the rules give this verdict for the queue."""
     if action in {Action.OPEN, Action.CLOSE}:
-        return Goal(condition=ACCEPTING, wanted=verdict.accepts, state=state)
-    return Goal(condition=ACTIVE, wanted=verdict.schedules, state=state)
+        return AcknowledgementWait(condition=ACCEPTING, wanted=verdict.accepts, state=state)
+    return AcknowledgementWait(condition=ACTIVE, wanted=verdict.schedules, state=state)
 
 
 def is_acknowledged(item: Object, *, chain: ChainReader) -> bool:
-    """Whether the stop of a queue is acknowledged for the specs that there are now."""
-    of_spec = stop_acknowledgement(item, chain=own_spec(item))
-    if of_spec is not Acknowledgement.ACKNOWLEDGED:
+    """Whether the stop of a queue is acknowledged for the specs as they are now."""
+    of_own_spec = stop_acknowledgement(item, chain=own_spec(item))
+    if of_own_spec is not Acknowledgement.ACKNOWLEDGED:
         return False
     return stop_acknowledgement(item, chain=chain(item)) is Acknowledgement.ACKNOWLEDGED
 
 
 def not_acknowledged(item: Object) -> str:
     """That the edit is not acknowledged, and what that waits for where the controller says so."""
-    return f"not acknowledged yet{_waits(item)}"
+    return f"not acknowledged yet{_cause(item)}"
 
 
-def _waits(item: Object) -> str:
-    stop = status(item).get("stop")
+def _cause(item: Object) -> str:
+    stop = status_of(item).get("stop")
     text = waiting_for(stop) if matches_chain(stop, own_spec(item)) else ""
     return f" ({text})" if text else ""
 
 
-def counted(items: Iterable[Object], *, goal: Goal) -> str:
-    """The live members that the statuses of these queues count, in words; for a close, those left."""
-    counts = [status(item) for item in items]
-    pods = [count.get("pods") or {} for count in counts]
+def live_members(items: Iterable[Object], *, closing: bool) -> str:
+    """The live members that the statuses of these queues count; `closing`: they are what is left."""
+    statuses = [status_of(item) for item in items]
+    pods = [status.get("pods") or {} for status in statuses]
     if not any(pods):
         return "live pods are not counted yet"
     running, pending = _sum(pods, "running"), _sum(pods, "pending")
-    groups = sum(_sum(counts, phase) for phase in ("pending", "running", "inqueue", "unknown"))
-    left = " left" if goal.closing else ""
-    shown = f"{many(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
-    return f"{shown}, {many(groups, 'PodGroup')}{left}" if groups else shown
+    groups = sum(_sum(statuses, phase) for phase in ("pending", "running", "inqueue", "unknown"))
+    left = " left" if closing else ""
+    text = f"{plural(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
+    return f"{text}, {plural(groups, 'PodGroup')}{left}" if groups else text
 
 
 def _sum(counts: Iterable[Mapping[str, Any]], key: str) -> int:
     return sum(int(count.get(key) or 0) for count in counts)
 
 
-def many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-class Clock:
-    """Time to wait with; `until` is when to give up, on the monotonic clock."""
+class PollTimer:
+    """The pauses of one wait, each longer than the one before, until the time-out."""
 
     def __init__(self, timeout: timedelta | None) -> None:
         self.timeout = timeout
+        #: On the monotonic clock.
         self._until = time.monotonic() + timeout.total_seconds() if timeout else None
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Wait a little, longer each time; False once the time is up."""
+        """Sleep; False, at once, when the time is up."""
         remaining = self._until - time.monotonic() if self._until is not None else self._pause
         if remaining <= 0:
             return False
@@ -194,58 +193,60 @@ class Clock:
 
 
 def wait(
-    goal: Awaited,
+    condition: WaitCondition,
     *,
     items: Sequence[Object],
     read: Callable[[], Sequence[Object]],
     say: Callable[[str], None],
-    clock: Clock,
+    timer: PollTimer,
     warn: Callable[[str], None] = lambda _: None,
     chain: ChainReader = own_spec,
 ) -> Sequence[Object]:
-    """The queue, first of `items`, and those below it once it is there. `chain`: reads its ancestors anew.
+    """The queue, first of `items`, and those below it once the condition holds.
 
-    Raises WaitTimeout, which says what is missing, or what `read` raises.
+    `chain` reads the ancestors again. Raises WaitTimeout, which says what is missing, or what `read` raises.
     """
-    since, name = generation(items[0]), items[0]["metadata"]["name"]
+    since, name = generation_of(items[0]), name_of(items[0])
     warned = False
-    while missing := _missing(goal, items[0], since=since, chain=chain):
-        hopeless = "" if warned else goal.hopeless(items)
-        if hopeless:
-            warn(hopeless)
+    while missing := _missing(condition, items[0], since=since, chain=chain):
+        never = "" if warned else condition.never(items)
+        if never:
+            warn(never)
             warned = True
-        say(f'queue "{name}": {missing}; {goal.progress(items)}')
-        if not clock.pause():
-            raise WaitTimeout(_given_up(goal, items=items, missing=missing, clock=clock))
+        say(f'queue "{name}": {missing}; {condition.progress(items)}')
+        if not timer.pause():
+            raise WaitTimeout(_timeout_text(condition, items=items, missing=missing, timer=timer))
         try:
             items = read()
         except UnreachableError as exc:
             say(f'queue "{name}": {str(exc).splitlines()[0]}')
-    for _ in range(LATE_LOOKS):  # counts of queues below are written a moment later
-        if not goal.is_late(items) or not clock.pause():
+    for _ in range(_LATE_READS):
+        if not condition.counts_are_late(items) or not timer.pause():
             break
         with suppress(UnreachableError):
             items = read()
     return items
 
 
-def _missing(goal: Awaited, item: Object, *, since: int, chain: ChainReader) -> str:
-    """A chain that cannot be read now is missing too."""
+def _missing(condition: WaitCondition, item: Object, *, since: int, chain: ChainReader) -> str:
+    """What is missing; an unreachable server, where the chain cannot be read."""
     try:
-        return goal.missing(item, since=since, chain=chain)
+        return condition.missing(item, since=since, chain=chain)
     except UnreachableError as exc:
         return str(exc).splitlines()[0]
 
 
-def _given_up(goal: Awaited, *, items: Sequence[Object], missing: str, clock: Clock) -> str:
+def _timeout_text(
+    condition: WaitCondition, *, items: Sequence[Object], missing: str, timer: PollTimer
+) -> str:
     item = items[0]
-    seconds = clock.timeout.total_seconds() if clock.timeout else 0
-    shown = f'timed out after {seconds:g}s waiting for queue "{item["metadata"]["name"]}": {missing}'
-    if not observed(item) and not matches_chain(status(item).get("stop"), own_spec(item)):
-        seen = status(item).get("observedGeneration") or 0
+    seconds = timer.timeout.total_seconds() if timer.timeout else 0
+    text = f'timed out after {seconds:g}s waiting for queue "{name_of(item)}": {missing}'
+    if not is_observed(item) and not matches_chain(status_of(item).get("stop"), own_spec(item)):
+        observed = status_of(item).get("observedGeneration") or 0
         return (
-            f"{shown}; the status is that of generation {seen} and not yet of {generation(item)}: "
+            f"{text}; the status is that of generation {observed} and not yet of {generation_of(item)}: "
             "is Sluice's controller running?"
         )
-    message = goal.message(item)
-    return f"{shown}; {goal.told(items)}" + (f"; {message}" if message else "")
+    message = condition.controller_message(item)
+    return f"{text}; {condition.remaining(items)}" + (f"; {message}" if message else "")

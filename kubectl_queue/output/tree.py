@@ -16,10 +16,10 @@ from typing import NamedTuple
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.output.ages import moment
 from kubectl_queue.output.tables import Layout, one_line
-from kubectl_queue.snapshot import (
-    Snapshot,
-    live,
-    status,
+from kubectl_queue.queue_objects import (
+    QueueObjects,
+    may_be_live,
+    status_of,
     stop_acknowledgement,
 )
 from queues.queue import ROOT, Queue
@@ -44,7 +44,9 @@ ASCII = Glyphs("|-- ", "`-- ", "|   ", "    ")
 _HEADINGS = ("NAME", "STATE", "STOP", "PENDING", "RUNNING", "CAUSE")
 
 
-def draw(snapshot: Snapshot, *, top: str = "", glyphs: Glyphs = UNICODE, headings: bool = True) -> list[str]:
+def draw(
+    snapshot: QueueObjects, *, top: str = "", glyphs: Glyphs = UNICODE, headings: bool = True
+) -> list[str]:
     """The lines of the tree below `top`, or of all of it."""
     tops = [top] if top else _tops(snapshot.tree)
     drawn = (pair for start in tops for pair in _walk(start, snapshot.tree, glyphs))
@@ -87,18 +89,18 @@ def _strokes(children: Sequence[str], *, indent: str, glyphs: Glyphs) -> Iterato
         )
 
 
-def _row(name: str, snapshot: Snapshot) -> tuple[str, ...]:
+def _row(name: str, snapshot: QueueObjects) -> tuple[str, ...]:
     item = snapshot.items.get(name)
     if item is None:
         return (State.OPEN.value, "None", "", "", "not there yet")
-    verdict = snapshot.board.verdict(name, live=live(item))
+    verdict = snapshot.decisions.verdict(name, live=may_be_live(item))
     queue = snapshot.tree.queues[name]
     notes = [
         *_causes(verdict),
         *_end(queue, now=snapshot.now),
         *_namespaces(queue),
         *_drain(name, verdict, snapshot),
-        *_doubts(verdict, str(status(item).get("state") or "")),
+        *_doubts(verdict, str(status_of(item).get("state") or "")),
         *_acknowledgement(name, verdict, snapshot),
     ]
     return (
@@ -109,9 +111,9 @@ def _row(name: str, snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def _counted(name: str, key: str, snapshot: Snapshot) -> str:
+def _counted(name: str, key: str, snapshot: QueueObjects) -> str:
     """The pods of the branch; blank where none are counted yet."""
-    counts = [status(item).get("pods") or {} for item in snapshot.branch(name)]
+    counts = [status_of(item).get("pods") or {} for item in snapshot.branch(name)]
     held = [int(count[key] or 0) for count in counts if key in count]
     return str(sum(held)) if held else ""
 
@@ -128,10 +130,10 @@ def _namespaces(queue: Queue) -> Iterator[str]:
         yield f"for namespaces with {queue.namespaces.text}"
 
 
-def _drain(name: str, verdict: Verdict, snapshot: Snapshot) -> Iterator[str]:
+def _drain(name: str, verdict: Verdict, snapshot: QueueObjects) -> Iterator[str]:
     """How far the drain of the branch is."""
     if verdict.drains:
-        told = drains.brief(snapshot.from_top(name))
+        told = drains.short_text(snapshot.from_top(name))
         yield from [told] if told else []
 
 
@@ -152,10 +154,10 @@ def _cause(cause: Cause) -> str:
     return what + by + (f" ({reason})" if reason else "")
 
 
-def _acknowledgement(name: str, verdict: Verdict, snapshot: Snapshot) -> Iterator[str]:
+def _acknowledgement(name: str, verdict: Verdict, snapshot: QueueObjects) -> Iterator[str]:
     """That a stop is not acknowledged, where the server says for which specs it is."""
     item = snapshot.items[name]
-    stop = status(item).get("stop")
+    stop = status_of(item).get("stop")
     if verdict.schedules or stop is None:
         return
     if stop_acknowledgement(item, chain=snapshot.chain(name)) is not Acknowledgement.ACKNOWLEDGED:

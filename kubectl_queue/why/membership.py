@@ -1,9 +1,9 @@
-"""Whose queue a stored object is in, and by which rule (`queues.membership`), for `why`.
+"""The queue of a stored object, and the rule that gives it (`queues.membership`).
 
 Promises
-- What admission wrote down is the answer; what it was written down from is told where it can be seen.
-- The settings of the server are not known here: they count as their defaults, except that a label of Kueue's
-  may be what a written answer came from.
+- What admission wrote on the object is the answer. Where its origin can be seen, that is given too.
+- The settings of the server are not known: they count as their defaults, except that a written answer may
+  come from Kueue's label.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kubectl_queue.access.objects import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.output.tables import at
-from kubectl_queue.snapshot import spec
-from kubectl_queue.why.subjects import (
+from kubectl_queue.queue_objects import spec_of
+from kubectl_queue.why.subject import (
     annotations_of,
     labels_of,
-    thing,
+    object_reference,
 )
 from kubectl_queue.why.targets import (
     NAMESPACE,
@@ -50,16 +50,18 @@ from queues.why.explanation import ExplainedMembership
 Owners = tuple[tuple[Type, Object], ...]
 _RULES = MembershipSettings()
 _ALL_RULES = MembershipSettings(kueue=True)
-#: Who named the queue, by the word that admission notes; for any other it is the workload.
-_NOTED = {"namespace": Source.NAMESPACE.value, "scheduler": Source.SCHEDULER.value}
+#: What named the queue, by the word that admission wrote; any other word stands for the workload.
+_ORIGINS = {"namespace": Source.NAMESPACE.value, "scheduler": Source.SCHEDULER.value}
 
 
-def belonging(kind: Type, item: Object, *, owners: Owners, objects: Objects) -> ExplainedMembership | None:
+def membership_of(
+    kind: Type, item: Object, *, owners: Owners, objects: Objects
+) -> ExplainedMembership | None:
     """The queue of an object; None if it is in none."""
     if kind is QUEUE:
         return ExplainedMembership(queue=str(at(item, "metadata.name")))
     if kind is PODGROUP:
-        named = spec(item).get("queue")
+        named = spec_of(item).get("queue")
         return ExplainedMembership(
             queue=str(named or DEFAULT), rule=Source.SPEC if named else "no queue being named"
         )
@@ -67,26 +69,28 @@ def belonging(kind: Type, item: Object, *, owners: Owners, objects: Objects) -> 
         return None
     written = _written(kind, item)
     if not written:
-        found = _found(kind, item, objects, rules=_RULES)
-        if found is not None and found.queue is None:
-            _see_that_it_is_missing(found.group, item, objects)
-        return _told(found)
-    told = ExplainedMembership(queue=written, rule=Source.WRITTEN)
-    return replace(told, origin=_origin(written, ((kind, item), *owners), objects))
+        membership = _by_rules(kind, item, objects, rules=_RULES)
+        if membership is not None and membership.queue is None:
+            _check_podgroup_is_missing(membership.group, item, objects)
+        return _answer(membership)
+    answer = ExplainedMembership(queue=written, rule=Source.WRITTEN)
+    return replace(answer, origin=_origin(written, ((kind, item), *owners), objects))
 
 
-def _told(found: Membership | None) -> ExplainedMembership | None:
-    return ExplainedMembership(queue=found.queue, rule=_rule(found), group=found.group) if found else None
+def _answer(membership: Membership | None) -> ExplainedMembership | None:
+    if membership is None:
+        return None
+    return ExplainedMembership(queue=membership.queue, rule=_rule(membership), group=membership.group)
 
 
-def _see_that_it_is_missing(group: str, item: Object, objects: Objects) -> None:
-    """Raises ForbiddenError where the PodGroup may not be read, which says nothing of whether it is there."""
+def _check_podgroup_is_missing(group: str, item: Object, objects: Objects) -> None:
+    """Raises ForbiddenError where the PodGroup may not be read: then it is not known whether it exists."""
     with suppress(NotFoundError, KindMissingError):
         objects.get(PODGROUP, group, namespace=str(at(item, "metadata.namespace") or ""))
 
 
-def _rule(found: Membership) -> str:
-    return f"PodGroup {found.group}" if found.source is Source.PODGROUP else found.source.value
+def _rule(membership: Membership) -> str:
+    return f"PodGroup {membership.group}" if membership.source is Source.PODGROUP else membership.source.value
 
 
 def _written(kind: Type, item: Object) -> str:
@@ -99,48 +103,48 @@ def _written(kind: Type, item: Object) -> str:
     return next((str(place[names.QUEUE]) for place in places if place.get(names.QUEUE)), "")
 
 
-def _origin(queue: str, held: Owners, objects: Objects) -> str:
+def _origin(queue: str, items: Owners, objects: Objects) -> str:
     """What named this queue: the first of the object and its owners on which that can be seen."""
-    for number, (kind, item) in enumerate(held):
-        word = _noted(kind, item)
-        if word in _NOTED:
-            return _NOTED[word]
-        if word and kind is POD and len(held) == 1:
+    for number, (kind, item) in enumerate(items):
+        word = _written_origin(kind, item)
+        if word in _ORIGINS:
+            return _ORIGINS[word]
+        if word and kind is POD and len(items) == 1:
             return "the workload that made it"
-        if word and number + 1 < len(held):
+        if word and number + 1 < len(items):
             continue  # its owner named the queue
-        found = _found(kind, item, objects, rules=_ALL_RULES)
+        found = _by_rules(kind, item, objects, rules=_ALL_RULES)
         if found is not None and found.queue == queue:
-            return f"{_rule(found)} of {thing(kind, item)}" if number else _rule(found)
+            return f"{_rule(found)} of {object_reference(kind, item)}" if number else _rule(found)
     return ""
 
 
-def _noted(kind: Type, item: Object) -> str:
+def _written_origin(kind: Type, item: Object) -> str:
     """What admission noted beside a queue that the template does not name itself."""
     places = map(annotations_of, [item] if kind is POD else _templates(item))
     return next((str(place[names.QUEUE_FROM]) for place in places if place.get(names.QUEUE_FROM)), "")
 
 
-def _found(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
+def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
     """By the rules for what is submitted; the namespace is read where only that can tell."""
-    found = _judged(kind, item, objects, rules=rules, namespace_queue="")
+    found = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
     if found is not None and found.source is not Source.SCHEDULER:
         return found
-    named = _of_namespace(item, objects)
-    return _judged(kind, item, objects, rules=rules, namespace_queue=named) if named else found
+    named = _queue_of_namespace(item, objects)
+    return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else found
 
 
-def _of_namespace(item: Object, objects: Objects) -> str:
+def _queue_of_namespace(item: Object, objects: Objects) -> str:
     namespace = objects.find(NAMESPACE, str(at(item, "metadata.namespace") or ""), namespace="")
     return annotations_of(namespace).get(VOLCANO_ANNOTATION, "") if namespace else ""
 
 
-def _judged(
+def _apply_rules(
     kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings, namespace_queue: str
 ) -> Membership | None:
     def group(namespace: str, name: str) -> str | None:
-        held = objects.find(PODGROUP, name, namespace=namespace)
-        return None if held is None else str(spec(held).get("queue") or DEFAULT)
+        podgroup = objects.find(PODGROUP, name, namespace=namespace)
+        return None if podgroup is None else str(spec_of(podgroup).get("queue") or DEFAULT)
 
     namespace = str(at(item, "metadata.namespace") or "")
     if kind is POD:
@@ -148,7 +152,7 @@ def _judged(
             namespace=namespace,
             labels=labels_of(item),
             annotations=annotations_of(item),
-            scheduler=str(spec(item).get("schedulerName") or ""),
+            scheduler=str(spec_of(item).get("schedulerName") or ""),
             namespace_queue=namespace_queue,
         )
         return submitted_pod_membership(facts, rules=rules, group=group)
@@ -157,23 +161,23 @@ def _judged(
 
 
 def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:
-    held = list(_templates(item))
-    scheduler = str(spec(item).get("schedulerName") or "")
+    templates = list(_templates(item))
+    scheduler = str(spec_of(item).get("schedulerName") or "")
     return WorkloadFacts(
         namespace=namespace,
-        templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in held),
+        templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
         own=NamingMetadata(labels_of(item), annotations_of(item)),
-        schedulers=tuple(str(at(each, "spec.schedulerName") or scheduler) for each in held),
-        spec_queue=str(spec(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
+        schedulers=tuple(str(at(each, "spec.schedulerName") or scheduler) for each in templates),
+        spec_queue=str(spec_of(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
     )
 
 
 def _templates(item: Object) -> Iterator[Object]:
     """The pod templates of a workload of any kind."""
-    wishes = dict(spec(item))
-    tasks = [*(wishes.get("tasks") or ()), wishes]
-    jobs = [each.get("template") or {} for each in wishes.get("replicatedJobs") or ()]
-    jobs.append(wishes.get("jobTemplate") or {})
+    spec = dict(spec_of(item))
+    tasks = [*(spec.get("tasks") or ()), spec]
+    jobs = [each.get("template") or {} for each in spec.get("replicatedJobs") or ()]
+    jobs.append(spec.get("jobTemplate") or {})
     places = [*(at(each, "template") for each in tasks), *(at(each, "spec.template") for each in jobs)]
     return (each for each in places if isinstance(each, dict))

@@ -91,13 +91,13 @@ def _fits(group: str, each: Type) -> bool:
     return group in {"", each.group, f"{each.version}.{each.group}".rstrip(".")}
 
 
-def of_owner(kind: str, api_version: str) -> Type | None:
+def type_of_owner(kind: str, api_version: str) -> Type | None:
     """The type of an owner reference."""
     group, _, _ = api_version.rpartition("/")
     return next((each for each in TYPES if (each.kind, each.group) == (kind, group)), None)
 
 
-def read(words: Sequence[str]) -> tuple[Target, ...]:
+def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
     """The objects of a command line, each once. Raises UsageError."""
     if not words:
         raise UsageError("say what waits: pod/NAME, job/NAME, podgroup/NAME or a queue's NAME", see=COMMAND)

@@ -15,7 +15,7 @@ from kubectl_queue.cli.flag_values import (
     moment,
     resources,
 )
-from kubectl_queue.edit.merge_patch import patched
+from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.output.ages import age, human
 from tests.support.plugin.plugin_stage import NOW
 
@@ -116,5 +116,5 @@ def test_an_object_without_a_date_has_an_unknown_age() -> None:
 def test_a_merge_patch_sets_removes_and_goes_deep_and_leaves_its_target_alone() -> None:
     target = {"spec": {"a": 1, "b": {"c": 2, "d": 3}}, "kind": "Queue"}
     patch = {"spec": {"a": None, "b": {"c": 4}, "e": [5]}}
-    assert patched(target, patch) == {"spec": {"b": {"c": 4, "d": 3}, "e": [5]}, "kind": "Queue"}
+    assert apply_patch(target, patch) == {"spec": {"b": {"c": 4, "d": 3}, "e": [5]}, "kind": "Queue"}
     assert target["spec"] == {"a": 1, "b": {"c": 2, "d": 3}}

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.inventory import Survey
-from kubectl_queue.drain.running_pods import (
+from kubectl_queue.drain.inventory import (
     JOBS,
     JOBSETS,
     VOLCANO_JOBS,
-    Works,
-    budgets,
-    group_of,
-    seen,
+    Inventory,
+    SuspendableWorkloads,
+    inventory,
+    read_budgets,
 )
 
 _GROUPS = {
@@ -78,19 +77,18 @@ def budget(name: str, app: str, *, allowed: int, desired: int, healthy: int = 0)
     }
 
 
-def survey(
+def inventory_of(
     pods: Iterable[Object],
     *,
     budgeted: Iterable[Object] = (),
     jobs: Iterable[Object] = (),
     jobsets: Iterable[Object] = (),
     volcano_jobs: Iterable[Object] = (),
-) -> Survey:
+) -> Inventory:
     """What would be read of them."""
-    works = Works({JOBS: jobs, JOBSETS: jobsets, VOLCANO_JOBS: volcano_jobs})
-    queue = "sluice.dev/queue"
-    found = [
-        seen(each, queue=each["metadata"]["annotations"].get(queue, ""), group=group_of(each), works=works)
-        for each in pods
-    ]
-    return Survey(tuple(found), tuple(budgets(budgeted)))
+    return inventory(
+        pods,
+        queue=lambda each: str(each["metadata"]["annotations"].get("sluice.dev/queue", "")),
+        workloads=SuspendableWorkloads({JOBS: jobs, JOBSETS: jobsets, VOLCANO_JOBS: volcano_jobs}),
+        budgets=read_budgets(budgeted),
+    )

@@ -32,7 +32,7 @@ from cluster.coordination.leases import Leases
 from cluster.informers.informers import Informers
 from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
-from kubectl_queue.drain.progress import drain_of
+from kubectl_queue.drain.progress import drain_status_of
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import parse_drain_spec
@@ -102,7 +102,7 @@ def works() -> list[Work]:
         lambda: parse_drain_spec(DRAIN),
         lambda: parse_selector(SELECTOR),
         lambda: field_refusal({}, SPEC),
-        lambda: drain_of({"status": {"drain": {"evicted": 1}}}),
+        lambda: drain_status_of({"status": {"drain": {"evicted": 1}}}),
     ]
     for reflector in watching.reflectors.values():
         lines = [

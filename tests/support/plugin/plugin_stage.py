@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.snapshot import Snapshot
+from kubectl_queue.queue_objects import QueueObjects
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 PLUGIN = str(Path(sys.executable).parent / "kubectl-queue")
@@ -29,8 +29,8 @@ def item(name: str, *, status: Mapping[str, Any] | None = None, generation: int 
     }
 
 
-def snapshot(*items: Object, now: datetime = NOW) -> Snapshot:
-    return Snapshot(items, now=now)
+def snapshot(*items: Object, now: datetime = NOW) -> QueueObjects:
+    return QueueObjects(items, now=now)
 
 
 def plugin(

@@ -11,15 +11,15 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.progress import (
-    Emptied,
+    DrainWait,
     bar,
-    brief,
-    counted,
-    drain_of,
+    counts_line,
+    drain_status_of,
     lines,
-    summed,
+    short_text,
+    total,
 )
-from kubectl_queue.edit.wait import Clock, wait
+from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import QueueError, WaitTimeout
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.tables import Table
@@ -88,17 +88,17 @@ def below(**counts: Any) -> Object:
 def test_drained_is_true_for_the_generation_that_was_set(queue: Object, missing: str) -> None:
     """Of one before it says nothing."""
     since = min(2, queue["metadata"]["generation"])
-    assert Emptied().missing(queue, since=since) == missing
+    assert DrainWait().missing(queue, since=since) == missing
 
 
 def test_a_queue_that_somebody_lets_go_meanwhile_ends_the_wait() -> None:
     resumed = item("b", generation=2, status={"observedGeneration": 2}, stopPolicy="Hold")
     with pytest.raises(QueueError, match='queue "b" is no longer to be drained: its stopPolicy is Hold now'):
-        Emptied().missing(resumed, since=1)
+        DrainWait().missing(resumed, since=1)
 
 
 def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_told_once() -> None:
-    found = summed(
+    found = total(
         [
             draining(left=5, leaving=1, blocked=4, evicted=3, blockers=[WEB, DB]),
             below(left=2, blocked=2, suspended=1, deleted=1, kept=2, blockers=[{**WEB, "pods": 4}]),
@@ -107,7 +107,7 @@ def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_told_once(
     )
     assert found is not None
     assert [(each.name, each.pods) for each in found.blockers] == [(WEB["name"], 6), (DB["name"], 3)]
-    assert counted(found) == (
+    assert counts_line(found) == (
         "7 pods left (1 on their way, 6 blocked by PodDisruptionBudget lab/web, PodDisruptionBudget lab/db), "
         "3 evicted, 1 Job suspended, 1 deleted past a budget, 2 kept"
     )
@@ -115,14 +115,14 @@ def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_told_once(
 
 def test_more_blockers_than_a_line_can_hold_are_counted() -> None:
     many = [{**WEB, "name": f"pod lab/{number}", "pods": 1} for number in range(5)]
-    found = summed([draining(left=5, blocked=5, blockers=many)])
+    found = total([draining(left=5, blocked=5, blockers=many)])
     assert found is not None
-    assert counted(found) == "5 pods left (5 blocked by pod lab/0, pod lab/1 and 3 more)"
+    assert counts_line(found) == "5 pods left (5 blocked by pod lab/0, pod lab/1 and 3 more)"
 
 
 @pytest.mark.parametrize("drain", [None, "x", {"left": "many"}, {"blockers": [{"pods": 1}]}])
 def test_what_cannot_be_read_is_no_drain(drain: object) -> None:
-    assert drain_of(item("b", status={"drain": drain})) is None
+    assert drain_status_of(item("b", status={"drain": drain})) is None
 
 
 def test_a_blocker_s_words_cannot_steer_the_terminal() -> None:
@@ -146,8 +146,8 @@ def test_the_bar_is_full_at_the_end_and_not_before(done: int, whole: int, drawn:
 
 def test_the_bar_never_goes_back_and_counts_what_had_gone_before_one_waited() -> None:
     """Suspended Jobs' pods are known from what was left; evicted ones from what is told of them."""
-    goal = Emptied(bar=True)
-    steps = [
+    goal = DrainWait(draw_bar=True)
+    steps: list[dict[str, Any]] = [
         {"left": 60, "evicted": 40},
         {"left": 60, "leaving": 10, "evicted": 50},
         {"left": 30, "evicted": 50, "suspended": 1},
@@ -162,16 +162,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def waited(stream: io.StringIO, *answers: Object, bar: bool = False) -> str:
+def waited(stream: io.StringIO, *answers: Object, draw_bar: bool = False) -> str:
     """What is written while waiting."""
     console = Console(io.StringIO(), stream)
     waiting = list(answers)
     found = wait(
-        Emptied(bar=bar),
+        DrainWait(draw_bar=draw_bar),
         items=[waiting.pop(0)],
         read=lambda: [waiting.pop(0)],
         say=console.progress,
-        clock=Clock(timedelta(seconds=60)),
+        timer=PollTimer(timedelta(seconds=60)),
         warn=console.warn,
     )
     console.end_progress()
@@ -195,14 +195,14 @@ def test_elsewhere_a_line_is_written_when_something_has_changed() -> None:
 
 
 def test_on_a_terminal_one_line_is_drawn_over() -> None:
-    written = waited(Terminal(), *STEPS, bar=True)
+    written = waited(Terminal(), *STEPS, draw_bar=True)
     assert written.count("\n") == 0
     assert written.startswith('\rqueue "b": Draining; [--------------------]   0% 4 pods left')
     assert "[###############-----]  75% 1 pod left" in written
     assert written.endswith("\r\x1b[K")
 
 
-HOPELESS = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
+BLOCKED_FOR_GOOD = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
 
 
 @pytest.mark.parametrize(
@@ -218,13 +218,13 @@ HOPELESS = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
 )
 def test_that_waiting_is_no_help_is_said_of_nothing_that_may_yet_go(queue: Object) -> None:
     """Nor where not all of it is told of, nor of what was before."""
-    assert Emptied().hopeless([queue]) == ""
+    assert DrainWait().never([queue]) == ""
 
 
 def test_a_wait_that_can_never_end_says_so_once_and_goes_on() -> None:
     """Somebody may lower the budget meanwhile; then it ends well."""
     done = draining(drained="True", reason="Drained")
-    written = waited(io.StringIO(), HOPELESS, {**HOPELESS}, done)
+    written = waited(io.StringIO(), BLOCKED_FOR_GOOD, {**BLOCKED_FOR_GOOD}, done)
     text = (
         'Warning: queue "b" does not become empty by waiting: what is left is blocked by '
         "PodDisruptionBudget lab/db: it keeps 3 pods for good\n"
@@ -235,11 +235,11 @@ def test_a_wait_that_can_never_end_says_so_once_and_goes_on() -> None:
 def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() -> None:
     with pytest.raises(WaitTimeout) as error:
         wait(
-            Emptied(bar=True),
-            items=[HOPELESS],
-            read=lambda: [HOPELESS],
+            DrainWait(draw_bar=True),
+            items=[BLOCKED_FOR_GOOD],
+            read=lambda: [BLOCKED_FOR_GOOD],
             say=lambda _: None,
-            clock=Clock(timedelta(microseconds=1)),
+            timer=PollTimer(timedelta(microseconds=1)),
         )
     assert str(error.value).endswith(
         'queue "b": Blocked; 3 pods left (3 blocked by PodDisruptionBudget lab/db); as it is'
@@ -248,7 +248,7 @@ def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() 
 
 def test_the_end_says_what_was_done() -> None:
     done = draining(drained="True", reason="Drained", evicted=4, suspended=2, kept=1)
-    assert Emptied().reached([done]) == "drained: 0 pods left, 4 evicted, 2 Jobs suspended, 1 kept"
+    assert DrainWait().done([done]) == "drained: 0 pods left, 4 evicted, 2 Jobs suspended, 1 kept"
 
 
 def test_the_block_tells_since_when_how_far_and_what_blocks() -> None:
@@ -296,7 +296,7 @@ def test_a_drain_that_has_ended_is_no_longer_told() -> None:
     held = draining(left=3)
     held["spec"]["stopPolicy"] = "Hold"
     assert branch(held)[0].endswith("stopPolicy Hold")
-    assert brief([item("b")]) == ""
+    assert short_text([item("b")]) == ""
 
 
 def test_why_tells_of_the_drain_under_a_heading_of_its_own() -> None:

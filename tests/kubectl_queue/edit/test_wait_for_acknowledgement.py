@@ -9,16 +9,16 @@ import pytest
 
 from kubectl_queue.access.queue_api import Queues
 from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.progress import Emptied
+from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.wait import (
-    Clock,
-    Goal,
+    AcknowledgementWait,
+    PollTimer,
     wait,
 )
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
 from kubectl_queue.output.tree import draw
-from kubectl_queue.snapshot import Snapshot, stop_acknowledgement
-from kubectl_queue.why import queue_chain as chains
+from kubectl_queue.queue_objects import QueueObjects, read_chain, read_generations, stop_acknowledgement
+from kubectl_queue.why.explainer import records
 from queues.status.stop_status import (
     Acknowledgement,
     ObservedChain,
@@ -36,7 +36,7 @@ from tests.support.plugin.plugin_stage import (
     snapshot,
 )
 
-STOPPED = Goal(condition="Active", wanted=False)
+STOPPED = AcknowledgementWait(condition="Active", wanted=False)
 ROOT = item("root", generation=1)
 WAITS = "PassOpen: pod ns/p was let through by replica-1 and may still be bound"
 PENDING_NOTE = "the stop of its queue is not acknowledged yet: some of its pods may still be bound"
@@ -81,7 +81,7 @@ class ReadQueues:
 
 
 def chain_of(queues_read: ReadQueues, queue: Object) -> ObservedChain:
-    return chains.of(cast("Queues", queues_read), queue)
+    return read_generations(cast("Queues", queues_read), queue)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, miss
     drained = {**queue["status"]["conditions"][0], "type": "Drained", "status": "True"}
     queue["status"]["conditions"].append(drained)
     queues_read = ReadQueues(PARENT, ROOT)
-    assert Emptied().missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
+    assert DrainWait().missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_chain_that_cannot_be_read_for_a_moment_is_read_again() -> None:
         items=answers,
         read=lambda: answers,
         say=said.append,
-        clock=Clock(timedelta(seconds=60)),
+        timer=PollTimer(timedelta(seconds=60)),
         chain=chain,
     )
     assert said == ['queue "b": no answer; live pods are not counted yet']
@@ -181,7 +181,7 @@ def test_when_time_is_up_it_says_what_the_acknowledgement_waits_for() -> None:
             items=[queue],
             read=lambda: [queue],
             say=lambda _: None,
-            clock=Clock(timedelta(microseconds=1)),
+            timer=PollTimer(timedelta(microseconds=1)),
         )
     assert f'queue "b": not acknowledged yet ({WAITS})' in str(error.value)
     assert "running?" not in str(error.value)
@@ -189,9 +189,10 @@ def test_when_time_is_up_it_says_what_the_acknowledgement_waits_for() -> None:
 
 def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
-    queues = chains.read(cast("Queues", queues_read), "b")
+    chain = read_chain(cast("Queues", queues_read), "b")
+    assert chain is not None
     subject = ObservedObject(thing=ObjectRef("Deployment", "d", "ns"))
-    return explain(subject, ExplainedMembership(queue="b"), queues=queues).notes
+    return explain(subject, ExplainedMembership(queue="b"), queues=records(chain)).notes
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_the_tree_says_that_a_stop_is_not_acknowledged(queue: Object, cause: str
 
 
 def test_a_list_of_some_queues_is_compared_as_far_as_it_goes() -> None:
-    some = Snapshot([stopped(scope="s")], now=NOW, complete=False)
+    some = QueueObjects([stopped(scope="s")], now=NOW, complete=False)
     assert some.chain("b") == ObservedChain((QueueGeneration("b", 4),))
     found = stop_acknowledgement(stopped(scope="s"), chain=some.chain("b"))
     assert found is Acknowledgement.ACKNOWLEDGED

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.progress import Emptied
-from kubectl_queue.edit.decide import Decision
-from kubectl_queue.edit.merge_patch import patched, replacing
-from kubectl_queue.edit.stop_policy import Stopping
-from kubectl_queue.edit.wait import Goal
+from kubectl_queue.drain.progress import DrainWait
+from kubectl_queue.edit.operation import Decision, apply_patch, patch_between
+from kubectl_queue.edit.stop_policy import StopPolicyOperation
+from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
 from queues.states import StopPolicy
 from tests.support.plugin.plugin_stage import (
@@ -25,23 +24,23 @@ HOLD, DRAIN, NONE = StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN, StopPolicy.NONE
 PAST, LATER = "2030-01-01T11:00:00Z", "2030-01-01T13:00:00Z"
 
 
-def decided(wish: Stopping, queue: Object, *others: Object) -> Decision:
-    return wish.decide(item=queue, snapshot=snapshot(queue, *others))
+def decided(operation: StopPolicyOperation, queue: Object, *others: Object) -> Decision:
+    return operation.decide(item=queue, queues=snapshot(queue, *others))
 
 
 def edit(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> dict[str, Any]:
-    return dict(decided(Stopping(policy=policy, **wish), queue).edit)
+    return dict(decided(StopPolicyOperation(policy=policy, **wish), queue).patch)
 
 
 def said(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> str:
-    return decided(Stopping(policy=policy, **wish), queue).said
+    return decided(StopPolicyOperation(policy=policy, **wish), queue).outcome
 
 
-def after(wish: Stopping, queue: Object, *others: Object) -> list[str]:
+def after(operation: StopPolicyOperation, queue: Object, *others: Object) -> list[str]:
     """What is said once it is done."""
     before = snapshot(queue, *others)
-    done = patched(queue, {"spec": wish.decide(item=queue, snapshot=before).edit})
-    return wish.afterthoughts("b", before=before, after=snapshot(done, *others))
+    done = apply_patch(queue, {"spec": operation.decide(item=queue, queues=before).patch})
+    return operation.warnings("b", before=before, after=snapshot(done, *others))
 
 
 @pytest.mark.parametrize("before", StopPolicy)
@@ -66,7 +65,7 @@ def test_the_state_stays_whatever_it_is(state: str) -> None:
 def test_reason_and_time_come_with_the_stop_and_those_before_go() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=LATER)
     assert edit(queue) == {"stopPolicy": "HoldAndDrain", "reason": None, "resumeAt": None}
-    wish = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
+    wish: dict[str, Any] = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
     assert edit(queue, **wish) == {
         "stopPolicy": "HoldAndDrain",
         "reason": "new racks",
@@ -94,7 +93,7 @@ def test_settings_that_are_not_given_stay_and_one_that_is_given_is_set_whole() -
     found = edit(item("b", drain=stored), drain={"keep": {"matchLabels": {"tier": "web"}}})
     patch = {"keep": {"matchLabels": {"app": None, "tier": "web"}, "matchExpressions": None}}
     assert found == {"stopPolicy": "HoldAndDrain", "drain": patch}
-    assert patched(stored, patch) == {"rate": 5, "keep": {"matchLabels": {"tier": "web"}}}
+    assert apply_patch(stored, patch) == {"rate": 5, "keep": {"matchLabels": {"tier": "web"}}}
 
 
 @pytest.mark.parametrize(
@@ -110,16 +109,16 @@ def test_settings_that_are_not_given_stay_and_one_that_is_given_is_set_whole() -
     ],
 )
 def test_a_patch_makes_what_was_wanted(before: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert patched(before, replacing(before, wanted)) == wanted
+    assert apply_patch(before, patch_between(before, wanted)) == wanted
 
 
 @pytest.mark.parametrize(
     ("stored", "then"),
     [
-        ({"deadline": PAST}, "so nothing would go"),
+        ({"deadline": PAST}, "so nothing would be evicted"),
         (
             {"deadline": PAST, "afterDeadline": "Delete"},
-            "and its pods would be deleted, whatever their budgets",
+            "so its pods would be deleted, whatever their budgets",
         ),
     ],
 )
@@ -144,7 +143,7 @@ def test_a_deadline_that_passed_meanwhile_keeps_nobody_from_holding_or_waiting()
 
 
 def test_deleting_after_a_deadline_takes_one_of_now_or_before() -> None:
-    wish = {"drain": {"afterDeadline": "Delete"}}
+    wish: dict[str, Any] = {"drain": {"afterDeadline": "Delete"}}
     with pytest.raises(QueueError, match=r"--delete-after-deadline needs a deadline; .* --deadline 2h"):
         edit(item("b"), **wish)
     assert edit(item("b", drain={"deadline": LATER}), **wish)["drain"] == {"afterDeadline": "Delete"}
@@ -158,23 +157,23 @@ def test_no_time_resumes_a_closed_queue(policy: StopPolicy) -> None:
 
 def test_an_ancestor_that_stops_the_queue_too_is_named() -> None:
     parent = item("a", state="Suspended", reason="why")
-    assert after(Stopping(policy=HOLD), item("b", parent="a"), parent) == [
+    assert after(StopPolicyOperation(policy=HOLD), item("b", parent="a"), parent) == [
         'queue "b" is Suspended by its ancestor "a" (why); resume it with: kubectl queue resume a'
     ]
 
 
 def test_to_hold_what_an_ancestor_drains_is_said_to_be_of_no_use() -> None:
     parent = item("a", stopPolicy="HoldAndDrain")
-    texts = after(Stopping(policy=HOLD), item("b", parent="a"), parent)
+    texts = after(StopPolicyOperation(policy=HOLD), item("b", parent="a"), parent)
     assert texts[-1] == ('queue "b" is drained all the same, by stopPolicy HoldAndDrain of its ancestor "a"')
 
 
 def test_what_becomes_of_a_suspension_s_time_is_said() -> None:
     suspended = item("b", state="Suspended", resumeAt=LATER)
-    (lost,) = after(Stopping(policy=HOLD), suspended)
+    (lost,) = after(StopPolicyOperation(policy=HOLD), suspended)
     assert f"Suspended too, and no longer until {LATER}" in lost
     at = NOW + timedelta(hours=2)
-    assert after(Stopping(policy=HOLD, resume_at=at), suspended) == [
+    assert after(StopPolicyOperation(policy=HOLD, resume_at=at), suspended) == [
         'the suspension of queue "b" ends at the same time'
     ]
 
@@ -188,13 +187,15 @@ def test_settings_that_an_earlier_drain_left_are_said() -> None:
         "inFlight": 3,
     }
     queue = item("b", drain=stored)
-    assert after(Stopping(policy=DRAIN, drain={"inFlight": 4}), queue) == [
+    assert after(StopPolicyOperation(policy=DRAIN, drain={"inFlight": 4}), queue) == [
         'queue "b" keeps from before, in spec.drain: rate 5, keep app=db,x'
     ]
-    assert after(Stopping(policy=HOLD), queue) == []
+    assert after(StopPolicyOperation(policy=HOLD), queue) == []
 
 
 def test_a_drain_is_waited_for_to_its_end_and_a_hold_until_it_is_acknowledged() -> None:
-    verdict = snapshot(item("b", stopPolicy="Hold")).board.verdict("b", live=True)
-    assert isinstance(Stopping(policy=DRAIN).goal(verdict), Emptied)
-    assert Stopping(policy=HOLD).goal(verdict) == Goal(condition="Active", wanted=False)
+    verdict = snapshot(item("b", stopPolicy="Hold")).decisions.verdict("b", live=True)
+    assert isinstance(StopPolicyOperation(policy=DRAIN).wait_condition(verdict), DrainWait)
+    assert StopPolicyOperation(policy=HOLD).wait_condition(verdict) == AcknowledgementWait(
+        condition="Active", wanted=False
+    )

@@ -130,7 +130,7 @@ FLAGS: Mapping[str, Flag] = {
 }
 
 
-def settings(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]:
+def drain_fields(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]:
     """The fields of `spec.drain` that the command line sets; None takes one away. Raises UsageError."""
     given = {field: flags.value(flag.name) for field, flag in FLAGS.items() if flags.has(flag.name)}
     if "barePods" in given:

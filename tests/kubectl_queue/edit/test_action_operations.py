@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.decide import (
-    Decision,
-    Wish,
-    afterthoughts,
-    decide,
-    released,
-)
-from kubectl_queue.snapshot import Snapshot
+from kubectl_queue.edit.actions import ActionOperation
+from kubectl_queue.edit.operation import Decision
+from kubectl_queue.queue_objects import QueueObjects
 from queues.states import ACTIONS, Action, State
 from tests.support.plugin.plugin_stage import (
     NOW,
@@ -32,36 +27,37 @@ SHOWN = {
 }
 
 
-def decided(wish: Wish, queue: Object, *others: Object) -> Decision:
-    return decide(wish, item=queue, snapshot=snapshot(queue, *others))
+def decide(operation: ActionOperation, queue: Object, *others: Object) -> Decision:
+    return operation.decide(item=queue, queues=snapshot(queue, *others))
 
 
-def edit(action: Action, queue: Object, **wish: Any) -> dict[str, Any]:
-    return dict(decided(Wish(action=action, **wish), queue).edit)
+def patch(action: Action, queue: Object, **given: Any) -> dict[str, Any]:
+    return dict(decide(ActionOperation(action=action, **given), queue).patch)
 
 
 @pytest.mark.parametrize("action", Action)
 @pytest.mark.parametrize("own", State)
 def test_each_cell_of_the_table_of_actions(action: Action, own: State) -> None:
-    decision = decided(Wish(action=action), SHOWN[own])
+    decision = decide(ActionOperation(action=action), SHOWN[own])
     target = ACTIONS[action][own]
-    assert decision.edit.get("state") == target
-    assert decision.said.startswith("unchanged (it ") == (target is None)
+    assert decision.patch.get("state") == target
+    assert decision.outcome.startswith("unchanged (it ") == (target is None)
 
 
 @pytest.mark.parametrize("own", [State.CLOSING, State.CLOSED])
 def test_resume_of_a_closed_queue_names_the_way_out(own: State) -> None:
-    said = decided(Wish(action=Action.RESUME), SHOWN[own]).said
+    said = decide(ActionOperation(action=Action.RESUME), SHOWN[own]).outcome
     assert said.endswith("which resume does not undo; reopen it with: kubectl queue open b)")
 
 
 def test_a_queue_without_a_status_is_closing() -> None:
-    assert "Closing already" in decided(Wish(action=Action.CLOSE), item("b", state="Closed")).said
+    decision = decide(ActionOperation(action=Action.CLOSE), item("b", state="Closed"))
+    assert "Closing already" in decision.outcome
 
 
 def test_suspend_writes_reason_and_time_in_utc() -> None:
-    wish = {"reason": "quota", "resume_at": NOW + timedelta(minutes=30)}
-    assert edit(Action.SUSPEND, item("b"), **wish) == {
+    given = {"reason": "quota", "resume_at": NOW + timedelta(minutes=30)}
+    assert patch(Action.SUSPEND, item("b"), **given) == {
         "state": "Suspended",
         "reason": "quota",
         "resumeAt": "2030-01-01T12:30:00Z",
@@ -69,7 +65,7 @@ def test_suspend_writes_reason_and_time_in_utc() -> None:
 
 
 def test_suspend_without_a_reason_takes_that_of_the_stop_before_away() -> None:
-    assert edit(Action.SUSPEND, item("b", state="Closed", reason="old")) == {
+    assert patch(Action.SUSPEND, item("b", state="Closed", reason="old")) == {
         "state": "Suspended",
         "reason": None,
     }
@@ -77,90 +73,96 @@ def test_suspend_without_a_reason_takes_that_of_the_stop_before_away() -> None:
 
 def test_suspend_of_a_suspended_queue_takes_a_new_reason_or_time() -> None:
     queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T12:10:00Z")
-    assert edit(Action.SUSPEND, queue, reason="new") == {"reason": "new"}
-    later = edit(Action.SUSPEND, queue, resume_at=NOW + timedelta(hours=1))
+    assert patch(Action.SUSPEND, queue, reason="new") == {"reason": "new"}
+    later = patch(Action.SUSPEND, queue, resume_at=NOW + timedelta(hours=1))
     assert later == {"resumeAt": "2030-01-01T13:00:00Z"}
-    assert edit(Action.SUSPEND, queue, reason="old") == {}
+    assert patch(Action.SUSPEND, queue, reason="old") == {}
 
 
 def test_a_suspension_whose_time_is_past_is_open_and_can_be_suspended_anew() -> None:
     queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T11:59:59Z")
-    decision = decided(Wish(action=Action.SUSPEND), queue)
-    assert (decision.said, dict(decision.edit)) == ("suspended", {"reason": None, "resumeAt": None})
+    decision = decide(ActionOperation(action=Action.SUSPEND), queue)
+    assert (decision.outcome, dict(decision.patch)) == ("suspended", {"reason": None, "resumeAt": None})
 
 
 def test_close_takes_the_time_to_resume_away_since_no_time_undoes_closed() -> None:
     queue = item("b", state="Suspended", resumeAt="2030-01-01T13:00:00Z")
-    assert edit(Action.CLOSE, queue, reason="done") == {"state": "Closed", "reason": "done", "resumeAt": None}
+    assert patch(Action.CLOSE, queue, reason="done") == {
+        "state": "Closed",
+        "reason": "done",
+        "resumeAt": None,
+    }
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
 def test_resume_undoes_a_stop_policy(policy: str) -> None:
     queue = item("b", stopPolicy=policy, reason="why", resumeAt="2030-01-01T13:00:00Z")
-    assert edit(Action.RESUME, queue) == {"stopPolicy": "None", "reason": None, "resumeAt": None}
+    assert patch(Action.RESUME, queue) == {"stopPolicy": "None", "reason": None, "resumeAt": None}
 
 
 def test_resume_of_a_suspended_and_held_queue_undoes_both() -> None:
     queue = item("b", state="Suspended", stopPolicy="Hold", reason="why")
-    assert edit(Action.RESUME, queue) == {"state": "Open", "stopPolicy": "None", "reason": None}
+    assert patch(Action.RESUME, queue) == {"state": "Open", "stopPolicy": "None", "reason": None}
 
 
 def test_resume_of_a_closed_and_held_queue_undoes_the_policy_alone() -> None:
     queue = item("b", state="Closed", stopPolicy="Hold", reason="why")
-    assert edit(Action.RESUME, queue) == {"stopPolicy": "None"}
+    assert patch(Action.RESUME, queue) == {"stopPolicy": "None"}
 
 
 def test_open_leaves_a_stop_policy_and_says_that_it_still_stops() -> None:
     before, after = item("b", state="Closed", stopPolicy="Hold"), item("b", state="Open", stopPolicy="Hold")
-    assert edit(Action.OPEN, before) == {"state": "Open"}
-    assert said_after(Action.OPEN, snapshot(after)) == [
+    assert patch(Action.OPEN, before) == {"state": "Open"}
+    assert warnings_after(Action.OPEN, snapshot(after)) == [
         'queue "b" is stopped by stopPolicy Hold; resume it with: kubectl queue resume b'
     ]
 
 
-def said_after(action: Action, seen: Snapshot, **wish: Any) -> list[str]:
-    return afterthoughts(Wish(action=action, **wish), name="b", snapshot=seen)
+def warnings_after(action: Action, after: QueueObjects, **given: Any) -> list[str]:
+    return ActionOperation(action=action, **given).warnings("b", before=after, after=after)
 
 
 def test_an_ancestor_that_still_stops_the_queue_is_named() -> None:
-    seen = snapshot(item("a", state="Suspended", reason="why"), item("b", parent="a"))
+    queues = snapshot(item("a", state="Suspended", reason="why"), item("b", parent="a"))
     text = 'queue "b" is Suspended by its ancestor "a" (why); resume it with: kubectl queue resume a'
-    assert said_after(Action.RESUME, seen) == [text]
-    assert said_after(Action.OPEN, seen) == [text]
-    assert said_after(Action.CLOSE, seen) == []
+    assert warnings_after(Action.RESUME, queues) == [text]
+    assert warnings_after(Action.OPEN, queues) == [text]
+    assert warnings_after(Action.CLOSE, queues) == []
 
 
 def test_a_stop_of_one_s_own_is_no_news_after_asking_for_it() -> None:
-    assert said_after(Action.SUSPEND, snapshot(item("b", state="Suspended"))) == []
+    assert warnings_after(Action.SUSPEND, snapshot(item("b", state="Suspended"))) == []
 
 
 def test_an_ancestor_that_is_closed_is_named_where_it_matters() -> None:
-    seen = snapshot(item("a", state="Closed"), item("b", parent="a"))
-    assert [("kubectl queue open a" in text) for text in said_after(Action.OPEN, seen)] == [True]
-    assert said_after(Action.RESUME, seen) == []
+    queues = snapshot(item("a", state="Closed"), item("b", parent="a"))
+    assert [("kubectl queue open a" in text) for text in warnings_after(Action.OPEN, queues)] == [True]
+    assert warnings_after(Action.RESUME, queues) == []
 
 
 def test_a_broken_chain_is_said_once() -> None:
-    texts = said_after(Action.OPEN, snapshot(item("b", parent="gone")))
+    texts = warnings_after(Action.OPEN, snapshot(item("b", parent="gone")))
     assert len(texts) == 1
     assert 'parent "gone" of queue "b" does not exist' in texts[0]
 
 
 def test_a_time_to_resume_that_ends_a_stop_policy_too_is_said() -> None:
-    seen = snapshot(item("b", state="Suspended", stopPolicy="Hold"))
-    assert said_after(Action.SUSPEND, seen, resume_at=NOW + timedelta(hours=1)) == [
+    queues = snapshot(item("b", state="Suspended", stopPolicy="Hold"))
+    assert warnings_after(Action.SUSPEND, queues, resume_at=NOW + timedelta(hours=1)) == [
         'stopPolicy Hold of queue "b" ends at the same time'
     ]
 
 
 def test_ancestors_that_may_not_be_read_count_as_open() -> None:
-    seen = Snapshot([item("b", parent="unseen")], now=NOW, complete=False)
-    assert seen.own_state("b") is State.OPEN
-    assert said_after(Action.OPEN, seen) == []
+    queues = QueueObjects([item("b", parent="unseen")], now=NOW, complete=False)
+    assert queues.own_state("b") is State.OPEN
+    assert warnings_after(Action.OPEN, queues) == []
 
 
-def let_go(before: Snapshot, after: Snapshot, *, action: Action = Action.CLOSE) -> list[str]:
-    return released(Wish(action=action), name="b", before=before, after=after)
+def released_by_close(
+    before: QueueObjects, after: QueueObjects, *, action: Action = Action.CLOSE
+) -> list[str]:
+    return ActionOperation(action=action).warnings("b", before=before, after=after)
 
 
 SUSPENDED, CLOSED = item("b", state="Suspended", status={"pods": {"parked": 2}}), item("b", state="Closed")
@@ -172,7 +174,7 @@ def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> 
         item("c", parent="b", status={"pods": {"parked": 1}}),
         item("d", parent="b", stopPolicy="Hold", status={"pods": {"parked": 8}}),
     ]
-    (text,) = let_go(snapshot(SUSPENDED, *below), snapshot(CLOSED, *below))
+    (text,) = released_by_close(snapshot(SUSPENDED, *below), snapshot(CLOSED, *below))
     assert text == (
         'queue "b" was Suspended, and Closed schedules: the 3 pods that are parked in it will run; '
         "to have that wait on: kubectl queue hold b"
@@ -188,9 +190,9 @@ def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> 
 )
 def test_a_close_that_lets_nothing_go_says_nothing_of_it(before: Object, after: Object) -> None:
     """One that was open, and one that is stopped all the same."""
-    assert let_go(snapshot(before), snapshot(after)) == []
+    assert released_by_close(snapshot(before), snapshot(after)) == []
 
 
 def test_to_open_a_suspended_queue_is_to_let_go_and_needs_no_word() -> None:
     """That is what it is for."""
-    assert let_go(snapshot(SUSPENDED), snapshot(item("b")), action=Action.OPEN) == []
+    assert released_by_close(snapshot(SUSPENDED), snapshot(item("b")), action=Action.OPEN) == []

@@ -10,10 +10,10 @@ import pytest
 
 from kubectl_queue.access.objects import Objects
 from kubectl_queue.access.responses import Object
-from kubectl_queue.why.history import changes
-from kubectl_queue.why.membership import belonging
+from kubectl_queue.queue_objects import changes_of
+from kubectl_queue.why.membership import membership_of
 from kubectl_queue.why.rendering import lines
-from kubectl_queue.why.subjects import subject
+from kubectl_queue.why.subject import subject
 from kubectl_queue.why.targets import (
     POD,
     PODGROUP,
@@ -54,7 +54,7 @@ def held(
 def whose(kind: str, **of: Any) -> tuple[str | None, str, str] | None:
     found_type = type_of(kind)
     assert found_type is not None
-    found = belonging(found_type, held(**of), owners=(), objects=NOTHING_READ)
+    found = membership_of(found_type, held(**of), owners=(), objects=NOTHING_READ)
     return (found.queue, found.rule, found.origin) if found else None
 
 
@@ -88,7 +88,7 @@ def test_a_queue_that_the_owner_named_is_said_to_be_from_there() -> None:
     job_type = type_of("job")
     assert job_type is not None
     job = held(labels={VOLCANO_LABEL: "b"}, template={"metadata": {"annotations": annotations}})
-    found = belonging(POD, held(annotations=annotations), owners=((job_type, job),), objects=NOTHING_READ)
+    found = membership_of(POD, held(annotations=annotations), owners=((job_type, job),), objects=NOTHING_READ)
     assert found is not None
     assert found.origin == "volcano.sh/queue-name of Job ns/x"
 
@@ -130,14 +130,14 @@ def test_a_podgroup_is_in_the_queue_of_its_spec() -> None:
 
 def test_a_queue_is_its_own() -> None:
     """Asked about, it needs no rule."""
-    assert belonging(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == ExplainedMembership(queue="b")
+    assert membership_of(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == ExplainedMembership(queue="b")
 
 
 def test_nothing_of_kube_system_is_a_member() -> None:
     """Whatever it says of itself."""
     stored = held(annotations={names.QUEUE: "b"})
     stored["metadata"]["namespace"] = "kube-system"
-    assert belonging(POD, stored, owners=(), objects=NOTHING_READ) is None
+    assert membership_of(POD, stored, owners=(), objects=NOTHING_READ) is None
 
 
 MARKED = [{"name": "c", "resources": {"requests": {names.MARKER: "1"}}}]
@@ -288,7 +288,7 @@ LINE = {"by": "ann", "field": "state", "from": "Open", "to": "Closed", "at": "20
 
 def test_the_history_is_that_of_the_status() -> None:
     """While that speaks of the present spec."""
-    found = changes(item("b", status={"changes": [LINE], "observedGeneration": 1}))
+    found = changes_of(item("b", status={"changes": [LINE], "observedGeneration": 1}))
     assert [(change.by, change.from_, change.to) for change in found] == [("ann", "Open", "Closed")]
 
 
@@ -297,7 +297,7 @@ def test_where_the_status_lags_what_admission_wrote_down_counts(status: dict[str
     """The annotation is written with the edit itself."""
     queue = item("b", status=status, generation=2)
     queue["metadata"]["annotations"] = {names.CHANGES: json.dumps([{**LINE, "by": "eve"}])}
-    assert [change.by for change in changes(queue)] == ["eve"]
+    assert [change.by for change in changes_of(queue)] == ["eve"]
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by": 1}]', "null"])
@@ -305,7 +305,7 @@ def test_a_history_that_makes_no_sense_is_none(text: str) -> None:
     """Whatever somebody managed to store."""
     queue = item("b", status={"changes": "x"})
     queue["metadata"]["annotations"] = {names.CHANGES: text}
-    assert changes(queue) == ()
+    assert changes_of(queue) == ()
 
 
 def test_times_are_told_with_how_long_it_is() -> None:

@@ -10,18 +10,18 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.wait import (
-    Clock,
-    Goal,
-    counted,
-    expected,
+    AcknowledgementWait,
+    PollTimer,
+    acknowledgement_wait,
+    live_members,
     wait,
 )
 from kubectl_queue.errors import SilentError, WaitTimeout
 from queues.states import Action, State
 from tests.support.plugin.plugin_stage import item, snapshot
 
-STOPPED = Goal(condition="Active", wanted=False)
-CLOSED = Goal(condition="Accepting", wanted=False, state=State.CLOSED)
+STOPPED = AcknowledgementWait(condition="Active", wanted=False)
+CLOSED = AcknowledgementWait(condition="Accepting", wanted=False, state=State.CLOSED)
 
 
 def seen(generation: int, *, condition: int, active: str, **status: Any) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def test_closed_is_more_than_acknowledged() -> None:
 def test_what_is_waited_for_is_what_the_rules_say_of_the_queue_under_its_ancestors(
     action: Action, *, wanted: bool
 ) -> None:
-    verdict = snapshot(item("a", state="Suspended"), item("b", parent="a")).board.verdict("b", live=True)
-    assert expected(action, verdict).wanted is wanted
+    verdict = snapshot(item("a", state="Suspended"), item("b", parent="a")).decisions.verdict("b", live=True)
+    assert acknowledgement_wait(action, verdict).wanted is wanted
 
 
 def reader(*answers: Object | Exception) -> Any:
@@ -82,7 +82,7 @@ def test_it_reads_until_it_is_there_and_bears_a_server_that_does_not_answer() ->
         items=[item("b")],
         read=reader(SilentError("no answer"), there),
         say=said.append,
-        clock=Clock(timedelta(seconds=60)),
+        timer=PollTimer(timedelta(seconds=60)),
     )
     assert found == [there]
     assert said[:2] == [
@@ -105,13 +105,16 @@ def test_when_time_is_up_it_says_what_is_missing(status: dict[str, Any], said: s
             items=[item("b", status=status)],
             read=reader(),
             say=lambda _: None,
-            clock=Clock(timedelta(microseconds=1)),
+            timer=PollTimer(timedelta(microseconds=1)),
         )
     assert str(error.value).startswith("error: timed out after ")
     assert str(error.value).endswith(said)
 
 
 def test_members_of_the_queues_below_are_counted_too() -> None:
-    statuses = [{"pods": {"running": 2, "pending": 1}, "inqueue": 1}, {"pods": {"running": 1}}]
+    statuses: list[dict[str, Any]] = [
+        {"pods": {"running": 2, "pending": 1}, "inqueue": 1},
+        {"pods": {"running": 1}},
+    ]
     items = [item("b", status=status) for status in statuses]
-    assert counted(items, goal=CLOSED) == "4 live pods left (3 running, 1 pending), 1 PodGroup left"
+    assert live_members(items, closing=True) == "4 live pods left (3 running, 1 pending), 1 PodGroup left"

@@ -10,7 +10,7 @@ import pytest
 from kubectl_queue.cli.flags import Flags, parse
 from kubectl_queue.cli.label_selectors import selector
 from kubectl_queue.commands import table as verbs
-from kubectl_queue.drain.drain_flags import settings
+from kubectl_queue.drain.flags import drain_fields
 from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
 from queues.apimachinery.label_selectors import parse_selector
@@ -27,7 +27,7 @@ def read(*words: str) -> Flags:
 
 
 def drain(*words: str) -> dict[str, Any]:
-    return settings(read(*words), now=NOW, command="kubectl queue drain")
+    return drain_fields(read(*words), now=NOW, command="kubectl queue drain")
 
 
 def test_what_is_not_given_is_not_set() -> None:

@@ -7,15 +7,15 @@ import pytest
 from kubectl_queue.errors import UsageError
 from kubectl_queue.why.targets import (
     TYPES,
-    of_owner,
-    read,
+    parse_targets,
     type_of,
+    type_of_owner,
 )
 from queues.workload_kinds import KINDS
 
 
 def kinds(*words: str) -> list[tuple[str, str]]:
-    return [(target.type.full, target.name) for target in read(words)]
+    return [(target.type.full, target.name) for target in parse_targets(words)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_objects_are_named_as_for_kubectl(words: list[str], meant: list[tuple[st
 def test_what_cannot_be_meant_is_refused_with_what_can(words: list[str], said: str) -> None:
     """Nothing is asked of the server for it."""
     with pytest.raises(UsageError) as error:
-        read(words)
+        parse_targets(words)
     assert said in str(error.value)
 
 
@@ -69,5 +69,5 @@ def test_every_kind_of_workload_can_be_asked_about() -> None:
         found = type_of(f"{row.resource}.{row.group}")
         assert found is not None
         assert (found.kind, found.base) == (row.kind, f"/apis/{row.api_version}")
-        assert of_owner(row.kind, row.api_version) == found
+        assert type_of_owner(row.kind, row.api_version) == found
     assert len({each.full for each in TYPES}) == len(TYPES)

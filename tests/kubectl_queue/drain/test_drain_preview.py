@@ -7,20 +7,19 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.drain.inventory import Survey
+from kubectl_queue.drain.inventory import Inventory, read_budgets
 from kubectl_queue.drain.preview import (
-    bare,
-    begins,
-    forecasts,
-    lines,
+    may_evict_more_bare_pods,
+    newly_evicted_bare_pods,
+    preview_lines,
+    previews,
 )
-from kubectl_queue.drain.running_pods import budgets
-from kubectl_queue.snapshot import Snapshot
+from kubectl_queue.queue_objects import QueueObjects
 from tests.support.drain.drain_stage import (
     budget,
+    inventory_of,
     owner,
     pod,
-    survey,
     work,
 )
 from tests.support.plugin.plugin_stage import item, snapshot
@@ -33,10 +32,10 @@ def drained(name: str = "b", *, parent: str = "root", **drain: Any) -> Object:
     return item(name, parent=parent, stopPolicy="HoldAndDrain", drain=drain)
 
 
-def said(found: Survey, *queues: Object) -> list[str]:
+def said(found: Inventory, *queues: Object) -> list[str]:
     """What is printed of the drain of `b`, without indents."""
-    told = forecasts(found, snapshot(*(queues or (drained(),))), names=["b"])
-    return [line.strip() for each in told for line in lines(each)]
+    told = previews(found, snapshot(*(queues or (drained(),))), names=["b"])
+    return [line.strip() for each in told for line in preview_lines(each)]
 
 
 def section(told: list[str], heading: str) -> list[str]:
@@ -55,7 +54,7 @@ def test_who_goes_is_listed_in_the_order_of_the_rules() -> None:
         pod("train-0", owned_by=TRAIN, minute=3),
         pod("train-1", owned_by=TRAIN, minute=2),
     ]
-    told = said(survey(pods, jobs=[work("train")]))
+    told = said(inventory_of(pods, jobs=[work("train")]))
     assert told[0] == 'queue "b": 5 pods to go, 0 to stay'
     assert section(told, "Goes, in this order") == [
         "evict pod lab/young priority 0 bare: nothing makes it again",
@@ -72,7 +71,7 @@ def test_who_stays_is_listed_with_the_rule() -> None:
         pod("db", owned_by=REPLICAS, app="db"),
         pod("shell"),
     ]
-    told = said(survey(pods), drained(barePods="Keep", keep={"matchLabels": {"app": "db"}}))
+    told = said(inventory_of(pods), drained(barePods="Keep", keep={"matchLabels": {"app": "db"}}))
     assert told[0] == 'queue "b": 0 pods to go, 4 to stay'
     assert [line.split()[-1] for line in section(told, "Stays")] == [
         "DaemonSet",
@@ -87,7 +86,9 @@ def test_a_budget_that_blocks_for_good_is_told_apart_from_one_that_is_waited_for
     pods = [pod(f"db-{number}", owned_by=REPLICAS, app="db", minute=number) for number in range(3)]
     pods += [pod(f"web-{number}", owned_by=REPLICAS, app="web", minute=number) for number in range(2)]
     blocking = budget("db", "db", allowed=1, desired=2)
-    told = said(survey(pods, budgeted=[blocking, budget("web", "web", allowed=1, desired=0, healthy=2)]))
+    told = said(
+        inventory_of(pods, budgeted=[blocking, budget("web", "web", allowed=1, desired=0, healthy=2)])
+    )
     assert section(told, "Goes, in this order") == [
         "evict pod lab/db-2 priority 0",
         "evict pod lab/web-1 priority 0",
@@ -129,14 +130,14 @@ def test_pods_that_may_be_ready_without_the_drain_let_a_budget_s_others_go(
 ) -> None:
     """What waits for the queue itself never will be."""
     pods = [pod("db", owned_by=REPLICAS, app="db"), other]
-    told = said(survey(pods, budgeted=[budget("db", "db", allowed=0, desired=1)]))
+    told = said(inventory_of(pods, budgeted=[budget("db", "db", allowed=0, desired=1)]))
     assert ("Is blocked, for good:" in told) is for_good
     assert ("Waits until its budget allows it:" in told) is not for_good
 
 
 def test_a_jobset_goes_whole_and_its_jobs_are_its_own() -> None:
     train = work("train", owned_by=owner("JobSet", "set"))
-    told = said(survey([pod("train-0", owned_by=TRAIN)], jobs=[train], jobsets=[work("set")]))
+    told = said(inventory_of([pod("train-0", owned_by=TRAIN)], jobs=[train], jobsets=[work("set")]))
     assert section(told, "Goes, in this order") == ["suspend jobset lab/set priority 0 1 pod"]
 
 
@@ -144,18 +145,18 @@ def test_owners_that_own_each_other_end() -> None:
     """Nobody makes such, and nothing hangs."""
     other = owner("Job", "other")
     jobs = [work("train", owned_by=other), work("other", owned_by=TRAIN)]
-    assert "suspend" in " ".join(said(survey([pod("train-0", owned_by=TRAIN)], jobs=jobs)))
+    assert "suspend" in " ".join(said(inventory_of([pod("train-0", owned_by=TRAIN)], jobs=jobs)))
 
 
 def test_a_job_that_may_not_be_read_is_still_known_from_its_pods() -> None:
-    told = said(survey([pod("train-0", owned_by=TRAIN)]))
+    told = said(inventory_of([pod("train-0", owned_by=TRAIN)]))
     assert section(told, "Goes, in this order") == ["suspend job lab/train priority 0 1 pod"]
 
 
 @pytest.mark.parametrize(("phase", "how"), [("Running", "suspend job lab/sim"), ("", "evict pod lab/sim-0")])
 def test_a_volcano_job_pauses_where_its_controller_runs(phase: str, how: str) -> None:
     """Elsewhere nobody would carry that out, and its pods are evicted."""
-    told = said(survey([pod("sim-0", owned_by=VOLCANO)], volcano_jobs=[work("sim", phase=phase)]))
+    told = said(inventory_of([pod("sim-0", owned_by=VOLCANO)], volcano_jobs=[work("sim", phase=phase)]))
     assert section(told, "Goes, in this order")[0].startswith(how)
 
 
@@ -163,25 +164,25 @@ def test_what_is_on_its_way_is_not_asked_again() -> None:
     """A pod that is being deleted, and those of a Job that is suspended."""
     leaving = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
     pods = [pod("going", metadata=leaving), pod("train-0", owned_by=TRAIN)]
-    told = said(survey(pods, jobs=[work("train", suspend=True)]))
+    told = said(inventory_of(pods, jobs=[work("train", suspend=True)]))
     assert section(told, "Is on its way already") == ["pod lab/going", "pod lab/train-0"]
     assert "Goes, in this order:" not in told
 
 
 def test_a_gang_is_one_line() -> None:
     pods = [pod(f"rank-{number}", gang="ring") for number in range(3)]
-    told = section(said(survey(pods)), "Goes, in this order")
+    told = section(said(inventory_of(pods)), "Goes, in this order")
     assert told == ["evict podgroup lab/ring priority 0 3 pods"]
 
 
 def test_pods_of_other_queues_and_those_on_no_node_are_none_of_it() -> None:
     pods = [pod("other", queue="other"), pod("gated", nodeName=""), pod("free", queue="")]
-    assert said(survey(pods)) == ['queue "b": 0 pods to go, 0 to stay']
+    assert said(inventory_of(pods)) == ['queue "b": 0 pods to go, 0 to stay']
 
 
 def test_queues_below_go_with_it_and_one_with_a_policy_of_its_own_by_its_own_settings() -> None:
     queues = [drained(), item("c", parent="b"), drained("d", parent="b", barePods="Keep")]
-    told = said(survey([pod("one", queue="c"), pod("two", queue="d")]), *queues)
+    told = said(inventory_of([pod("one", queue="c"), pod("two", queue="d")]), *queues)
     assert [line for line in told if line.startswith("queue")] == [
         'queue "b" and c below it: 1 pod to go, 0 to stay',
         'queue "d": 0 pods to go, 1 to stay',
@@ -197,26 +198,28 @@ def test_queues_below_go_with_it_and_one_with_a_policy_of_its_own_by_its_own_set
 )
 def test_what_becomes_of_the_rest_at_the_deadline_is_said(after: str, then: str) -> None:
     queue = drained(deadline="2030-01-01T14:00:00Z", afterDeadline=after)
-    assert section(said(survey([pod("one")]), queue), "Then") == [then]
+    assert section(said(inventory_of([pod("one")]), queue), "Then") == [then]
 
 
 def test_settings_that_cannot_be_read_keep_everybody_and_that_is_said() -> None:
-    told = said(survey([pod("one")]), drained(keep={"matchLabels": 7}))
+    told = said(inventory_of([pod("one")]), drained(keep={"matchLabels": 7}))
     assert section(told, "Is blocked, for good")[0].startswith("spec.drain, 1 pod: spec.drain")
 
 
 def test_a_budget_that_cannot_be_read_is_left_to_the_eviction_api() -> None:
     broken = {"metadata": {"name": "x", "namespace": "lab"}, "spec": {"selector": {"matchExpressions": [{}]}}}
-    assert budgets([broken, {"metadata": 7}]) == []
+    assert list(read_budgets([broken, {"metadata": 7}])) == []
 
 
 BARE, OWNED = pod("shell"), pod("web", owned_by=REPLICAS)
 OPEN = snapshot(item("b"))
 
 
-def asked(after: Snapshot, *, before: Snapshot = OPEN) -> list[str]:
-    found = [each.name for each in bare(survey([BARE, OWNED]), before=before, after=after)]
-    assert not found or begins(before=before, after=after)
+def asked(after: QueueObjects, *, before: QueueObjects = OPEN) -> list[str]:
+    found = [
+        each.name for each in newly_evicted_bare_pods(inventory_of([BARE, OWNED]), before=before, after=after)
+    ]
+    assert not found or may_evict_more_bare_pods(before=before, after=after)
     return found
 
 
@@ -242,7 +245,7 @@ def test_to_keep_them_no_longer_is_asked_about_too() -> None:
     "queue", [drained(barePods="Keep"), item("b", stopPolicy="Hold"), drained(keep={"matchLabels": 7})]
 )
 def test_where_none_goes_no_pod_has_to_be_read(queue: Object) -> None:
-    assert not begins(before=OPEN, after=snapshot(queue))
+    assert not may_evict_more_bare_pods(before=OPEN, after=snapshot(queue))
 
 
 YEARS = 1_000_000_000
@@ -251,13 +254,13 @@ YEARS = 1_000_000_000
 def test_who_may_take_long_to_end_is_named_before_it_is_asked() -> None:
     """A few of many; not where the drain says how long they are given."""
     pods = [pod(f"slow-{number:02}", terminationGracePeriodSeconds=YEARS) for number in range(12)]
-    told = said(survey([*pods, pod("quick", terminationGracePeriodSeconds=30)]))
+    told = said(inventory_of([*pods, pod("quick", terminationGracePeriodSeconds=30)]))
     slow = section(told, "May take long to end")
     assert slow[0].startswith(
         f"pod lab/slow-00: has {YEARS} s to end, and counts as in flight for 300 s; cut it"
     )
     assert (len(slow), slow[-1]) == (11, "and 2 more")
-    assert "May take long to end:" not in said(survey(pods), drained(gracePeriodSeconds=30))
+    assert "May take long to end:" not in said(inventory_of(pods), drained(gracePeriodSeconds=30))
 
 
 def test_what_delays_those_that_are_on_their_way_is_named() -> None:
@@ -272,7 +275,7 @@ def test_what_delays_those_that_are_on_their_way_is_named() -> None:
         pod("slow", metadata=deleted("slow", **slow)),
         pod("fresh", metadata=deleted("fresh", **fresh)),
     ]
-    told = section(said(survey(pods)), "Is on its way already")
+    told = section(said(inventory_of(pods)), "Is on its way already")
     assert told[0] == "pod lab/held: it waits for its finalizers to be taken off: example.com/wait"
     assert told[1].startswith("pod lab/slow: it has until 2061-09-09T12:46:40Z to end")
     assert told[2] == "pod lab/fresh"
@@ -287,7 +290,7 @@ def deleted(name: str, **more: Any) -> Object:
 def test_a_job_that_another_controller_acts_on_is_told_by_its_pods() -> None:
     """They are evicted; what its own controller acts on is suspended."""
     pods = [pod("train-0", owned_by=TRAIN)]
-    foreign = said(survey(pods, jobs=[work("train", managedBy="example.com/nobody")]))
+    foreign = said(inventory_of(pods, jobs=[work("train", managedBy="example.com/nobody")]))
     assert section(foreign, "Goes, in this order") == ["evict pod lab/train-0 priority 0"]
-    own = said(survey(pods, jobs=[work("train", managedBy="kubernetes.io/job-controller")]))
+    own = said(inventory_of(pods, jobs=[work("train", managedBy="kubernetes.io/job-controller")]))
     assert section(own, "Goes, in this order") == ["suspend job lab/train priority 0 1 pod"]

@@ -1,0 +1,168 @@
+"""open, close, suspend and resume: what each of these actions changes in the spec of a queue.
+
+Promises
+- The tables are those of `queues.states`. Where they say "nothing", there is no patch, and the outcome says
+  why.
+- A patch holds only what differs; None removes a field.
+- `reason` and `resumeAt` belong to a stop: they are set with it and removed with it.
+- A queue that is stopped so already still takes a new `reason` or `resumeAt`.
+- `resume` also undoes a stop policy, as Kueue's does. It never undoes Closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.edit.operation import Decision, changed_fields, parent_verdict
+from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait
+from kubectl_queue.output.ages import written
+from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
+from queues.admission.queue_edits import action_refusal
+from queues.messages import refusal_text, stop_text
+from queues.queue import Queue
+from queues.states import ACTIONS, Action, Desired, State, StopPolicy
+from queues.verdict import Verdict
+
+_OUTCOMES: Mapping[Action, str] = {
+    Action.OPEN: "opened",
+    Action.CLOSE: "closed",
+    Action.SUSPEND: "suspended",
+    Action.RESUME: "resumed",
+}
+_CLOSED_STATES = frozenset({State.CLOSING, State.CLOSED})
+#: The states that an action leads to: in these the queue still takes a new reason or time.
+_REACHED: Mapping[Action, frozenset[State]] = {
+    Action.CLOSE: _CLOSED_STATES,
+    Action.SUSPEND: frozenset({State.SUSPENDED}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionOperation:
+    """One of the actions of Commands, with what the command line gave.
+
+    `reason`: None where --reason was not given. `wait_for`: the state that --wait waits for besides the
+    acknowledgement.
+    """
+
+    action: Action
+    reason: str | None = None
+    resume_at: datetime | None = None
+    wait_for: State | None = None
+
+    def refusal(self, name: str) -> str | None:
+        return action_refusal(name, self.action)
+
+    def decide(self, *, item: Object, queues: QueueObjects) -> Decision:
+        queue = queues.tree.queues[name_of(item)]
+        own = queues.own_state(queue.name)
+        target = ACTIONS[self.action][own]
+        patch = changed_fields(self._fields(queue, own=own, target=target), spec_of(item))
+        if not patch:
+            return Decision(outcome=f"unchanged ({_why_unchanged(self.action, name=queue.name, own=own)})")
+        return Decision(outcome=self._outcome(target), patch=patch)
+
+    def _fields(self, queue: Queue, *, own: State, target: Desired | None) -> dict[str, Any]:
+        """All fields that the action sets, whether they differ or not."""
+        if self.action is Action.RESUME:
+            return _resume_fields(queue, own=own, target=target)
+        if target is None:
+            return self._given_fields() if own in _REACHED.get(self.action, ()) else {}
+        if self.action is Action.OPEN:
+            return {"state": target.value, "resumeAt": None, "reason": None}
+        at = written(self.resume_at) if self.resume_at else None
+        return {"state": target.value, "reason": self.reason or None, "resumeAt": at}
+
+    def _given_fields(self) -> dict[str, Any]:
+        """Those of the stop that is there already."""
+        fields: dict[str, Any] = {}
+        if self.reason is not None:
+            fields["reason"] = self.reason or None
+        if self.resume_at is not None:
+            fields["resumeAt"] = written(self.resume_at)
+        return fields
+
+    def _outcome(self, target: Desired | None) -> str:
+        until = f" until {written(self.resume_at)}" if self.resume_at else ""
+        if target is not None or until:
+            return _OUTCOMES[self.action] + until
+        return "resumed (stopPolicy None)" if self.action is Action.RESUME else "edited (reason)"
+
+    def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
+        """What else stops the queue, what ends at the same time, which pods a close releases."""
+        return [*self._other_stops(name, after), *self._released(name, before=before, after=after)]
+
+    def _other_stops(self, name: str, after: QueueObjects) -> list[str]:
+        verdict = after.decisions.verdict(name, live=may_be_live(after.items[name]))
+        queue = after.tree.queues[name]
+        undoes_a_stop = self.action in {Action.OPEN, Action.RESUME}
+        judged = verdict if undoes_a_stop else parent_verdict(queue, after)
+        texts = _stop_texts(judged, name=name, state=verdict.state, action=self.action) if judged else []
+        if self.resume_at is not None and _has_stop_policy(queue):
+            texts.append(f'stopPolicy {queue.stop_policy} of queue "{name}" ends at the same time')
+        return texts
+
+    def _released(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
+        """Closed schedules: the pods that the queue's own suspension parked will run."""
+        if self.action is not Action.CLOSE or before.own_state(name) is not State.SUSPENDED:
+            return []
+        if after.decisions.ruling(name).stop is not None:
+            return []
+        parked = sum(map(_parked_pods, (item for item in before.branch(name) if _schedules(item, after))))
+        pods = f"the {parked} pods that are" if parked > 1 else "the pod that is" if parked else "whatever is"
+        return [
+            f'queue "{name}" was Suspended, and Closed schedules: {pods} parked in it will run; '
+            f"to have that wait on: kubectl queue hold {name}"
+        ]
+
+    def wait_condition(self, verdict: Verdict) -> WaitCondition:
+        return acknowledgement_wait(self.action, verdict, state=self.wait_for)
+
+
+def _has_stop_policy(queue: Queue) -> bool:
+    return queue.stop_policy is not StopPolicy.NONE
+
+
+def _resume_fields(queue: Queue, *, own: State, target: Desired | None) -> dict[str, Any]:
+    """Undo Suspended and the stop policy; Closed stays, and so does the reason for it."""
+    if target is None and not _has_stop_policy(queue):
+        return {}
+    fields: dict[str, Any] = {"stopPolicy": StopPolicy.NONE.value, "resumeAt": None}
+    if target is not None:
+        fields["state"] = target.value
+    return fields if own in _CLOSED_STATES else {**fields, "reason": None}
+
+
+def _why_unchanged(action: Action, *, name: str, own: State) -> str:
+    if own in _CLOSED_STATES and action is Action.RESUME:
+        return f"it is {own}, which resume does not undo; reopen it with: kubectl queue open {name}"
+    if own is State.CLOSED and action is Action.SUSPEND:
+        return f"it is Closed and cannot be suspended; open it first: kubectl queue open {name}"
+    if own is State.UNKNOWN:
+        return "it asks to be Open already, but its chain of parents is broken"
+    return "it is not stopped itself" if action is Action.RESUME else f"it is {own} already"
+
+
+def _stop_texts(judged: Verdict, *, name: str, state: State, action: Action) -> list[str]:
+    texts = []
+    if judged.stop is not None and action is not Action.CLOSE:
+        texts.append(stop_text(replace(judged.stop, queue=name)))
+    if judged.refusal is not None and action in {Action.OPEN, Action.CLOSE}:
+        text = refusal_text(replace(judged.refusal, queue=name), state=state)
+        # A broken chain neither schedules nor accepts: one text is enough.
+        texts += [] if judged.broken and texts else [text]
+    return texts
+
+
+def _schedules(item: Object, queues: QueueObjects) -> bool:
+    return queues.decisions.ruling(name_of(item)).schedules
+
+
+def _parked_pods(item: Object) -> int:
+    return int((status_of(item).get("pods") or {}).get("parked") or 0)

@@ -1,0 +1,144 @@
+"""`QueueEditor`: reads queues, decides, patches and reports, for the commands that stop and resume queues.
+
+Promises
+- A patch carries the resourceVersion that was decided on. After a conflict the queue is read and the decision
+  made again, so that no edit of somebody else is lost.
+- Queues are edited one after the other; a failure at one leaves the others to be edited.
+- With --wait all queues are patched first and waited for afterwards, within one time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.options import DryRun
+from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.edit.operation import Decision, Operation, apply_patch
+from kubectl_queue.edit.wait import PollTimer, wait
+from kubectl_queue.errors import ConflictError, QueueError
+from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.queue_objects import QueueObjects, read_generations, read_queues
+from kubectl_queue.session import Session
+
+_ATTEMPTS = 5
+
+
+class QueueEditor:
+    """One operation on some queues. `queues`: all of them as the latest answers show them."""
+
+    def __init__(self, session: Session, *, operation: Operation, queues: QueueObjects) -> None:
+        self._session = session
+        self._api = session.api
+        self._operation = operation
+        self.queues = queues
+        self._dry_run = session.dry_run
+        self.reporter = Reporter(session, dry_run=self._dry_run)
+        #: Those that were changed or needed no change.
+        self.edited: list[str] = []
+        #: The queues that each decision was made on.
+        self._before: dict[str, QueueObjects] = {}
+
+    def edit_all(self, names: Sequence[str]) -> int:
+        """Edit each queue; the number of failures, each of which is printed."""
+        return sum(not self._succeeds(partial(self._edit, name)) for name in names)
+
+    def wait_for_all(self, timer: PollTimer) -> int:
+        """Wait for each queue that was changed or needed no change; the number of failures."""
+        if self._dry_run is not DryRun.NONE:
+            return 0
+        return sum(not self._succeeds(partial(self._wait_for, name, timer)) for name in self.edited)
+
+    def _succeeds(self, step: Callable[[], None]) -> bool:
+        try:
+            step()
+        except QueueError as exc:
+            self._session.console.note(str(exc))
+            return False
+        return True
+
+    def _edit(self, name: str) -> None:
+        refusal = self._operation.refusal(name)
+        if refusal:
+            raise QueueError(refusal)
+        decision = self._decide_and_patch(name)
+        self.reporter.say(name, decision.outcome)
+        self.reporter.keep(self.queues.items[name])
+        self.edited.append(name)
+        before = self._before.get(name, self.queues)
+        for text in self._operation.warnings(name, before=before, after=self.queues):
+            self._session.console.warn(text)
+
+    def _decide_and_patch(self, name: str) -> Decision:
+        """Read, decide and patch until no other edit comes between."""
+        for attempt in range(_ATTEMPTS):
+            decision = self._decide(name)
+            if not decision.patch:
+                break
+            self._before[name] = self.queues
+            try:
+                self._patch(name, decision)
+                self._patch_again(name)
+                break
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self._read(name)
+        return decision
+
+    def _patch_again(self, name: str) -> None:
+        """Set a reason or time once more that equals that of the stop before: admission removes it then."""
+        decision = self._decide(name)
+        if decision.patch and self._dry_run is DryRun.NONE:
+            self._patch(name, decision)
+
+    def _decide(self, name: str) -> Decision:
+        item = self.queues.items.get(name) or self._read_with_suggestions(name)
+        return self._operation.decide(item=item, queues=self.queues)
+
+    def _read_with_suggestions(self, name: str) -> Object:
+        with suggested(self._api, name):
+            return self._read(name)
+
+    def _patch(self, name: str, decision: Decision) -> None:
+        item = self.queues.items[name]
+        patch = {"spec": decision.patch}
+        if self._dry_run is DryRun.CLIENT:
+            self._store(apply_patch(item, patch))
+            return
+        guard = {"resourceVersion": item["metadata"]["resourceVersion"]}
+        self._store(self._api.patch(name, {"metadata": guard, **patch}, dry_run=self._dry_run))
+
+    def _read(self, name: str) -> Object:
+        return self._store(self._api.get(name))
+
+    def _store(self, item: Object) -> Object:
+        self.queues = self.queues.with_item(item, now=self._api.now)
+        return item
+
+    def _wait_for(self, name: str, timer: PollTimer) -> None:
+        condition = self._operation.wait_condition(self.queues.decisions.verdict(name, live=True))
+        items = wait(
+            condition,
+            items=self._branch(name),
+            read=partial(self._read_branch, name),
+            say=self._session.console.progress,
+            timer=timer,
+            warn=self._session.console.warn,
+            chain=partial(read_generations, self._api),
+        )
+        self.reporter.keep(items[0])
+        self.reporter.say(name, condition.done(items))
+
+    def _read_branch(self, name: str) -> Sequence[Object]:
+        """The queue and those below it: their members are its own, and keep it from being Closed."""
+        if not self.queues.complete or not self.queues.tree.children(name):
+            return [self._read(name)]
+        self.queues = read_queues(self._api, (name,))
+        return self._branch(name)
+
+    def _branch(self, name: str) -> Sequence[Object]:
+        items = self.queues.items
+        below = sorted(self.queues.tree.below(name) - {name})
+        return [items.get(name) or self._read(name), *(items[other] for other in below if other in items)]

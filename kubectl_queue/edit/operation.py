@@ -1,0 +1,85 @@
+"""An operation on a queue: a function from the queues as they were read to a merge patch of `spec`.
+
+`editor.QueueEditor` carries operations out; `actions` and `stop_policy` are the two there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kubectl_queue.access.responses import Object
+from kubectl_queue.edit.wait import WaitCondition
+from kubectl_queue.queue_objects import QueueObjects
+from queues.queue import ROOT, Queue
+from queues.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A JSON merge patch of `spec`, and its outcome in words.
+
+    Without a patch `outcome` says why there is none.
+    """
+
+    outcome: str
+    patch: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Operation(Protocol):
+    """A function of values: it reads and writes nothing."""
+
+    def refusal(self, name: str) -> str | None:
+        """Why the operation is never done to the queue of this name."""
+
+    def decide(self, *, item: Object, queues: QueueObjects) -> Decision:
+        """The decision for the queue `item`, which is one of `queues`. Raises QueueError."""
+
+    def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
+        """What the user should know once it is done."""
+
+    def wait_condition(self, verdict: Verdict) -> WaitCondition:
+        """What --wait waits for, where the rules give this verdict for the queue."""
+
+
+def changed_fields(fields: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
+    """Those fields that differ from the present ones."""
+    return {key: value for key, value in fields.items() if present.get(key) != value}
+
+
+def parent_verdict(queue: Queue, queues: QueueObjects) -> Verdict | None:
+    """The verdict for the parent, which does not depend on the queue's own spec;
+
+    None where it was not read.
+    """
+    if queue.name == ROOT or (queue.parent or ROOT) not in queues.tree:
+        return None
+    return queues.decisions.verdict(queue.parent or ROOT, live=True)
+
+
+def apply_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The target with the merge patch (RFC 7386) applied; None removes a key. Neither argument is changed."""
+    result = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            before = result.get(key)
+            result[key] = apply_patch(before if isinstance(before, Mapping) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def patch_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch that turns `before` into `after`."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        present = before.get(key)
+        if isinstance(value, Mapping) and isinstance(present, Mapping):
+            inner = patch_between(present, value)
+            patch |= {key: inner} if inner else {}
+        elif present != value:
+            patch[key] = value
+    return patch

@@ -1,0 +1,258 @@
+"""Queue objects of the API, and the same queues as the rules in `queues` see them.
+
+Read in this order: functions of one object (spec, status, conditions, history); `QueueObjects`, all queues
+that were read at one moment, with the decisions of the rules on them; reading them from the API server.
+
+Promises
+- A field that cannot be read counts as absent: it is the server's schema that refuses bad values.
+- Where the user may not list queues, a `QueueObjects` is not `complete`: ancestors that were not read count
+  as Open, and no message mentions them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import takewhile
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.responses import Object
+from kubectl_queue.errors import ForbiddenError, NotFoundError
+from queues import labels
+from queues.apimachinery.conversion import Converter
+from queues.namespace_selectors import compile_selector
+from queues.queue import ROOT, Queue
+from queues.snapshot import QueueSnapshot
+from queues.states import Desired, State, StopPolicy, own_state
+from queues.status.changes import Change
+from queues.status.conditions import ACCEPTING, ACTIVE
+from queues.status.stop_status import (
+    Acknowledgement,
+    ObservedChain,
+    QueueGeneration,
+    read_acknowledgement,
+)
+from queues.tree import Tree
+
+#: The message of the condition Accepting names with these words what keeps the queue from Closed.
+KEPT_FROM_CLOSED = "kept from Closed"
+
+_Word = TypeVar("_Word", bound=StrEnum)
+_change = Converter[Change](Change)
+
+
+def spec_of(item: Object) -> Mapping[str, Any]:
+    return item.get("spec") or {}
+
+
+def status_of(item: Object) -> Mapping[str, Any]:
+    return item.get("status") or {}
+
+
+def name_of(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def generation_of(item: Object) -> int:
+    return int(item["metadata"].get("generation") or 0)
+
+
+def queue_of(item: Object) -> Queue:
+    """The spec of the queue as the rules see it."""
+    spec = spec_of(item)
+    return Queue(
+        name=name_of(item),
+        uid=str(item["metadata"].get("uid", "")),
+        generation=generation_of(item),
+        parent=None if name_of(item) == ROOT else str(spec.get("parent") or ROOT),
+        desired=_word(Desired, spec.get("state"), Desired.OPEN),
+        stop_policy=_word(StopPolicy, spec.get("stopPolicy"), StopPolicy.NONE),
+        resume_at=_moment(spec.get("resumeAt")),
+        reason=str(spec.get("reason") or ""),
+        namespaces=compile_selector(spec.get("namespaceSelector")),
+    )
+
+
+def _word(words: type[_Word], text: Any, default: _Word) -> _Word:
+    return words(text) if text in words.__members__.values() else default
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def condition_of(item: Object, kind: str) -> Mapping[str, Any]:
+    """The condition of a type; empty where there is none."""
+    conditions = status_of(item).get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
+
+
+def may_be_live(item: Object) -> bool:
+    """Whether a member of the queue or of a queue below it may be live.
+
+    None is where the status says Closed, or says Closing and names nothing that keeps the queue from Closed.
+    """
+    if status_of(item).get("state") == State.CLOSED:
+        return False
+    if status_of(item).get("state") != State.CLOSING:
+        return True
+    accepting = condition_of(item, ACCEPTING)
+    return accepting.get("status") != "False" or KEPT_FROM_CLOSED in str(accepting.get("message"))
+
+
+def is_observed(item: Object) -> bool:
+    """Whether the status is of the present spec."""
+    return int(status_of(item).get("observedGeneration") or 0) >= generation_of(item)
+
+
+def stop_acknowledgement(item: Object, *, chain: ObservedChain) -> Acknowledgement:
+    """Whether the status says that the stop of the queue is acknowledged for the specs that were read.
+
+    The queue does not schedule.
+    """
+    active = condition_of(item, ACTIVE)
+    is_of_spec = int(active.get("observedGeneration") or 0) >= generation_of(item)
+    return read_acknowledgement(
+        stop=status_of(item).get("stop"),
+        active_is_false=active.get("status") == "False" and is_of_spec,
+        chain=chain,
+    )
+
+
+def changes_of(item: Object) -> tuple[Change, ...]:
+    """The history of the queue, oldest change first; a line that cannot be read is left out.
+
+    Admission writes the annotation with the edit, and the controller writes `status.changes` afterwards: so
+    the annotation counts while the status is of an older spec.
+    """
+    in_status = _changes(status_of(item).get("changes"))
+    if in_status and is_observed(item):
+        return in_status
+    return _changes(_annotated(item)) or in_status
+
+
+def _annotated(item: Object) -> Any:
+    text = (item["metadata"].get("annotations") or {}).get(labels.CHANGES)
+    try:
+        return json.loads(text) if text else []
+    except ValueError:
+        return []
+
+
+def _changes(lines: Any) -> tuple[Change, ...]:
+    stored = lines if isinstance(lines, list) else []
+    return tuple(change for line in stored for change in _readable(line))
+
+
+def _readable(line: Any) -> tuple[Change, ...]:
+    try:
+        return (_change(line),)
+    except msgspec.ValidationError:
+        return ()
+
+
+class QueueObjects:
+    """Queue objects by name as they were read at `now`, and `decisions`: what the rules decide on them."""
+
+    def __init__(self, items: Iterable[Object], *, now: datetime, complete: bool = True) -> None:
+        self.items: dict[str, Object] = {name_of(item): item for item in items}
+        self.complete = complete
+        self.now = now
+        queues = {name: queue_of(item) for name, item in self.items.items()}
+        self.tree = Tree(queues if complete else {**_unread_parents(queues), **queues})
+        self.decisions = QueueSnapshot(self.tree, now=now)
+
+    def with_item(self, item: Object, *, now: datetime) -> QueueObjects:
+        """The same with `item` instead of the queue of its name."""
+        items = {**self.items, name_of(item): item}
+        return QueueObjects(items.values(), now=now, complete=self.complete)
+
+    def branch(self, name: str) -> list[Object]:
+        """The queue and all queues below it, as far as they were read, by name."""
+        return [self.items[each] for each in sorted(self.tree.below(name)) if each in self.items]
+
+    def from_top(self, name: str) -> list[Object]:
+        """The branch with the queue itself first; it must have been read."""
+        return [self.items[name], *(item for item in self.branch(name) if name_of(item) != name)]
+
+    def chain(self, name: str) -> ObservedChain:
+        """The generations of the specs on the queue's chain, as far as they were read."""
+        queues = self.tree.chain(name).queues
+        read = list(takewhile(self._is_known, queues))
+        return ObservedChain(
+            tuple(QueueGeneration(each.name, each.generation) for each in read), whole=read == list(queues)
+        )
+
+    def _is_known(self, queue: Queue) -> bool:
+        return queue.name in self.items or (self.complete and queue.name == ROOT)
+
+    def own_state(self, name: str) -> State:
+        """The state that the queue would have without its ancestors: the column of the table of actions."""
+        chain = self.tree.chain(name)
+        desired = chain.queues[0].desired_at(self.now)
+        return own_state(desired, broken=chain.broken is not None, live=may_be_live(self.items[name]))
+
+
+def _unread_parents(queues: Mapping[str, Queue]) -> dict[str, Queue]:
+    return {queue.parent: Queue(name=queue.parent) for queue in queues.values() if queue.parent}
+
+
+def read_queues(api: Queues, names: Iterable[str]) -> QueueObjects:
+    """All queues; only those of `names` that are there, where the user may not list queues.
+
+    Raises ForbiddenError where `names` is empty and the user may not list.
+    """
+    try:
+        return QueueObjects(api.list().items, now=api.now)
+    except ForbiddenError:
+        wanted = list(names)
+        if not wanted:
+            raise
+        items = [item for item in (_get_or_none(api, name) for name in wanted) if item is not None]
+        return QueueObjects(items, now=api.now, complete=False)
+
+
+def _get_or_none(api: Queues, name: str) -> Object | None:
+    try:
+        return api.get(name)
+    except NotFoundError:
+        return None
+
+
+def read_chain(api: Queues, name: str, *, first: Object | None = None) -> QueueObjects | None:
+    """The queue and its ancestors up to `root`, with one GET each; None where the queue may not be read.
+
+    `first`: the queue itself, where it has been read. A queue that is not there is left out. Not complete
+    where an ancestor may not be read.
+    """
+    items: dict[str, Object] = {}
+    complete = True
+    next_name: str | None = name
+    while next_name is not None and next_name not in items:
+        try:
+            item = first if first is not None and next_name == name else api.get(next_name)
+        except NotFoundError:
+            break
+        except ForbiddenError:
+            if not items:
+                return None
+            complete = False
+            break
+        items[next_name] = item
+        next_name = queue_of(item).parent
+    return QueueObjects(items.values(), now=api.now, complete=complete)
+
+
+def read_generations(api: Queues, item: Object) -> ObservedChain:
+    """The generations on the chain of a queue that was read; its ancestors are read now."""
+    queues = read_chain(api, name_of(item), first=item)
+    return queues.chain(name_of(item)) if queues is not None else ObservedChain()

@@ -1,0 +1,147 @@
+"""`Explainer`: reads an object, its owners, its queue and the chain of that, and asks `queues.why.explain`.
+
+Promises
+- Nothing is read twice by one command, and only what the answer needs.
+- A queue or an ancestor that is not there is not in the tree: the rules say what that means. An ancestor that
+  may not be read counts as Open; where the queue itself may not be read, there is no chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kubectl_queue.access.objects import Objects
+from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.output.tables import at
+from kubectl_queue.queue_objects import (
+    QueueObjects,
+    changes_of,
+    condition_of,
+    is_observed,
+    may_be_live,
+    name_of,
+    read_chain,
+    read_queues,
+    status_of,
+    stop_acknowledgement,
+)
+from kubectl_queue.session import Session
+from kubectl_queue.why.membership import Owners, membership_of
+from kubectl_queue.why.subject import controller_of, labels_of, object_reference, subject
+from kubectl_queue.why.targets import NAMESPACE, QUEUE, Target, Type, type_of_owner
+from queues.status.conditions import ACCEPTING
+from queues.status.stop_status import ObservedChain, waiting_for
+from queues.why.explain import explain
+from queues.why.explanation import Explanation, ObjectRef, ObservedQueues, QueueRecord
+
+#: Owners above each other that are followed: a cycle of references ends.
+_MAX_OWNERS = 8
+
+
+class Answer(NamedTuple):
+    """An explanation. `draining`: the queues whose drain it reports, that of the object first."""
+
+    explanation: Explanation
+    draining: Sequence[Object] = ()
+
+
+class _Owner(NamedTuple):
+    """An owner; `type` is None for a kind that is not known, `item` where it may not be read."""
+
+    reference: ObjectRef
+    type: Type | None
+    item: Object | None
+
+
+class Explainer:
+    """For one command."""
+
+    def __init__(self, session: Session, *, namespace: str) -> None:
+        self._session = session
+        self._objects = Objects(session.calls)
+        self._namespace = namespace
+
+    def explain(self, target: Target) -> Answer:
+        """Raises what the server answers where the object cannot be read."""
+        item = self._read(target)
+        owners = tuple(self._owners(item))
+        membership = membership_of(target.type, item, owners=_read_owners(owners), objects=self._objects)
+        queue = membership.queue if membership else None
+        first = item if target.type is QUEUE else None
+        chain = read_chain(self._session.api, queue, first=first) if queue else None
+        queues = records(chain) if chain is not None else None
+        explained = subject(
+            target.type,
+            item,
+            owners=tuple(owner.reference for owner in owners),
+            labels=self._namespace_labels(item, queues),
+        )
+        explanation = explain(explained, membership, queues=queues)
+        drains = queue and queues is not None and queues.verdict(queue).drains
+        return Answer(explanation, self._draining(target.type, str(queue)) if drains else ())
+
+    def _read(self, target: Target) -> Object:
+        if target.type is not QUEUE:
+            return self._objects.get(target.type, target.name, namespace=self._namespace)
+        with suggested(self._session.api, target.name):
+            return self._session.api.get(target.name)
+
+    def _owners(self, item: Object) -> Iterator[_Owner]:
+        """The owners above each other, nearest first."""
+        namespace = str(at(item, "metadata.namespace") or "")
+        for _ in range(_MAX_OWNERS):
+            reference = controller_of(item)
+            if not reference:
+                return
+            kind = type_of_owner(str(reference.get("kind")), str(reference.get("apiVersion")))
+            name = str(reference.get("name"))
+            owner = self._objects.find(kind, name, namespace=namespace) if kind else None
+            if owner is not None and at(owner, "metadata.uid") != reference.get("uid"):
+                owner = None  # a later object of the same name
+            if kind is None or owner is None:
+                yield _Owner(ObjectRef(str(reference.get("kind")), name, namespace), kind, None)
+                return
+            yield _Owner(object_reference(kind, owner), kind, owner)
+            item = owner
+
+    def _namespace_labels(self, item: Object, queues: ObservedQueues | None) -> Mapping[str, str] | None:
+        """The labels of the object's namespace, read where a queue of its chain has a selector."""
+        name = str(at(item, "metadata.namespace") or "")
+        needed = queues is not None and any(queue.namespaces for queue in queues.tree.queues.values())
+        namespace = self._objects.find(NAMESPACE, name, namespace="") if name and needed else None
+        return labels_of(namespace) if namespace is not None else None
+
+    def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
+        """The queue of the object; for a queue that was asked about, with those below it."""
+        queues = read_queues(self._session.api, [queue])
+        if queue not in queues.items:
+            return ()
+        return queues.from_top(queue) if kind is QUEUE else [queues.items[queue]]
+
+
+def _read_owners(owners: Sequence[_Owner]) -> Owners:
+    return tuple((owner.type, owner.item) for owner in owners if owner.type and owner.item is not None)
+
+
+def records(chain: QueueObjects) -> ObservedQueues:
+    """The chain of a queue as the rules take it."""
+    items = chain.items.values()
+    return ObservedQueues(
+        tree=chain.tree,
+        records={name_of(item): _record(item, chain=chain.chain(name_of(item))) for item in items},
+        now=chain.now,
+    )
+
+
+def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
+    return QueueRecord(
+        changes=changes_of(item),
+        created=str(at(item, "metadata.creationTimestamp") or ""),
+        accepting=str(condition_of(item, ACCEPTING).get("message") or ""),
+        observed=is_observed(item),
+        acknowledgement=stop_acknowledgement(item, chain=chain),
+        waiting_for=waiting_for(status_of(item).get("stop")),
+        live=may_be_live(item),
+    )
