@@ -17,7 +17,7 @@ import msgspec
 
 from certs.authority import Authority, Pair, create, load
 from certs.exceptions import AuthorityUnreadable
-from cluster.api.client import Client, decode
+from cluster.api.client import Client, decode_response
 from cluster.exceptions import Conflict, NotFound
 
 STEM = "ca"
@@ -64,7 +64,7 @@ def _create(client: Client, path: str, *, namespace: str, name: str, now: dateti
 
 
 def _pair(answer: bytes, name: str) -> Pair:
-    secret = decode(answer, _secret)
+    secret = decode_response(answer, _secret)
     try:
         data = secret.data or {}
         return Pair(

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _PLACE = re.compile(r"^(?P<fault>.*?)(?: - at `(?:key in )?\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
 
 
-def read(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_body(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     """The struct that the bytes say. Raises `Unreadable`, whatever the bytes are."""
     try:
         return decoder.decode(data)

@@ -2,7 +2,7 @@
 
 Invariants
 - Recording never waits and never fails: an event is handed to the writers, or dropped.
-- The same event (object, reason, message) is written once in `SAME_SECONDS`, but for what happens anew
+- The same event (object, reason, message) is written once in `REPEAT_SECONDS`, but for what happens anew
   each time, such as a queue's transitions.
 - A queue's pods together get at most `BURST` events at once and `PER_SECOND` after, so that ten thousand
   parked pods make no storm. What is dropped is counted.
@@ -25,15 +25,15 @@ from cluster.object_reference import ObjectReference
 from cluster.write_queue import WriteQueue
 from queues.apimachinery.timestamps import rfc3339
 
-SAME_SECONDS = 300.0
-REMEMBERED = 10_000
+REPEAT_SECONDS = 300.0
+MAX_EVENTS_REMEMBERED = 10_000
 BURST = 50.0
 PER_SECOND = 5.0
 #: Bytes; the API server takes 1,024.
 MESSAGE_LIMIT = 1000
 
 
-class Bucket(msgspec.Struct):
+class TokenBucket(msgspec.Struct):
     """A token bucket; `at` is monotonic seconds."""
 
     tokens: float
@@ -64,7 +64,7 @@ class EventRecorder:
         self._counting = counting
         self._clock = clock
         self._seen: OrderedDict[tuple[str, str, str], float] = OrderedDict()
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
 
     def record(
         self,
@@ -74,7 +74,7 @@ class EventRecorder:
         message: str,
         warning: bool = False,
         budget: str = "",
-        again_after: float = SAME_SECONDS,
+        again_after: float = REPEAT_SECONDS,
     ) -> None:
         """Say it. `budget`: the queue on whose account an event on a pod goes.
 
@@ -100,15 +100,15 @@ class EventRecorder:
     def _remember(self, key: tuple[str, str, str], now: float) -> None:
         self._seen[key] = now
         self._seen.move_to_end(key)
-        while len(self._seen) > REMEMBERED:
+        while len(self._seen) > MAX_EVENTS_REMEMBERED:
             self._seen.popitem(last=False)
 
     def _affordable(self, budget: str, now: float) -> bool:
         if not budget:
             return True
-        if len(self._buckets) > REMEMBERED:
+        if len(self._buckets) > MAX_EVENTS_REMEMBERED:
             self._buckets.clear()
-        return self._buckets.setdefault(budget, Bucket(BURST, now)).take(now)
+        return self._buckets.setdefault(budget, TokenBucket(BURST, now)).take(now)
 
 
 def _body(subject: ObjectReference, *, reason: str, message: str, warning: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Invariants
 - At most one write a key is waiting or under way; asking again for the same key changes nothing.
 - Order: by the rank given (smaller first), then by arrival.
 - Of the writes of one lane one is under way at a time; the others make room for whatever has none.
-- A write that the API server is too busy for (429, 5xx, no answer) is tried again up to `TRIES`
+- A write that the API server is too busy for (429, 5xx, no answer) is tried again up to `MAX_TRIES`
   times, after the time it asks for; one it refuses (404, 409, ...) is given up. Either way whoever
   asked is told by the return of `done(key, ok)`.
 - Where the server itself is busy or gone the thread waits, so that nobody asks more of it. A 500 may be of
@@ -29,17 +29,17 @@ from typing import Any
 import msgspec
 
 from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
-from cluster.isolation import Isolation, key_text
+from cluster.key_backoff import KeyBackoff, key_text
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 
-TRIES = 6
+MAX_TRIES = 6
 #: Answers that say nothing against what was written: the object is gone, or another one by now.
-MOVED_ON = frozenset({404, 409, 410})
+OUTDATED_STATUSES = frozenset({404, 409, 410})
 #: What the API server says of an object that it or etcd does not take for its size, with whatever status.
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
 #: What the API server says where it fails at an object, a webhook for it included.
-OF_THE_OBJECT = 500
+OBJECT_FAULT_STATUS = 500
 #: Before the key of a write, in `isolation`.
 STEP = "write"
 
@@ -73,10 +73,10 @@ class WriteQueue:
         counting: Metrics,
         threads: int = 4,
         name: str = "writer",
-        isolation: Isolation | None = None,
+        isolation: KeyBackoff | None = None,
     ) -> None:
         self._counting = counting
-        self._isolation = isolation or Isolation()
+        self._isolation = isolation or KeyBackoff()
         self._name = name
         self._heap: list[_Entry] = []
         #: The lanes with a write under way, and what waits for them.
@@ -231,13 +231,13 @@ class WriteQueue:
         subject = entry.subject
         if isinstance(exc, Overloaded | Unreachable) and not _is_too_large(exc):
             count(what, "retried").inc()
-            if entry.tries + 1 < TRIES:
+            if entry.tries + 1 < MAX_TRIES:
                 self._again(entry, self._waited(_pause(exc, tries=entry.tries), exc))
                 return None
-            log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), TRIES, exc)
+            log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), MAX_TRIES, exc)
             subject = subject if isinstance(exc, Overloaded) else None
         else:
-            if isinstance(exc, Refused) and exc.status in MOVED_ON:
+            if isinstance(exc, Refused) and exc.status in OUTDATED_STATUSES:
                 count(what, "outdated").inc()
                 return False
             count(what, "refused" if isinstance(exc, Refused) else "failed").inc()
@@ -246,7 +246,7 @@ class WriteQueue:
 
     def _waited(self, seconds: float, exc: ClusterError) -> float:
         """The seconds that are left to wait, after the thread has, where it is to."""
-        if isinstance(exc, Refused) and exc.status == OF_THE_OBJECT:
+        if isinstance(exc, Refused) and exc.status == OBJECT_FAULT_STATUS:
             return seconds
         self._stopped.wait(seconds)
         return 0.0

@@ -35,9 +35,9 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import decode
-from cluster.cache.commands import fault
-from cluster.cache.store import queue_value
+from cluster.api.client import decode_response
+from cluster.cache.commands import target_fault
+from cluster.cache.store import queue_from_object
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject
@@ -102,7 +102,7 @@ class CommandHandler:
         return sorted(found, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
 
     def _handle(self, queue: str, command: Command) -> None:
-        wrong = fault(command)
+        wrong = target_fault(command)
         if wrong:
             self._dropped(command, wrong)
             return
@@ -135,7 +135,7 @@ class CommandHandler:
 
     def _fetch(self, queue: str) -> QueueObject | None:
         try:
-            found = decode(self._context.client.get(f"{QUEUES}/{queue}"), _queue)
+            found = decode_response(self._context.client.get(f"{QUEUES}/{queue}"), _queue)
         except NotFound:
             return None
         return found
@@ -144,7 +144,7 @@ class CommandHandler:
         """Whether the API server has it now, still to be carried out."""
         meta = command.metadata
         try:
-            found = decode(self._context.client.get(_path(meta)), _command)
+            found = decode_response(self._context.client.get(_path(meta)), _command)
         except NotFound:
             return False
         return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
@@ -178,7 +178,7 @@ class CommandHandler:
 
     def _own_state(self, obj: QueueObject) -> State:
         store = self._context.store
-        queue = queue_value(obj)
+        queue = queue_from_object(obj)
         tree = store.board.tree.with_queue(queue)
         return own_state(
             queue.desired_at(store.clock.now()),

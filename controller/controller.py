@@ -4,7 +4,7 @@ Invariants
 - Reflectors' threads only take note (`noting`); everything is decided and written here or, from here,
   in the writers' threads.
 - Nothing is done before the store is in sync: half a cluster would look empty.
-- What a step, a queue or an object raises concerns it alone (`cluster.isolation`): it is looked at again
+- What a step, a queue or an object raises concerns it alone (`cluster.key_backoff`): it is looked at again
   after a back-off, and all others are looked at. Everything is, every `RESYNC_SECONDS`.
 - `stop()` returns once the queue under way is done.
 

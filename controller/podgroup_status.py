@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import decode
-from cluster.cache.members import pods_of
+from cluster.api.client import decode_response
+from cluster.cache.members import tally_pods
 from cluster.cache.podgroups import (
     GroupKey,
     phase_of,
@@ -95,7 +95,7 @@ class PodGroupStatuses:
         key, meta = key_of(group), group.metadata
         if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
-        pods = pods_of(self._context.store.members.of_group(*key))
+        pods = tally_pods(self._context.store.members.of_group(*key))
         ruling = self._context.store.ruling_for(queue_of(group), namespace=meta.namespace)
         had = self._context.store.members.had_group(*key, meta.uid) or _had_pods(group)
         wanted = _wanted(group, pods, ruling, had_pods=had, now=self._context.store.clock.now())
@@ -124,7 +124,7 @@ class PodGroupStatuses:
         }
 
         def write() -> None:
-            after = decode(self._context.client.patch(path, body), _podgroup)
+            after = decode_response(self._context.client.patch(path, body), _podgroup)
             self._written[meta.uid] = after.metadata.version
 
         def done(ok: bool) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import decode
+from cluster.api.client import decode_response
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import (
     QUEUES,
@@ -335,7 +335,9 @@ class QueueReconciler:
         written: list[QueueObject] = []
 
         def write() -> None:
-            written.append(decode(self._context.client.patch(f"{QUEUES}/{queue}/status", body), _queue))
+            written.append(
+                decode_response(self._context.client.patch(f"{QUEUES}/{queue}/status", body), _queue)
+            )
 
         def done(ok: bool) -> None:
             self._answers.put(Answer(queue, obj, written[-1] if ok else None))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.cache.store import Store
-from cluster.decoding import read
+from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from extender.filtering import filter_nodes
 from extender.preempting import preempt
@@ -22,7 +22,7 @@ def handlers(store: Store) -> Mapping[str, Handler]:
     """Each path and what answers it, from `store`."""
 
     def filter_(body: bytes) -> bytes:
-        args = read(body, filter_decoder)
+        args = decode_body(body, filter_decoder)
         if args.NodeNames is None:
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
@@ -30,7 +30,7 @@ def handlers(store: Store) -> Mapping[str, Handler]:
         return encode(filter_nodes(args, store=store))
 
     def preempt_(body: bytes) -> bytes:
-        args = read(body, preempt_decoder)
+        args = decode_body(body, preempt_decoder)
         if args.NodeNameToMetaVictims is None and args.NodeNameToVictims is None:
             raise Unreadable("NodeNameToMetaVictims: missing or null")
         return encode(preempt(args, store=store))

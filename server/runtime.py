@@ -35,8 +35,8 @@ from certs.ca_bundle import register
 from certs.exceptions import CertificateError
 from certs.secret_store import load_or_create
 from certs.serving_certificate import ensure
-from cluster.api.client import Client, configuration
-from cluster.api.servers import SERVED_NAME, ApiServerEndpoints
+from cluster.api.client import Client, load_configuration
+from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
 from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.store import (
     WHOLE,
@@ -46,8 +46,8 @@ from cluster.cache.store import (
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Leases
 from cluster.coordination.replicas import (
-    PASSES_NAMED,
-    QUEUES_NAMED,
+    MAX_PASSES_NAMED,
+    MAX_QUEUES_NAMED,
     OtherReplicas,
     ReplicaLease,
     ReplicaReport,
@@ -87,13 +87,13 @@ class Runtime:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.client = Client(
-            configuration(settings.kubeconfig or None),
+            load_configuration(settings.kubeconfig or None),
             connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
         )
         # Of its own, so that a Lease waits for nobody and is asked for again soon. It asks all the time, so
         # it knows what time it is for the API server.
         lease_client = Client(
-            configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
+            load_configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
         )
         self.counting = Metrics()
         self.store = Store(
@@ -229,8 +229,8 @@ class Runtime:
 
     def _connect(self, url: str) -> Client:
         """One API server, by an address of its own."""
-        config = configuration(self.settings.kubeconfig or None)
-        config.host, config.tls_server_name = url, SERVED_NAME
+        config = load_configuration(self.settings.kubeconfig or None)
+        config.host, config.tls_server_name = url, API_SERVER_NAME
         return Client(config, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
 
     def _report(self) -> ReplicaReport:
@@ -245,7 +245,7 @@ class Runtime:
             open=_names_or_none(stopped),
             admitting=_names_or_none(store.closed_with_admissions()),
             pods=pods,
-            passes=store.open_passes(stopped, most=PASSES_NAMED),
+            passes=store.open_passes(stopped, most=MAX_PASSES_NAMED),
             binds=_names_or_none(store.stopped_with_binds()),
         )
 
@@ -299,7 +299,7 @@ class Runtime:
 
 def _names_or_none(queues: tuple[str, ...]) -> tuple[str, ...] | None:
     """As many as a Lease has room for; of more it is not said which they are."""
-    return queues if len(queues) <= QUEUES_NAMED else None
+    return queues if len(queues) <= MAX_QUEUES_NAMED else None
 
 
 def ensure_certificate(settings: Settings, *, client: Client) -> bytes:

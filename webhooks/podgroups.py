@@ -12,7 +12,7 @@ import msgspec
 
 from cluster.cache.podgroups import queue_of
 from cluster.cache.store import Store
-from cluster.inflight.admissions import request_of
+from cluster.inflight.admissions import admission_request
 from cluster.objects import PodGroup
 from queues import labels as names
 from queues.membership import label_value, valid_name
@@ -76,7 +76,7 @@ def _submitted(
     ruling = accept_submission(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission_id(request, request_of(group.metadata), queue=queue, store=store)
+    came = admission_id(request, admission_request(group.metadata), queue=queue, store=store)
     annotations = patch_map("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
     patch = join_patches(_labelled(group, queue), _placed(group, queue, request), annotations)
     return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning else ())

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cluster.decoding import read
+from cluster.decoding import decode_body
 from cluster.exceptions import Faulty, Unreadable
 from queues.text import printable, truncated
 
@@ -99,7 +99,7 @@ def deny(message: str, *, code: int = FORBIDDEN) -> Answer:
 
 def decode_review(body: bytes) -> Request:
     """The request of a review. Raises `Unreadable`."""
-    review = read(body, _reviews)
+    review = decode_body(body, _reviews)
     if review.kind != "AdmissionReview" or review.api_version != "admission.k8s.io/v1":
         raise Unreadable(
             "kind: expected AdmissionReview of admission.k8s.io/v1, "
@@ -119,7 +119,7 @@ def decode_object(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: 
     if not start.startswith(b"{"):
         raise Unreadable(f"request.{where}: expected an object, got {start[:20].decode(errors='replace')}")
     try:
-        return read(raw, decoder)
+        return decode_body(raw, decoder)
     except Unreadable as exc:
         raise Faulty(str(exc)) from exc
 

@@ -16,7 +16,7 @@ from benchmarks.bench import Bench, running
 from benchmarks.figures import Found, Line
 from benchmarks.shapes import HOME, MERGE
 from benchmarks.turns import in_turns
-from cluster.api.client import Client, configuration
+from cluster.api.client import Client, load_configuration
 from localcluster.build import Say
 
 WRITES, THREADS = 2_000, 4
@@ -69,7 +69,7 @@ def _cpu(write: Callable[[], None]) -> float:
 
 
 def _ours(bench: Bench) -> Callable[[], None]:
-    client = Client(configuration(str(bench.cluster.layout.kubeconfig)))
+    client = Client(load_configuration(str(bench.cluster.layout.kubeconfig)))
 
     def write() -> None:
         client.patch(WRITTEN, CHANGE)
@@ -78,7 +78,7 @@ def _ours(bench: Bench) -> Callable[[], None]:
 
 
 def _other(bench: Bench) -> Callable[[], None]:
-    settings = configuration(str(bench.cluster.layout.kubeconfig))
+    settings = load_configuration(str(bench.cluster.layout.kubeconfig))
     context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
     assert settings.cert_file is not None, "the administrator's kubeconfig has a certificate"
     context.load_cert_chain(settings.cert_file, settings.key_file)

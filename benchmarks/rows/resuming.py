@@ -14,7 +14,7 @@ from benchmarks.parking import Parked, park
 from benchmarks.resumed import Times, fresh, since
 from benchmarks.shapes import HOME, QUEUE, QUEUES, Request, pods, pods_path
 from benchmarks.turns import in_turns
-from cluster.api.client import STRATEGIC
+from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
 from server.configuration import Settings
 
@@ -86,7 +86,9 @@ def _resumed(bench: Bench, count: int, *, how: Parked) -> Times:
 def _let_go_by_hand(bench: Bench, count: int) -> Times:
     bench.create_pods(pods(count, schedulingGates=[GATE]))
     patch = {"spec": {"schedulingGates": [{**GATE, "$patch": "delete"}]}}
-    let_go = [Request("PATCH", f"{pods_path()}/{name}", STRATEGIC, patch) for name in bench.pod_names()]
+    let_go = [
+        Request("PATCH", f"{pods_path()}/{name}", STRATEGIC_MERGE_PATCH, patch) for name in bench.pod_names()
+    ]
     with bench.scheduling(plain(RECOMMENDED_PERCENTAGE)):
         bench.quiet()
         mark = bench.audit.mark()

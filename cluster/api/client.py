@@ -35,9 +35,9 @@ from kubernetes.config import load_incluster_config, load_kube_config
 
 from cluster.api.connection import (
     Connection,
-    Head,
-    Noted,
-    target,
+    OnSocket,
+    ResponseHead,
+    parse_target,
 )
 from cluster.exceptions import (
     ConfigurationError,
@@ -50,8 +50,8 @@ from cluster.exceptions import (
     Unreachable,
 )
 
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 
@@ -61,7 +61,7 @@ READ_SECONDS = 35.0
 #: each time that it is asked.
 TOKEN_SECONDS = 1.0
 #: A connection on which one watch follows another is given up then, so that they spread over API servers.
-OLDEST_SECONDS = 60.0
+MAX_CONNECTION_AGE_SECONDS = 60.0
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class _Status(msgspec.Struct, frozen=True):
 _status = msgspec.json.Decoder(_Status)
 
 
-def configuration(kubeconfig: str | None = None) -> Configuration:
+def load_configuration(kubeconfig: str | None = None) -> Configuration:
     """The settings of a kubeconfig, or of the pod we run in. Raises `ConfigurationError`."""
     found = Configuration()
     try:
@@ -111,8 +111,8 @@ class Client:
         """
         self._settings = settings
         self._read_seconds = read_seconds
-        self._target = target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
-        self._noted: Noted = _nobody
+        self._target = parse_target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
+        self._noted: OnSocket = _nobody
         self._kept = connections
         #: Those that nobody uses, the latest last, and whose they are: a child of ours makes its own.
         self._idle: deque[Connection] = deque()
@@ -129,7 +129,7 @@ class Client:
     def create(self, path: str, body: object, **query: str) -> bytes:
         return self.request("POST", path, query=query, body=body, content_type=JSON)
 
-    def patch(self, path: str, body: object, *, content_type: str = MERGE, **query: str) -> bytes:
+    def patch(self, path: str, body: object, *, content_type: str = MERGE_PATCH, **query: str) -> bytes:
         return self.request("PATCH", path, query=query, body=body, content_type=content_type)
 
     def delete(self, path: str, body: object | None = None) -> bytes:
@@ -159,16 +159,16 @@ class Client:
         finally:
             self._give_back(connection)
 
-    def line(self) -> Line:
+    def line(self) -> InterruptibleClient:
         """A client of the same server with connections of its own, which can be cut."""
-        return Line(self._settings)
+        return InterruptibleClient(self._settings)
 
-    def stream(self, path: str, *, query: Mapping[str, str | int], read_seconds: float) -> Stream:
+    def stream(self, path: str, *, query: Mapping[str, str | int], read_seconds: float) -> WatchStream:
         """A watch: an answer read line by line."""
         connection = self._open(
             "GET", path, query=query, body=None, content_type=JSON, read_seconds=read_seconds
         )
-        return Stream(connection, what=path, released=self._give_back)
+        return WatchStream(connection, what=path, released=self._give_back)
 
     def _open(
         self,
@@ -259,7 +259,7 @@ class Client:
             return  # no date, or none that can be read
 
 
-class Line(Client):
+class InterruptibleClient(Client):
     """A client for one thread, whose reading any other thread may cut, whatever it waits for."""
 
     def __init__(self, settings: Configuration) -> None:
@@ -269,7 +269,7 @@ class Line(Client):
         self._noted = self._note
 
     def _young(self, connection: Connection) -> bool:
-        return time.monotonic() < connection.since + OLDEST_SECONDS
+        return time.monotonic() < connection.since + MAX_CONNECTION_AGE_SECONDS
 
     def _note(self, made: socket.socket) -> None:
         with self._lock:
@@ -301,7 +301,7 @@ def _nobody(_: socket.socket) -> None:
     """Nobody wants to know of the sockets."""
 
 
-class Stream:
+class WatchStream:
     """The lines of a watch, read by one thread."""
 
     def __init__(
@@ -323,7 +323,7 @@ class Stream:
         self._released(self._connection)
 
 
-def _require_success(head: Head, connection: Connection, *, what: str) -> None:
+def _require_success(head: ResponseHead, connection: Connection, *, what: str) -> None:
     """Raises `Refused` for what is not 2xx, and `Unreachable` for what cannot be read."""
     if not 200 <= head.status < 300:
         raise _refusal(head, connection)
@@ -332,7 +332,7 @@ def _require_success(head: Head, connection: Connection, *, what: str) -> None:
         raise Unreachable(f"{what}: the answer is encoded ({encoding}), and nobody asked for that")
 
 
-def _refusal(head: Head, connection: Connection) -> Refused:
+def _refusal(head: ResponseHead, connection: Connection) -> Refused:
     """Of the kind that the status says, in the answer's own words as far as they can be read."""
     try:
         status = _status.decode(b"".join(connection.pieces("the refusal")))
@@ -385,7 +385,7 @@ def _name(settings: Configuration) -> str | None:
     return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
 
 
-def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_response(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one.
 
     The decoder is made at import (`queues.apimachinery.conversion` says why).

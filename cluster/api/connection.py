@@ -6,8 +6,9 @@ a drain is nothing but small writes.
 Invariants
 - One request at a time. A connection is asked again only after an answer that was read to its end and did not
   say that it is the last; `stale` tells whether the server has ended it in the meantime.
-- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever. A peer whose
-  machine, or the way to it, is gone is noticed by the kernel in seconds (`LOST`), in mid-answer and idle.
+- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever. The kernel
+  notices within seconds (`KEEPALIVE_OPTIONS`) that a peer's machine or the way to it is gone, also while the
+  connection is idle.
 - Whatever goes wrong raises `Unreachable`, and the connection is of no more use: its owner closes it.
 - Each socket is told of (`noted`) before anything is waited for on it, so that any other thread may shut it
   down. It is closed at the latest with its connection's last reference.
@@ -33,11 +34,11 @@ from cluster.exceptions import ConfigurationError, Unreachable
 HEAD_LIMIT = 65_536
 RECEIVED_AT_ONCE = 65_536
 #: Of TCP: what was sent and is not acknowledged after 5 s, and probes after 5 s of silence: two, 2 s apart.
-LOST = {"TCP_USER_TIMEOUT": 5_000, "TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 2}
+KEEPALIVE_OPTIONS = {"TCP_USER_TIMEOUT": 5_000, "TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 2}
 #: What may stand in a target as it is; everything else is percent-encoded.
 IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
 
-Noted = Callable[[socket.socket], object]
+OnSocket = Callable[[socket.socket], object]
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Target(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None
 
 
-def target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None) -> Target:
+def parse_target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None) -> Target:
     """The server at this URL. `secured`: with what, if it says https; `name`: of the server's certificate,
     where that is not the host's.
 
@@ -74,7 +75,7 @@ def target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None 
     )
 
 
-class Head(msgspec.Struct, frozen=True):
+class ResponseHead(msgspec.Struct, frozen=True):
     """What comes before a body; the names of headers are in lower case."""
 
     status: int
@@ -85,7 +86,7 @@ class Head(msgspec.Struct, frozen=True):
 class Connection:
     """Connected once it is asked for the first time. For one thread at a time. See the invariants above."""
 
-    def __init__(self, to: Target, *, noted: Noted, connect_seconds: float) -> None:
+    def __init__(self, to: Target, *, noted: OnSocket, connect_seconds: float) -> None:
         self._to = to
         self._noted = noted
         self._connect_seconds = connect_seconds
@@ -113,7 +114,7 @@ class Connection:
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, *, seconds: float
-    ) -> Head:
+    ) -> ResponseHead:
         """Send a request and read the head of its answer. `seconds`: for each reading.
 
         Raises `Unreachable`, and `ConfigurationError` for headers that are none.
@@ -201,7 +202,7 @@ def _end_when_lost(made: socket.socket) -> None:
     """Have the kernel end a connection whose other end has gone without a word, used or idle, in seconds."""
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in LOST.items():
+    for name, value in KEEPALIVE_OPTIONS.items():
         if hasattr(socket, name):  # not everywhere: the plugin's users have other systems too
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -232,8 +233,8 @@ class _Answer:
             if self._size > HEAD_LIMIT:
                 raise ValueError(f"the head of the answer has more than {HEAD_LIMIT} bytes")
 
-    def head(self) -> Head:
-        return Head(self._parser.get_status_code(), self._reason.decode("latin-1"), self._headers)
+    def head(self) -> ResponseHead:
+        return ResponseHead(self._parser.get_status_code(), self._reason.decode("latin-1"), self._headers)
 
     def take(self) -> list[bytes]:
         """What has come of the body since the last taking."""

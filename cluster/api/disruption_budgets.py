@@ -23,11 +23,11 @@ from queues.drain.disruption_budgets import (
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 #: Pods that are looked at to count those outside.
-MOST_COUNTED = 2000
+MAX_PODS_COUNTED = 2000
 #: Bytes of the budgets of one namespace.
-MOST_BYTES = 8 << 20
+MAX_BUDGET_BYTES = 8 << 20
 #: Characters of a selector in a request.
-LONGEST_SELECTOR = 4000
+MAX_SELECTOR_CHARACTERS = 4000
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +35,15 @@ _budget = msgspec.json.Decoder(BudgetObject)
 _pod = msgspec.json.Decoder(Pod)
 
 
-class Budgets(msgspec.Struct, frozen=True):
+class NamespaceBudgets(msgspec.Struct, frozen=True):
     """Those of one namespace; none where they are too many or too large to be read, and why (`excess`)."""
 
     budgets: tuple[Budget, ...]
     excess: str = ""
 
 
-def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
-    """Those of the namespace, if they are no more than `most`, and no larger than `MOST_BYTES` together.
+def list_budgets(client: Client, *, namespace: str, most: int) -> NamespaceBudgets:
+    """The budgets of the namespace, if there are at most `most`, of at most `MAX_BUDGET_BYTES` together.
 
     One whose selector cannot be read is left to the API server.
     """
@@ -52,17 +52,19 @@ def budgets(client: Client, *, namespace: str, most: int) -> Budgets:
     for place, raw in enumerate(list_objects(client, path)):
         size += len(raw)
         if place >= most:
-            return Budgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
-        if size > MOST_BYTES:
-            return Budgets((), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read")
+            return NamespaceBudgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
+        if size > MAX_BUDGET_BYTES:
+            return NamespaceBudgets(
+                (), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read"
+            )
         try:
             read.append(parse_budget(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
             log.warning("a PodDisruptionBudget cannot be read: %s", exc)
-    return Budgets(tuple(read))
+    return NamespaceBudgets(tuple(read))
 
 
-def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
+def list_pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     found = []
     for raw in list_objects(client, path, selector=selector):
@@ -73,27 +75,28 @@ def pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod
     return found
 
 
-def selected(client: Client, budget: Budget) -> list[Pod]:
+def list_selected_pods(client: Client, budget: Budget) -> list[Pod]:
     """The pods that it selects and that have not finished."""
     if budget.selector is None:
         return []
-    found = pods(client, namespace=budget.namespace, selector=str(budget.selector))
+    found = list_pods(client, namespace=budget.namespace, selector=str(budget.selector))
     return [pod for pod in found if pod.status.phase not in FINISHED]
 
 
-def outside(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
+def count_staying_pods(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
     """How many pods it selects that no drain takes (`stays`); as many as it wants are enough to know.
 
-    None where that cannot be counted within `MOST_COUNTED` pods, or its selector is too long to be asked for.
+    None where that cannot be counted within `MAX_PODS_COUNTED` pods, or its selector is too long for a
+    request.
     """
     selector = "" if budget.selector is None else str(budget.selector)
     if budget.selector is None or not budget.desired:
         return 0
-    if len(selector) > LONGEST_SELECTOR:
+    if len(selector) > MAX_SELECTOR_CHARACTERS:
         return None
     path, number = f"/api/v1/namespaces/{budget.namespace}/pods", 0
     for place, raw in enumerate(list_objects(client, path, selector=selector)):
-        if place >= MOST_COUNTED:
+        if place >= MAX_PODS_COUNTED:
             return None
         try:
             pod = _pod.decode(raw)
@@ -106,7 +109,7 @@ def outside(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> 
     return number
 
 
-def up_to_date(budget: Budget, found: Iterable[Pod]) -> bool:
+def is_up_to_date(budget: Budget, found: Iterable[Pod]) -> bool:
     """Whether its status counts as healthy just those who are: nobody has gone since it was worked out."""
     healthy = sum(1 for pod in found if is_ready(pod) and not is_leaving(pod))
     return budget.current and healthy == budget.healthy

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import Client, decode
+from cluster.api.client import Client, decode_response
 from cluster.exceptions import NotFound, TooLarge, Unreachable
 from cluster.objects import RawList
 
-PAGE = 500
+PAGE_OBJECTS = 500
 PAGE_BYTES = 16 * 1024 * 1024
 #: By how much the number of objects on a page falls and rises.
 GROWTH = 4
@@ -30,11 +30,11 @@ GROWTH = 4
 _page = msgspec.json.Decoder(RawList)
 
 
-class Pages:
+class ListPager:
     """How many objects of a kind fit on a page, as learnt from those before. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._limit = PAGE
+        self._limit = PAGE_OBJECTS
 
     def read(
         self,
@@ -57,7 +57,7 @@ class Pages:
     def _one(self, client: Client, path: str, *, query: Mapping[str, str | int]) -> RawList:
         """A page; an answer without a version is none, whatever its status said."""
         while True:
-            limit = min(self._limit, PAGE)
+            limit = min(self._limit, PAGE_OBJECTS)
             try:
                 data = client.request(
                     "GET",
@@ -68,11 +68,11 @@ class Pages:
             except TooLarge:
                 self._limit = max(1, limit // GROWTH)
                 continue
-            page = decode(data, _page)
+            page = decode_response(data, _page)
             if not page.metadata.resource_version:
                 raise Unreachable(f"list {path}: the answer is no list")
             if len(data) < PAGE_BYTES // GROWTH:
-                self._limit = min(PAGE, limit * GROWTH)
+                self._limit = min(PAGE_OBJECTS, limit * GROWTH)
             return page
 
 
@@ -83,7 +83,7 @@ def list_objects(client: Client, path: str, *, selector: str = "") -> Iterator[A
     """
     query = {"labelSelector": selector} if selector else {}
     try:
-        for page in Pages().read(client, path, query=query):
+        for page in ListPager().read(client, path, query=query):
             yield from page.items or ()
     except NotFound:
         return

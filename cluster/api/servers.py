@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cluster.api.client import Client, decode
+from cluster.api.client import Client, decode_response
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 #: One that has just joined has read everything anew, and so has the labels that there are.
-AGAIN_SECONDS = 5.0
+REFRESH_SECONDS = 5.0
 #: An API server's certificate serves this name, whatever its addresses.
-SERVED_NAME = "kubernetes.default.svc"
+API_SERVER_NAME = "kubernetes.default.svc"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class ApiServerEndpoints:
     def all(self) -> list[Client]:
         """A client of each API server there is now. Raises `cluster.exceptions.ClusterError`."""
         with self._lock:
-            if self._clock() >= self._read_at + AGAIN_SECONDS:
+            if self._clock() >= self._read_at + REFRESH_SECONDS:
                 urls = self._urls or self._discovered()
                 self._clients = {url: self._clients.get(url) or self._connect(url) for url in urls}
                 self._read_at = self._clock()
@@ -77,14 +77,14 @@ class ApiServerEndpoints:
 
     def _discovered(self) -> tuple[str, ...]:
         """Where there is but one it is the one that we are configured with."""
-        found = decode(
+        found = decode_response(
             self._client.get(SLICES, labelSelector="kubernetes.io/service-name=kubernetes"), _slices
         )
-        urls = sorted({url for each in found.items or () for url in urls_of(each)})
+        urls = sorted({url for each in found.items or () for url in slice_urls(each)})
         return tuple(urls) if len(urls) > 1 else ()
 
 
-def urls_of(each: Slice) -> list[str]:
+def slice_urls(each: Slice) -> list[str]:
     """The addresses of a slice as URLs."""
     port = next((one.port for one in each.ports or () if one.name in {"https", None, ""} and one.port), 443)
     hosts = [host for endpoint in each.endpoints or () for host in endpoint.addresses or ()]

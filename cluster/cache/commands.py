@@ -37,7 +37,7 @@ class Commands:
             self.upsert(obj)
 
     def upsert(self, obj: Command) -> None:
-        queue, uid = target(obj), obj.metadata.uid
+        queue, uid = target_queue(obj), obj.metadata.uid
         with self._lock:
             held = self._by_uid.get(uid)
             if held is not None and obj.metadata.older_than(held.metadata):
@@ -57,7 +57,7 @@ class Commands:
         """It is gone; any thread may say so."""
         with self._lock:
             command = self._by_uid.pop(uid, None)
-            queue = target(command) if command is not None else ""
+            queue = target_queue(command) if command is not None else ""
             held = self._by_queue.get(queue, {})
             held.pop(uid, None)
             if not held:  # users name queues as they like: nothing is kept of one without Commands
@@ -79,15 +79,15 @@ class Commands:
             return list(self._by_queue.get(queue, {}).values())
 
 
-def target(command: Command) -> str:
+def target_queue(command: Command) -> str:
     """The queue it is for, `NO_QUEUE`, or nothing: Commands for other kinds are none of our business."""
     aim = command.target or OwnerReference()
     if not is_ours(aim.kind):
         return ""
-    return NO_QUEUE if fault(command) else aim.name
+    return NO_QUEUE if target_fault(command) else aim.name
 
 
-def fault(command: Command) -> str | None:
+def target_fault(command: Command) -> str | None:
     """Why there is no queue to act on for this Command, which is ours."""
     aim = command.target or OwnerReference()
     return target_refusal(api_version=aim.api_version, kind=aim.kind, name=aim.name)

@@ -13,9 +13,9 @@ from typing import Any
 from cluster.api.client import Client
 from cluster.exceptions import Conflict, NotFound
 
-NAME = "sluice-watch-marker"
+MARKER_POD = "sluice-watch-marker"
 #: A scheduler that nobody runs.
-SCHEDULER = "sluice-none"
+MARKER_SCHEDULER = "sluice-none"
 
 
 class MarkerPods:
@@ -29,7 +29,7 @@ class MarkerPods:
         with contextlib.suppress(Conflict):
             self._client.create(self._path, _BODY)
         with contextlib.suppress(NotFound):
-            self._client.delete(f"{self._path}/{NAME}", {"gracePeriodSeconds": 0})
+            self._client.delete(f"{self._path}/{MARKER_POD}", {"gracePeriodSeconds": 0})
 
 
 def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -61,4 +61,4 @@ def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-_BODY = idle_pod(NAME, schedulerName=SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])
+_BODY = idle_pod(MARKER_POD, schedulerName=MARKER_SCHEDULER, schedulingGates=[{"name": "sluice.dev/marker"}])

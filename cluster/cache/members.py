@@ -19,9 +19,9 @@ from typing import TypeVar
 
 import msgspec
 
-from cluster.cache.pod_requests import Requests, requests
-from cluster.cache.trimming import kept_finalizers, kept_labels
-from cluster.inflight.admissions import request_of
+from cluster.cache.pod_requests import Requests, pod_requests
+from cluster.cache.trimming import trim_finalizers, trim_labels
+from cluster.inflight.admissions import admission_request
 from cluster.objects import OwnerReference, Pod
 from queues import labels as names
 from queues.apimachinery.quantities import Amount
@@ -29,7 +29,7 @@ from queues.membership import GROUP_ANNOTATION, Membership
 from queues.status.podgroup_phases import PodTally
 
 #: Groups that are left by their last member before those whose PodGroup is gone are forgotten.
-LEFT_AT_MOST = 1000
+MAX_LEFT_GROUPS = 1000
 #: The reason of condition PodScheduled while a gate keeps a pod from being scheduled.
 GATED_REASON = "SchedulingGated"
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -95,7 +95,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.name
 
 
-class Counts(msgspec.Struct, gc=False):
+class MemberCounts(msgspec.Struct, gc=False):
     """How many members a queue has of each sort; written by the pod reflector's thread alone.
 
     `pending` are on no node yet, the `gated` ones among them. `allocated`: what those running ask for.
@@ -139,10 +139,10 @@ class Counts(msgspec.Struct, gc=False):
                 self.allocated.pop(resource, None)
 
 
-NONE = Counts()
+NO_MEMBERS = MemberCounts()
 
 
-class Bindable(msgspec.Struct, gc=False):
+class BindableCounts(msgspec.Struct, gc=False):
     """In which namespaces a queue has bindable members, and how many; the unmarked ones apart."""
 
     namespaces: dict[str, int] = {}
@@ -160,7 +160,7 @@ class Bindable(msgspec.Struct, gc=False):
 K = TypeVar("K")
 Judge = Callable[[Pod], Membership | None]
 #: Called with a member's former and present state; None is "not there".
-Heard = Callable[[Member | None, Member | None], None]
+OnMemberChange = Callable[[Member | None, Member | None], None]
 
 
 class Members:
@@ -170,7 +170,7 @@ class Members:
         self,
         *,
         judge: Judge,
-        heard: Heard,
+        heard: OnMemberChange,
         arrived: Callable[[str], None] = lambda _admission: None,
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
         stranger_gone: Callable[[Pod], object] = lambda _pod: None,
@@ -190,9 +190,9 @@ class Members:
         self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
         #: Which PodGroup it was that its last member has left.
         self._left: dict[tuple[str, str], str] = {}
-        self._forget_at = LEFT_AT_MOST
-        self._counts: dict[str, Counts] = {}
-        self._bindable: dict[str, Bindable] = {}
+        self._forget_at = MAX_LEFT_GROUPS
+        self._counts: dict[str, MemberCounts] = {}
+        self._bindable: dict[str, BindableCounts] = {}
 
     def replace(self, objects: list[Pod]) -> None:
         present = {pod.metadata.uid for pod in objects}
@@ -210,7 +210,7 @@ class Members:
         if before is not None or after is not None:
             self._set(before, after)
             if before is None:
-                self._arrived(request_of(obj.metadata))
+                self._arrived(admission_request(obj.metadata))
 
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -233,9 +233,9 @@ class Members:
         self._heard(before, after)
 
     def _count(self, member: Member, by: int) -> None:
-        self._counts.setdefault(member.queue, Counts()).add(member, by)
+        self._counts.setdefault(member.queue, MemberCounts()).add(member, by)
         if member.may_be_bound:
-            self._bindable.setdefault(member.queue, Bindable()).add(member, by)
+            self._bindable.setdefault(member.queue, BindableCounts()).add(member, by)
 
     def _keep(self, member: Member) -> None:
         self._by_uid[member.uid] = member
@@ -273,7 +273,7 @@ class Members:
         del self._by_group[key]  # after that, so that a reader finds the one or the other
         if len(self._left) >= self._forget_at:
             self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
-            self._forget_at = len(self._left) + LEFT_AT_MOST
+            self._forget_at = len(self._left) + MAX_LEFT_GROUPS
 
     # Readers
 
@@ -310,8 +310,8 @@ class Members:
         key = (namespace, group)
         return key in self._by_group or self._left.get(key) == uid
 
-    def counts(self, queue: str) -> Counts:
-        return self._counts.get(queue, NONE)
+    def counts(self, queue: str) -> MemberCounts:
+        return self._counts.get(queue, NO_MEMBERS)
 
     def bindable_namespaces(self, queue: str) -> list[str]:
         """Where a bind of a member of this queue could come at any moment."""
@@ -330,7 +330,7 @@ class Members:
 def _member(pod: Pod, membership: Membership) -> Member:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     gates = [gate.name for gate in spec.scheduling_gates or ()]
-    owner = controller_of(meta.owner_references)
+    owner = controller_reference(meta.owner_references)
     return Member(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -351,9 +351,9 @@ def _member(pod: Pod, membership: Membership) -> Member:
         condition=_scheduling_message(pod),
         woken=meta.annotation(names.WOKEN),
         leaving=meta.deletion_timestamp is not None,
-        requests=requests(spec),
-        labels=kept_labels(meta.labels),
-        finalizers=kept_finalizers(meta.finalizers),
+        requests=pod_requests(spec),
+        labels=trim_labels(meta.labels),
+        finalizers=trim_finalizers(meta.finalizers),
         owner_kind=owner.kind if owner else "",
         ready=_is_ready(pod),
         leaves_at=meta.deletion_timestamp,
@@ -363,7 +363,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
 
 
 def _counted(member: Member) -> tuple[object, ...]:
-    """All that `Counts` and `Bindable` look at: most events change none of it."""
+    """All that `MemberCounts` and `BindableCounts` look at: most events change none of it."""
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
         *(member.namespace, member.requests, member.leaving),
@@ -375,9 +375,9 @@ def _take_out(held: dict[K, Member], key: K, member: Member) -> None:
         del held[key]
 
 
-def pods_of(members: Iterable[Member]) -> PodTally:
+def tally_pods(members: Iterable[Member]) -> PodTally:
     """How many of them wait, run and are done, as a PodGroup counts its pods."""
-    counts = Counts()
+    counts = MemberCounts()
     for member in members:
         counts.add(member, 1)
     return PodTally(
@@ -385,7 +385,7 @@ def pods_of(members: Iterable[Member]) -> PodTally:
     )
 
 
-def controller_of(references: list[OwnerReference] | None) -> OwnerReference | None:
+def controller_reference(references: list[OwnerReference] | None) -> OwnerReference | None:
     """The reference that counts: the one with `controller: true`."""
     return next((owner for owner in references or () if owner.controller), None)
 

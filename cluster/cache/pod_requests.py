@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from cluster.cache.trimming import kept_resources
+from cluster.cache.trimming import trim_resources
 from cluster.objects import Container, PodSpec, ResourceNeeds
 from queues import labels as names
 from queues.apimachinery.quantities import (
@@ -34,10 +34,10 @@ _Written = tuple[tuple[str, str | int | float], ...]
 
 #: Containers and requests of a pod. One that has more is counted anew each time: somebody could fill the
 #: memory with such.
-SHARED_AT_MOST = 100
+MAX_SHARED = 100
 
 
-def requests(spec: PodSpec) -> Requests:
+def pod_requests(spec: PodSpec) -> Requests:
     """The pod's requests, without our markers and what is nought."""
     containers = tuple([_of(one) for one in spec.containers or ()])
     init_containers = tuple(
@@ -46,7 +46,7 @@ def requests(spec: PodSpec) -> Requests:
     of_the_pod = _written(spec.resources.requests) if spec.resources else ()
     overhead = _written(spec.overhead)
     places = (*containers, *(one for _, one in init_containers), of_the_pod, overhead)
-    count = _known if len(places) + sum(map(len, places)) <= SHARED_AT_MOST else _counted
+    count = _known if len(places) + sum(map(len, places)) <= MAX_SHARED else _counted
     return count(containers, init_containers, of_the_pod, overhead)
 
 
@@ -88,7 +88,7 @@ def _counted(
     whole = _most(_sum((steady, sidecars)), peak)
     whole.update(_amounts(of_the_pod))
     whole = _sum((whole, _amounts(overhead)))
-    return kept_resources((key, value) for key, value in whole.items() if value)
+    return trim_resources((key, value) for key, value in whole.items() if value)
 
 
 def _amounts(written: _Written) -> Amounts:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cluster.cache.trimming import kept_group
-from cluster.inflight.admissions import request_of
+from cluster.cache.trimming import trim_podgroup
+from cluster.inflight.admissions import admission_request
 from cluster.objects import Metadata, PodGroup
 from queues.queue import DEFAULT
 from queues.status.podgroup_phases import POPULATED, Phase
@@ -49,7 +49,7 @@ def is_live(group: PodGroup) -> bool:
     return phase_of(group) is not Phase.COMPLETED and (populated is None or populated.status != "False")
 
 
-class Counts(msgspec.Struct, gc=False):
+class PodGroupCounts(msgspec.Struct, gc=False):
     """How many groups of a queue are in each phase, and live; written by the reflector's thread alone."""
 
     phases: dict[Phase, int] = {}
@@ -73,7 +73,7 @@ class Counts(msgspec.Struct, gc=False):
         return {phase.lower(): self.phases.get(phase, 0) for phase in Phase}
 
 
-NONE = Counts()
+NO_PODGROUPS = PodGroupCounts()
 
 
 class PodGroups:
@@ -96,7 +96,7 @@ class PodGroups:
         self._arrived = arrived
         self._by_key: dict[Key, PodGroup] = {}
         self._by_queue: dict[str, dict[Key, PodGroup]] = {}
-        self._counts: dict[str, Counts] = {}
+        self._counts: dict[str, PodGroupCounts] = {}
 
     def replace(self, objects: list[PodGroup]) -> None:
         present = {_key(obj.metadata) for obj in objects}
@@ -111,8 +111,8 @@ class PodGroups:
         before = self._by_key.get(_key(obj.metadata))
         if before is not None and obj.metadata.older_than(before.metadata):
             return
-        self._set(before, kept_group(obj))
-        self._arrived(request_of(obj.metadata))
+        self._set(before, trim_podgroup(obj))
+        self._arrived(admission_request(obj.metadata))
         if before is None or queue_of(before) != queue_of(obj):
             self._came()
 
@@ -127,7 +127,7 @@ class PodGroups:
             key, queue = _key(after.metadata), queue_of(after)
             self._by_key[key] = after
             self._by_queue.setdefault(queue, {})[key] = after
-            self._counts.setdefault(queue, Counts()).add(after, 1)
+            self._counts.setdefault(queue, PodGroupCounts()).add(after, 1)
         if before is not None:
             self._drop(before)
         for one in (before, after):
@@ -167,8 +167,8 @@ class PodGroups:
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)
 
-    def counts(self, queue: str) -> Counts:
-        return self._counts.get(queue, NONE)
+    def counts(self, queue: str) -> PodGroupCounts:
+        return self._counts.get(queue, NO_PODGROUPS)
 
 
 def _key(meta: Metadata) -> Key:

@@ -26,17 +26,17 @@ from types import MappingProxyType
 import msgspec
 
 from cluster.cache.commands import Commands
-from cluster.cache.marker_pods import NAME as MARKER
+from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.namespace_access import NamespaceAccess
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
-from cluster.cache.unreadable_objects import Fault, UnreadableObjects
+from cluster.cache.unreadable_objects import UnreadableObject, UnreadableObjects
 from cluster.cache.watch_progress import WatchProgress
 from cluster.cache.workloads import (
     AllWorkloads,
-    facts,
-    written_in,
+    recorded_queue,
+    workload_facts,
 )
 from cluster.inflight.admissions import PendingAdmissions
 from cluster.inflight.binds import (
@@ -46,7 +46,7 @@ from cluster.inflight.binds import (
 )
 from cluster.inflight.namespaces import PendingNamespaces
 from cluster.inflight.queue_edits import PendingQueueEdits
-from cluster.isolation import Isolation
+from cluster.key_backoff import KeyBackoff
 from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from queues import labels as names
 from queues.membership import (
@@ -76,10 +76,10 @@ STATUS = "status"
 #: What changed of a queue: the UID of a member, a PodGroup, `WHOLE` or `STATUS`.
 What = str | GroupKey
 #: Namespaces that we have not heard of and that hold something. Beyond, all is judged anew.
-EARLY_AT_MOST = 10_000
+MAX_EARLY_NAMESPACES = 10_000
 
 #: Writes of ours that are remembered: a Lease is renewed every second or two, a pod heard of sooner.
-MOMENTS = 64
+MAX_WRITES = 64
 
 Listener = Callable[[str, What], None]
 
@@ -120,7 +120,7 @@ class Store:
         """`request_seconds`: how long the API server lets a request take. `failed`: counts what failed."""
         self.rules = rules
         self.clock = clock
-        self.isolation = Isolation(clock=clock.monotonic, counted=failed)
+        self.isolation = KeyBackoff(clock=clock.monotonic, counted=failed)
         self.passes = BindPasses(
             clock=clock.monotonic, request_seconds=request_seconds, known=lambda: len(self.members)
         )
@@ -220,7 +220,7 @@ class Store:
 
     def moment(self, at: float, version: int) -> None:
         """A write of ours that was begun at this time, in monotonic seconds, was stored as this version."""
-        self._moments = (*self._moments[1 - MOMENTS :], (version, at))
+        self._moments = (*self._moments[1 - MAX_WRITES :], (version, at))
 
     def settle_passes(self) -> None:
         """Drop the passes of pods that do not wait, as far as all pods are known that could have been passed.
@@ -256,9 +256,9 @@ class Store:
         """The membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
             self._note_judged_early(pod.metadata.namespace)
-        return stored_pod_membership(self.facts(pod), rules=self.rules, group=self.queue_of_group)
+        return stored_pod_membership(self.pod_facts(pod), rules=self.rules, group=self.queue_of_group)
 
-    def facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
+    def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
         """What membership asks of a pod; `namespace` where its metadata does not say it yet."""
         where = pod.metadata.namespace or namespace
         return PodFacts(
@@ -324,7 +324,7 @@ class Store:
         member = self.members.get(namespace, name)
         return member.queue if member else self.passes.queue_of(namespace, name)
 
-    def queue_of_unreadable(self, fault: Fault) -> str:
+    def queue_of_unreadable(self, fault: UnreadableObject) -> str:
         """The queue of an object that cannot be read in full; empty where it has none."""
         match fault.kind:
             case "queues":
@@ -367,7 +367,7 @@ class Store:
     ) -> Membership | QueueConflict | None:
         """The membership of a workload as it is submitted."""
         where = obj.metadata.namespace or namespace
-        told = facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
+        told = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
         return workload_membership(told, rules=self.rules, group=self.queue_of_group)
 
     def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
@@ -378,13 +378,13 @@ class Store:
         found = self.judge_workload(kind, obj)
         if isinstance(found, QueueConflict):
             found = found.first
-        return written_in(obj) or (found.queue or "" if found else "")
+        return recorded_queue(obj) or (found.queue or "" if found else "")
 
     def _note_judged_early(self, namespace: str) -> None:
         """Before the namespace is looked up: whoever stores it meanwhile looks here afterwards."""
         if namespace in self.namespaces:
             return
-        if len(self._judged_early) >= EARLY_AT_MOST:
+        if len(self._judged_early) >= MAX_EARLY_NAMESPACES:
             self._judged_early.clear()
             self.relist_members()
         self._judged_early.add(namespace)
@@ -425,7 +425,7 @@ class Store:
     def set_queues(self, objects: Iterable[QueueObject]) -> int:
         """Take several at once, publishing at most one board; how many were not of the past."""
         taken = [obj for obj in objects if not self._is_past(obj)]
-        values = {obj.metadata.name: queue_value(obj) for obj in taken}
+        values = {obj.metadata.name: queue_from_object(obj) for obj in taken}
         self._coming = max([self._coming, *(obj.metadata.version for obj in taken)])
         changed = [name for name, value in values.items() if self._values.get(name) != value]
         if changed or self._unpublished:
@@ -443,7 +443,7 @@ class Store:
         gone = [name for name in self.queues if name not in present]
         for name in gone:
             del self.queues[name]
-        values = {name: queue_value(obj) for name, obj in present.items()}
+        values = {name: queue_from_object(obj) for name, obj in present.items()}
         self._coming = max([self._coming, *(obj.metadata.version for obj in present.values())])
         if values != self._values or self._unpublished:
             self._values = values
@@ -533,7 +533,7 @@ def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
     return {key: value for key, value in labels.items() if not is_reserved_label(key)}
 
 
-def queue_value(obj: QueueObject) -> Queue:
+def queue_from_object(obj: QueueObject) -> Queue:
     """A stored Queue as the rules see it. An unknown word stops: it cannot be what was meant."""
     meta, spec = obj.metadata, obj.spec
     return Queue(

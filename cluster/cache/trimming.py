@@ -37,7 +37,7 @@ from queues.status.podgroup_phases import POPULATED, SCHEDULED
 T = TypeVar("T")
 
 #: Bytes of JSON beyond which an object is trimmed as soon as it has been read, before a list is complete.
-LARGE = 64 * 1024
+TRIM_FROM_BYTES = 64 * 1024
 LABELS_BYTES = 16 * 1024
 FINALIZERS = 16
 #: Characters of a name that no honest one is longer than.
@@ -54,14 +54,14 @@ _OURS = "sluice.dev/"
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
 
 
-def trimmed(obj: T) -> T:
+def trim(obj: T) -> T:
     """A pod, PodGroup or workload without what nothing reads; anything else as it is."""
     found: object = obj
     match obj:
         case Pod():
             found = replace(obj, metadata=_metadata(obj.metadata))
         case PodGroup():
-            found = kept_group(obj)
+            found = trim_podgroup(obj)
         case WorkloadObject():
             found = _workload(obj)
     return cast(T, found)
@@ -70,10 +70,10 @@ def trimmed(obj: T) -> T:
 def _metadata(meta: Metadata) -> Metadata:
     return replace(
         meta,
-        labels=kept_labels(meta.labels) if meta.labels is not None else None,
+        labels=trim_labels(meta.labels) if meta.labels is not None else None,
         annotations=_read(meta.annotations),
         owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
-        finalizers=list(kept_finalizers(meta.finalizers)) or None,
+        finalizers=list(trim_finalizers(meta.finalizers)) or None,
     )
 
 
@@ -112,7 +112,7 @@ def _job_template(of: JobTemplate) -> JobTemplate:
     return replace(of, metadata=metadata, spec=_holder(of.spec))
 
 
-def kept_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+def trim_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     """The labels, as many of them as fit; first of all those that say a queue."""
     if not labels:
         return {}
@@ -126,11 +126,11 @@ def kept_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     return kept
 
 
-def kept_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
+def trim_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name[:NAME] for name in list(finalizers or ())[:FINALIZERS])
 
 
-def kept_resources(asked: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
+def trim_resources(asked: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
     """Sorted by resource. A node's own resources, such as cpu, have no domain in their names."""
     found = sorted(asked)
     if len(found) > RESOURCES:
@@ -138,7 +138,7 @@ def kept_resources(asked: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amou
     return tuple(found)
 
 
-def kept_group(group: PodGroup) -> PodGroup:
+def trim_podgroup(group: PodGroup) -> PodGroup:
     """The PodGroup with what the server reads of it."""
     meta, status = group.metadata, group.status
     return replace(

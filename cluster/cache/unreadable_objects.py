@@ -14,7 +14,7 @@ import msgspec
 from cluster.objects import Metadata
 
 
-class Fault(msgspec.Struct, frozen=True):
+class UnreadableObject(msgspec.Struct, frozen=True):
     """What cannot be read of one object. `kind`: its reflector's."""
 
     kind: str
@@ -28,12 +28,12 @@ class UnreadableObjects:
     """Owner: the store."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[str, dict[str, Fault]] = {}
+        self._by_kind: dict[str, dict[str, UnreadableObject]] = {}
         #: Grows with each change.
         self.changes = 0
 
     def record(self, kind: str, meta: Metadata, text: str) -> None:
-        fault = Fault(kind, meta.namespace, meta.name, meta.uid, text)
+        fault = UnreadableObject(kind, meta.namespace, meta.name, meta.uid, text)
         self._by_kind.setdefault(kind, {})[meta.uid] = fault
         self.changes += 1
 
@@ -60,5 +60,5 @@ class UnreadableObjects:
     def counts(self) -> dict[str, int]:
         return {kind: len(held) for kind, held in list(self._by_kind.items())}
 
-    def all(self) -> list[Fault]:
+    def all(self) -> list[UnreadableObject]:
         return [fault for held in list(self._by_kind.values()) for fault in list(held.values())]

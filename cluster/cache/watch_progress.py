@@ -55,10 +55,10 @@ log = logging.getLogger(__name__)
 #: Makes an event of the kind. Raises `cluster.exceptions.ClusterError`.
 Marker = Callable[[], None]
 #: Called with the kind; in a reflector's thread, so it must only take note and return.
-Reached = Callable[[str], None]
+OnReached = Callable[[str], None]
 
 
-class Watched(Protocol):
+class WatchedKind(Protocol):
     """What is asked of a reflector."""
 
     @property
@@ -88,26 +88,26 @@ class WatchProgress:
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._watched: dict[str, Watched] = {}
+        self._watched: dict[str, WatchedKind] = {}
         self._markers: dict[str, Marker] = {}
         self._pending: dict[str, _Pending] = {}
         #: Up to which version a marker of a kind was begun after it was demanded, when, and how many failed.
         self._marked: dict[str, tuple[int, float, int]] = {}
         #: Up to which version a marker of a kind is wanted for other replicas' sake.
         self._announced: dict[str, int] = {}
-        self._listeners: list[Reached] = []
+        self._listeners: list[OnReached] = []
         self._changed = threading.Condition()
         self._stopped = False
         self._thread: threading.Thread | None = None
 
     # Wiring
 
-    def attach(self, kind: str, watched: Watched, *, marker: Marker | None = None) -> None:
+    def attach(self, kind: str, watched: WatchedKind, *, marker: Marker | None = None) -> None:
         self._watched[kind] = watched
         if marker is not None:
             self._markers[kind] = marker
 
-    def listen(self, reached: Reached) -> None:
+    def listen(self, reached: OnReached) -> None:
         """`reached` is called whenever a version that was demanded has been applied."""
         self._listeners.append(reached)
 

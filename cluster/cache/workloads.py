@@ -16,8 +16,8 @@ from datetime import datetime
 
 import msgspec
 
-from cluster.cache.members import controller_of
-from cluster.inflight.admissions import request_of
+from cluster.cache.members import controller_reference
+from cluster.inflight.admissions import admission_request
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import labels as names
 from queues.membership import NamingMetadata, WorkloadFacts
@@ -28,7 +28,7 @@ from queues.workload_kinds import (
 )
 
 #: Owners above each other that are followed: a cycle of references ends.
-HEIGHT = 8
+MAX_OWNERS = 8
 
 Keys = tuple[str | int, ...]
 #: The queue of a workload ("" for none), the one that it is stored in.
@@ -101,9 +101,9 @@ class Workloads:
         before = self._by_uid.get(obj.metadata.uid)
         if before is None or obj.metadata.version >= before.version:
             self._set(before, self._read(obj))
-            self._arrived(request_of(obj.metadata))
+            self._arrived(admission_request(obj.metadata))
             if obj.spec.replicas:
-                self._arrived(growth(self._kind, obj.metadata.namespace, obj.metadata.name))
+                self._arrived(scale_up_key(self._kind, obj.metadata.namespace, obj.metadata.name))
 
     def remove(self, obj: WorkloadObject) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -134,7 +134,7 @@ class Workloads:
 
     def _read(self, obj: WorkloadObject) -> Workload:
         meta = obj.metadata
-        owner = controller_of(meta.owner_references)
+        owner = controller_reference(meta.owner_references)
         return Workload(
             kind=self._kind,
             namespace=meta.namespace,
@@ -233,13 +233,13 @@ class AllWorkloads:
 
     def topmost(self, references: list[OwnerReference] | None, *, namespace: str) -> Workload | None:
         """The workload on top of those that own this, as far as they answer for what they make."""
-        reference = controller_of(references)
+        reference = controller_reference(references)
         return self.top_of(reference.uid, namespace=namespace) if reference else None
 
     def top_of(self, uid: str, *, namespace: str) -> Workload | None:
         """The same, from the nearest owner on."""
         top: Workload | None = None
-        for _ in range(HEIGHT):
+        for _ in range(MAX_OWNERS):
             found = self.by_uid(uid) if uid else None
             if found is None or found.namespace != namespace or not found.kind.answers_for_children:
                 break
@@ -272,7 +272,7 @@ def is_paused(obj: WorkloadObject) -> bool:
     return bool(obj.spec.suspend) or (state is not None and state.phase in _PAUSED_PHASES)
 
 
-def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
+def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
     """Each pod template with the keys that lead to it."""
     spec = obj.spec
     found: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
@@ -286,7 +286,7 @@ def templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
     return [(keys, template) for keys, template in found if template is not None]
 
 
-def growth(kind: WorkloadKind, namespace: str, name: str) -> str:
+def scale_up_key(kind: WorkloadKind, namespace: str, name: str) -> str:
     """What a scale from nothing is known by until the workload has come with replicas.
 
     A scale writes nothing on it that would tell.
@@ -294,13 +294,15 @@ def growth(kind: WorkloadKind, namespace: str, name: str) -> str:
     return f"scale/{kind.key}/{namespace}/{name}"
 
 
-def facts(kind: WorkloadKind, obj: WorkloadObject, *, namespace: str, namespace_queue: str) -> WorkloadFacts:
+def workload_facts(
+    kind: WorkloadKind, obj: WorkloadObject, *, namespace: str, namespace_queue: str
+) -> WorkloadFacts:
     """What membership asks of it."""
-    held = [template for _, template in templates(obj)]
-    owner = controller_of(obj.metadata.owner_references)
+    held = [template for _, template in pod_templates(obj)]
+    owner = controller_reference(obj.metadata.owner_references)
     return WorkloadFacts(
         namespace=namespace,
-        templates=tuple(names_in(one) for one in held),
+        templates=tuple(template_names(one) for one in held),
         own=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
         schedulers=tuple(one.spec.scheduler_name or obj.spec.scheduler_name for one in held),
         spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
@@ -315,19 +317,19 @@ def _job_templates(obj: WorkloadObject) -> list[JobTemplate]:
     return [obj.spec.job_template, *held] if obj.spec.job_template else held
 
 
-def written_in(obj: WorkloadObject) -> str:
+def recorded_queue(obj: WorkloadObject) -> str:
     """The queue that was written down in its templates, if one was."""
     return next(
         (
             queue
-            for _, template in templates(obj)
+            for _, template in pod_templates(obj)
             if template.metadata and (queue := template.metadata.annotation(names.QUEUE))
         ),
         "",
     )
 
 
-def names_in(template: Template) -> NamingMetadata:
+def template_names(template: Template) -> NamingMetadata:
     """The labels and annotations of a template."""
     return _names(template.metadata)
 

@@ -23,7 +23,7 @@ from cluster.coordination.leases import (
 )
 from cluster.exceptions import ClusterError, Conflict, NotFound
 
-NAME = "sluice-controller"
+LEASE_NAME = "sluice-controller"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
 RETRY_SECONDS = 1.5
@@ -87,7 +87,7 @@ class LeaderElector:
     def _watch(self) -> None:
         """Look who leads, so that a dead one is known to be dead once we may; until then, or for a while."""
         try:
-            self._watched.expired(self._leases.get(NAME))
+            self._watched.expired(self._leases.get(LEASE_NAME))
         except NotFound:
             pass
         except ClusterError as exc:
@@ -120,14 +120,14 @@ class LeaderElector:
     def _take(self) -> bool:
         """Have or take the Lease; whether it is ours now."""
         try:
-            lease = self._leases.get(NAME)
+            lease = self._leases.get(LEASE_NAME)
         except NotFound:
-            self._leases.create(NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
+            self._leases.create(LEASE_NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
             return True
         if not self._free(lease):
             return False
         self._leases.renew(
-            NAME,
+            LEASE_NAME,
             holder=self._identity,
             seconds=LEASE_SECONDS,
             extra={},
@@ -145,10 +145,10 @@ class LeaderElector:
             return
         self._until = 0.0
         try:
-            lease = self._leases.get(NAME)
+            lease = self._leases.get(LEASE_NAME)
             if lease.holder == self._identity:
                 version = lease.metadata.resource_version
-                self._leases.renew(NAME, holder="", seconds=1, extra={}, version=version)
+                self._leases.renew(LEASE_NAME, holder="", seconds=1, extra={}, version=version)
         except ClusterError as exc:
             log.warning("the leader's Lease could not be given up: %s", exc)
         except Exception:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import Client, decode
+from cluster.api.client import Client, decode_response
 from cluster.objects import ListMeta, Metadata, _Wire, version_number
 
 COORDINATION = "/apis/coordination.k8s.io/v1"
@@ -60,11 +60,11 @@ class Leases:
         self._path = f"{COORDINATION}/namespaces/{namespace}/leases"
 
     def get(self, name: str) -> Lease:
-        return decode(self._client.get(f"{self._path}/{name}"), _lease)
+        return decode_response(self._client.get(f"{self._path}/{name}"), _lease)
 
     def listed(self, *, label: str) -> LeaseList:
         """Those with this label, read consistently."""
-        return decode(self._client.get(self._path, labelSelector=label), _leases)
+        return decode_response(self._client.get(self._path, labelSelector=label), _leases)
 
     def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
         body = {
@@ -72,7 +72,7 @@ class Leases:
             "kind": "Lease",
             **_body(holder=holder, seconds=seconds, extra={**extra, "name": name}),
         }
-        return decode(self._client.create(self._path, body), _lease)
+        return decode_response(self._client.create(self._path, body), _lease)
 
     def renew(
         self, name: str, *, holder: str, seconds: int, extra: dict[str, Any], version: str = ""
@@ -80,7 +80,7 @@ class Leases:
         """Write it as held now; with `version`, only over that one (else `Conflict`)."""
         told = {**extra, **({"resourceVersion": version} if version else {})}
         body = _body(holder=holder, seconds=seconds, extra=told)
-        return decode(self._client.patch(f"{self._path}/{name}", body), _lease)
+        return decode_response(self._client.patch(f"{self._path}/{name}", body), _lease)
 
     def delete(self, name: str, *, version: str = "") -> None:
         """With `version`, only if it is still that one (else `Conflict`)."""

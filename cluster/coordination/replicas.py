@@ -38,7 +38,7 @@ from queues.status.acknowledgement import PodPass, ReplicaView
 
 PREFIX = "sluice-replica-"
 LABEL = "sluice.dev/replica"
-SEEN = "sluice.dev/seen"
+SEEN_ANNOTATION = "sluice.dev/seen"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
 #: Others count from when they saw the renewal; for clocks that do not run alike.
@@ -48,9 +48,9 @@ RETRY_SECONDS = 0.3
 #: While passes are open their end is looked for this often.
 OPEN_SECONDS = 0.02
 #: Open passes whose pods are named: a Lease is small.
-PASSES_NAMED = 20
+MAX_PASSES_NAMED = 20
 #: Queues that are named: annotations have 256 KiB in all, and a name may have 253 characters.
-QUEUES_NAMED = 200
+MAX_QUEUES_NAMED = 200
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
     it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
-    pods, as queue, namespace and name, unless they are more than `PASSES_NAMED`. `admitting`: the closed
+    pods, as queue, namespace and name, unless they are more than `MAX_PASSES_NAMED`. `admitting`: the closed
     queues that what it admitted may still come to.
     """
 
@@ -94,7 +94,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReplicaReading(msgspec.Struct, frozen=True):
     """What the Leases of the other replicas say now, by the replica's name.
 
     `version`: one that was current when they were read. `left`: one that was there is gone, or may be;
@@ -110,7 +110,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 #: Asks for the queues to be listed anew; what it returns tells whether that has been done.
-Fresh = Callable[[], Callable[[], bool]]
+RelistQueues = Callable[[], Callable[[], bool]]
 
 _views = msgspec.json.Decoder(ReplicaReport)
 
@@ -125,7 +125,7 @@ class ReplicaLease:
         identity: str,
         clock: Callable[[], float],
         view: Callable[[], ReplicaReport],
-        fresh: Fresh,
+        fresh: RelistQueues,
         lingering: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
     ) -> None:
@@ -209,7 +209,7 @@ class ReplicaLease:
     def _renew(self, view: ReplicaReport) -> bool:
         asked = self._clock()
         annotation = msgspec.json.encode(view).decode()
-        extra = {"labels": {LABEL: "true"}, "annotations": {SEEN: annotation}}
+        extra = {"labels": {LABEL: "true"}, "annotations": {SEEN_ANNOTATION: annotation}}
         try:
             version = self._write(extra)
         except ClusterError as exc:
@@ -267,7 +267,7 @@ class OtherReplicas:
         self._watched = ObservedLease(clock)
         self._known: dict[str, ReplicaReport] | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> ReplicaReading:
         """What each has seen, read consistently now, and whether one that was there is gone.
 
         At the first reading somebody always may be gone: the process that we came after.
@@ -282,10 +282,10 @@ class OtherReplicas:
         before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
         views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
         if before is None:
-            return Reading(views, listed.version, left=True, vanished=bool(gone))
+            return ReplicaReading(views, listed.version, left=True, vanished=bool(gone))
         lost = [view for name, view in before.items() if name not in self._known]
         is_lost = bool(lost or gone)
-        return Reading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost)
+        return ReplicaReading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost)
 
     def _sweep(self, gone: Iterable[Lease]) -> None:
         for lease in gone:
@@ -298,6 +298,6 @@ class OtherReplicas:
 
 def _view(lease: Lease) -> ReplicaReport:
     try:
-        return _views.decode(lease.metadata.annotation(SEEN))
+        return _views.decode(lease.metadata.annotation(SEEN_ANNOTATION))
     except msgspec.DecodeError:
         return ReplicaReport()

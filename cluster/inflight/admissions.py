@@ -30,12 +30,12 @@ from queues import labels as names
 FORGOTTEN_AT_ONCE = 4
 
 
-def request_of(meta: Metadata) -> str:
+def admission_request(meta: Metadata) -> str:
     """The request that brought an object, as admission wrote it down; "" for what names none.
 
-    Users can edit what is stored. A UID of another's request cannot be guessed; what the growth of a workload
-    is known by (`cluster.cache.workloads.growth`) can, has slashes as no UID has, and counts for nothing
-    here.
+    Users can edit what is stored. They cannot guess the UID of another user's request. They can guess the key
+    of a scale-up (`cluster.cache.workloads.scale_up_key`); it has slashes, which no UID has, and counts for
+    nothing here.
     """
     text = meta.annotation(names.ADMISSION)
     return "" if "/" in text else text

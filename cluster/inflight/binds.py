@@ -20,8 +20,8 @@ have ended that attempt. That is known where it was asked to try again (`asking_
 A pass is of a pod that somebody names, and callers can name what they like. `settle` drops the passes of pods
 that do not wait, once the store is known to hold every pod that could have been named
 (`cluster.cache.watch_progress`).
-At most `STRANGERS` passes of pods that the store has not heard of are kept; a caller is told to come back
-then.
+At most `MAX_UNKNOWN_PODS` passes of pods that the store does not know are kept; then a caller is told to come
+back later.
 
 Invariants
 - A pass is recorded before the board is read that decides the answer: whoever publishes a stop and
@@ -43,7 +43,7 @@ REQUEST_SECONDS = 60.0
 FORGOTTEN_SECONDS = 60.0
 
 #: Passes of pods that the store has not heard of: an honest scheduler is ahead of our watch by a few.
-STRANGERS = 5_000
+MAX_UNKNOWN_PODS = 5_000
 
 Key = tuple[str, str]
 
@@ -114,7 +114,7 @@ class BindPasses:
     @property
     def is_full(self) -> bool:
         """Whether no more passes of pods that are not known can be kept."""
-        return len(self._filtered) >= STRANGERS + self._known()
+        return len(self._filtered) >= MAX_UNKNOWN_PODS + self._known()
 
     def filter_refused(self, namespace: str, name: str) -> None:
         """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""

@@ -26,15 +26,15 @@ from cluster.informers.lenient_decoding import LenientReader
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-MEND = "apply ours again with: kubectl apply --server-side --force-conflicts -k manifests/crds"
+REMEDY = "apply ours again with: kubectl apply --server-side --force-conflicts -k manifests/crds"
 CONDITIONS = ("status", "conditions")
 #: Enough to recognise whose definition it is.
-NAMED = 5
+MAX_FIELDS_NAMED = 5
 
 log = logging.getLogger(__name__)
 
 
-class Need(msgspec.Struct, frozen=True):
+class RequiredFields(msgspec.Struct, frozen=True):
     """What is asked of one definition: a version, a struct's fields, a status that is written apart.
 
     Conditions may go without their parts: one struct reads those of every kind, and no kind has them all.
@@ -46,10 +46,10 @@ class Need(msgspec.Struct, frozen=True):
 
 
 #: By the definition's name.
-NEEDED: Mapping[str, Need] = {
-    "queues.scheduling.volcano.sh": Need("v1beta1", QueueObject, status=True),
-    "podgroups.scheduling.volcano.sh": Need("v1beta1", PodGroup),
-    "commands.bus.volcano.sh": Need("v1alpha1", Command),
+REQUIRED: Mapping[str, RequiredFields] = {
+    "queues.scheduling.volcano.sh": RequiredFields("v1beta1", QueueObject, status=True),
+    "podgroups.scheduling.volcano.sh": RequiredFields("v1beta1", PodGroup),
+    "commands.bus.volcano.sh": RequiredFields("v1alpha1", Command),
 }
 
 
@@ -111,7 +111,7 @@ class Definitions:
 
     def judge(self, name: str, definition: Definition | None) -> None:
         """Take the definition of that name as it is now; None if it is not there."""
-        fault = fault_of(name, definition)
+        fault = definition_fault(name, definition)
         if fault == self._faults.get(name, ""):
             return
         if fault:
@@ -148,22 +148,24 @@ class DefinitionEventHandler:
         self._definitions.judge(self._name, definition)
 
 
-def fault_of(name: str, definition: Definition | None) -> str:
+def definition_fault(name: str, definition: Definition | None) -> str:
     """What is wrong with a definition, and the way out; nothing if it does."""
     if definition is None:
-        return f"the CustomResourceDefinition {name} is not there; {MEND}"
-    need = NEEDED[name]
+        return f"the CustomResourceDefinition {name} is not there; {REMEDY}"
+    need = REQUIRED[name]
     version = next((each for each in definition.spec.versions if each.name == need.version), None)
     if version is None or not version.served:
-        return f"the CustomResourceDefinition {name} does not serve {need.version}; {MEND}"
+        return f"the CustomResourceDefinition {name} does not serve {need.version}; {REMEDY}"
     if need.status and version.subresources.status is None:
-        return f"the CustomResourceDefinition {name} has no status subresource; {MEND}"
+        return f"the CustomResourceDefinition {name} has no status subresource; {REMEDY}"
     schema = version.schema.open_api_v3_schema
     missing = [".".join(path) for path in needed_fields(need.shape) if not schema.serves(path)]
     if not missing:
         return ""
-    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    return f"the CustomResourceDefinition {name} lacks {', '.join(missing[:NAMED])}{more}; {MEND}"
+    more = f" and {len(missing) - MAX_FIELDS_NAMED} more" if len(missing) > MAX_FIELDS_NAMED else ""
+    return (
+        f"the CustomResourceDefinition {name} lacks {', '.join(missing[:MAX_FIELDS_NAMED])}{more}; {REMEDY}"
+    )
 
 
 def needed_fields(shape: type[msgspec.Struct]) -> list[tuple[str, ...]]:
@@ -214,5 +216,7 @@ def read_queue_leniently(raw: msgspec.Raw | bytes) -> tuple[QueueObject, list[st
 
 def _required(queue: QueueObject) -> QueueObject:
     if queue.spec.stop_policy is None:
-        raise NotFound(404, "NotServed", f"queue {queue.metadata.name} came without spec.stopPolicy; {MEND}")
+        raise NotFound(
+            404, "NotServed", f"queue {queue.metadata.name} came without spec.stopPolicy; {REMEDY}"
+        )
     return queue

@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from cluster.isolation import Isolation
+from cluster.key_backoff import KeyBackoff
 from cluster.objects import Metadata
 
 
-class Stored(Protocol):
+class ApiObject(Protocol):
     """Whatever the API server holds."""
 
     @property
     def metadata(self) -> Metadata: ...
 
 
-T = TypeVar("T", bound=Stored)
+T = TypeVar("T", bound=ApiObject)
 
 
 class EventHandler(Protocol[T]):
@@ -45,7 +45,7 @@ class EventHandler(Protocol[T]):
 class IsolatedEventHandler(Generic[T]):
     """A sink that raises nothing for an object. `kind`: for the name in the log."""
 
-    def __init__(self, sink: EventHandler[T], *, kind: str, isolation: Isolation) -> None:
+    def __init__(self, sink: EventHandler[T], *, kind: str, isolation: KeyBackoff) -> None:
         self._sink = sink
         self._step = f"handle {kind}"
         self._isolation = isolation
@@ -88,5 +88,5 @@ class IsolatedEventHandler(Generic[T]):
         return taken
 
 
-def _key(obj: Stored) -> tuple[str, str]:
+def _key(obj: ApiObject) -> tuple[str, str]:
     return obj.metadata.namespace, obj.metadata.name

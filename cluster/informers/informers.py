@@ -16,15 +16,15 @@ import msgspec
 from cluster.api.client import Client
 from cluster.cache.store import Store
 from cluster.cache.watch_progress import Marker
+from cluster.informers.crd_fields import PATH as DEFINITIONS
 from cluster.informers.crd_fields import (
-    NEEDED,
+    REQUIRED,
     Definition,
     DefinitionEventHandler,
     Definitions,
     read_queue,
     read_queue_leniently,
 )
-from cluster.informers.crd_fields import PATH as DEFINITIONS
 from cluster.informers.debounce import Debouncer
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.lenient_decoding import LenientReader
@@ -37,19 +37,19 @@ SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 BUS = "/apis/bus.volcano.sh/v1alpha1"
 
 #: The definitions of our own kinds, by the name that their reflector has.
-DEFINED = {f"definition-{name.partition('.')[0]}": name for name in NEEDED}
+DEFINITION_KINDS = {f"definition-{name.partition('.')[0]}": name for name in REQUIRED}
 #: What is listed first, and what needs it.
-FIRST = (*DEFINED, "namespaces", "podgroups", "queues", "commands")
-THEN = (*KINDS, "pods")
+MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands")
+MEMBER_KINDS = (*KINDS, "pods")
 #: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
-DEMANDED = ("queues", "pods", "namespaces", "podgroups")
+ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
 #: Stops and Commands wait for these, so a watch of them that has died must be noticed soon. A bookmark, if
 #: there is one, comes two seconds before the end.
-BRISK = (*DEMANDED, "commands")
-BRISK_WATCH_SECONDS = (3, 4)
+SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands")
+SHORT_WATCH_SECONDS = (3, 4)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ObjectDecoder(msgspec.Struct, frozen=True):
     """How objects of a kind are read: whole, or with what can be read of them."""
 
     decode: Callable[[msgspec.Raw | bytes], Any]
@@ -57,13 +57,13 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 # All decoders are made here, at import: several threads that make one at once can crash the process.
-_NAMESPACE = Reading(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
-_PODGROUP = Reading(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
-_COMMAND = Reading(msgspec.json.Decoder(Command).decode, LenientReader(Command))
-_WORKLOAD = Reading(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
-_POD = Reading(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
-_QUEUE = Reading(read_queue, read_queue_leniently)
-_DEFINITION = Reading(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
+_NAMESPACE = ObjectDecoder(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
+_PODGROUP = ObjectDecoder(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
+_COMMAND = ObjectDecoder(msgspec.json.Decoder(Command).decode, LenientReader(Command))
+_WORKLOAD = ObjectDecoder(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
+_POD = ObjectDecoder(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
+_QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
+_DEFINITION = ObjectDecoder(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
 
 
 class Informers:
@@ -95,24 +95,24 @@ class Informers:
             "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
         }
         self._definitions = Definitions(self._mended)
-        self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINED.items()}
+        self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINITION_KINDS.items()}
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
         self._relisting = Debouncer(self._relist_members, name="relisting", clock=store.clock.monotonic)
         store.relist_members = self._relisting.ask
         store.judging = lambda: self._relisting.pending
-        for kind in DEMANDED:
+        for kind in ACKNOWLEDGED_KINDS:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
     def _relist_members(self) -> Callable[[], bool]:
         """Have whatever may be a member listed; returns what tells whether all of it has been."""
-        wanted = [(self.reflectors[kind], self.reflectors[kind].relist()) for kind in THEN]
+        wanted = [(self.reflectors[kind], self.reflectors[kind].relist()) for kind in MEMBER_KINDS]
         return lambda: all(reflector.completed >= number for reflector, number in wanted)
 
     def _reflector(
         self,
         kind: str,
         path: str,
-        reading: Reading,
+        reading: ObjectDecoder,
         sink: Any,
         *,
         selector: str = "",
@@ -127,7 +127,7 @@ class Informers:
             counters=self._counting,
             selector=selector,
             optional=optional,
-            watch_seconds=BRISK_WATCH_SECONDS if kind in BRISK else None,
+            watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
             advanced=self._progress.advanced,
             answered=self._hurry,
             isolation=self._isolation,
@@ -155,12 +155,12 @@ class Informers:
         self._started = True
         self._progress.start()
         self._relisting.start()
-        for kind in FIRST:
+        for kind in MEMBERSHIP_KINDS:
             self.reflectors[kind].start()
         until = time.monotonic() + patience
-        for kind in FIRST:
+        for kind in MEMBERSHIP_KINDS:
             self.reflectors[kind].synced.wait(max(0.0, until - time.monotonic()))
-        for kind in THEN:
+        for kind in MEMBER_KINDS:
             self.reflectors[kind].start()
 
     def dead(self) -> list[str]:

@@ -22,7 +22,7 @@ from queues.text import printable
 T = TypeVar("T", bound=msgspec.Struct)
 
 #: Places that are told, and characters of what is wrong with the first.
-PLACES, TEXT_LIMIT = 3, 160
+MAX_PLACES, TEXT_LIMIT = 3, 160
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
@@ -42,8 +42,8 @@ class LenientReader(Generic[T]):
 
 def fault_text(faults: list[str]) -> str:
     """The places in one line."""
-    more = f" and {len(faults) - PLACES} more" if len(faults) > PLACES else ""
-    return printable(", ".join(faults[:PLACES]), limit=TEXT_LIMIT) + more
+    more = f" and {len(faults) - MAX_PLACES} more" if len(faults) > MAX_PLACES else ""
+    return printable(", ".join(faults[:MAX_PLACES]), limit=TEXT_LIMIT) + more
 
 
 _Known = dict[type[Any], "_Shape"]

@@ -15,7 +15,7 @@ Invariants
   kind is not there any more (404), and when reading it has been forbidden for `FORBIDDEN_SECONDS` on end.
 - An object that cannot be read as a whole is logged, and taken with what can be read of it (`lenient`,
   `unreadable`). One of which nothing can be is left out, also of what was known of it. The others go on. That
-  holds for whatever the API server takes, nested `DEEPEST` times.
+  holds for whatever the API server takes, nested `MAX_NESTING` times.
 - A list under way is finished, whatever is asked for meanwhile: another comes after it.
 - `stop()` returns within the time a read takes to be cut, from any thread.
 
@@ -51,17 +51,17 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from cluster.api.client import Client
-from cluster.api.pages import Pages
-from cluster.cache.trimming import LARGE, trimmed
+from cluster.api.pages import ListPager
+from cluster.cache.trimming import TRIM_FROM_BYTES, trim
 from cluster.cache.unreadable_objects import UnreadableObjects
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.informers.dispatch import (
+    ApiObject,
     EventHandler,
     IsolatedEventHandler,
-    Stored,
 )
 from cluster.informers.lenient_decoding import fault_text
-from cluster.isolation import Isolation
+from cluster.key_backoff import KeyBackoff
 from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
 
 #: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
@@ -77,11 +77,11 @@ FORBIDDEN_SECONDS = 10.0
 FORBIDDEN = frozenset({401, 403})
 _RIGHTS = "give the server's account the rights of manifests/rbac/server.yaml"
 #: A watch that ends sooner, without a word, is not asked for again at once.
-AT_ONCE_SECONDS = 1.0
+SHORT_WATCH_END_SECONDS = 1.0
 #: How soon an optional kind that is not installed is looked for again.
 OPTIONAL_SECONDS = 10.0
 #: Levels of an object that the API server takes. One that we could not even pass over would end every list.
-DEEPEST = 10_000
+MAX_NESTING = 10_000
 CUT_SECONDS = 0.1
 CUTS = 50
 
@@ -92,7 +92,7 @@ _BOOKMARK = msgspec.json.Decoder(Bookmark)
 _STATUS = msgspec.json.Decoder(StatusObject)
 
 
-T = TypeVar("T", bound=Stored)
+T = TypeVar("T", bound=ApiObject)
 
 
 class Trouble(Enum):
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
         watch_seconds: tuple[int, int] | None = None,
         advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
         answered: Callable[[], object] = lambda: None,
-        isolation: Isolation | None = None,
+        isolation: KeyBackoff | None = None,
         lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
         unreadable: UnreadableObjects | None = None,
     ) -> None:
@@ -145,11 +145,11 @@ class Reflector(Generic[T]):
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._asking = client
-        self._sink = IsolatedEventHandler(sink, kind=kind, isolation=isolation or Isolation())
+        self._sink = IsolatedEventHandler(sink, kind=kind, isolation=isolation or KeyBackoff())
         self._lenient = lenient
         self._unreadable = unreadable or UnreadableObjects()
         self._client = client.line()
-        self._pages = Pages()
+        self._pages = ListPager()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
         self._watch_seconds = watch_seconds
@@ -184,7 +184,7 @@ class Reflector(Generic[T]):
 
     def start(self) -> None:
         """Start the thread; made here, since one made before a fork counts as dead after it."""
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST + 1_000))  # all of the process's
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING + 1_000))  # all of the process's
         self._thread = threading.Thread(target=self._run, name=f"reflector-{self.kind}", daemon=True)
         self._thread.start()
 
@@ -408,7 +408,7 @@ class Reflector(Generic[T]):
                 events += 1
         finally:
             stream.release()
-        return events > 0 or time.monotonic() - began > AT_ONCE_SECONDS
+        return events > 0 or time.monotonic() - began > SHORT_WATCH_END_SECONDS
 
     def _apply(self, line: bytes) -> None:
         self._sink.retry()
@@ -452,7 +452,7 @@ class Reflector(Generic[T]):
             self._counters.reflected(self.kind, "unreadable")
             return self._read_leniently(raw, exc)
         self._unreadable.forget(self.kind, obj.metadata.uid)
-        return trimmed(obj) if len(raw) > LARGE else obj
+        return trim(obj) if len(raw) > TRIM_FROM_BYTES else obj
 
     def _read_leniently(self, raw: msgspec.Raw, why: Exception) -> T | None:
         """With what can be read of it."""

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from cluster.api import disruption_budgets as budgets
-from cluster.api.client import JSON_PATCH, decode
+from cluster.api.client import JSON_PATCH, decode_response
 from cluster.cache.workloads import (
     Workload,
     is_live,
@@ -169,7 +169,7 @@ class JobSuspension:
     def _withdraw_command(self, work: SuspendableWorkload) -> None:
         path = _path(KINDS[work.kind], work.namespace, work.name)
         self._delete_command(work, "AbortJob")
-        obj = decode(self._parts.client.get(path), _workload)
+        obj = decode_response(self._parts.client.get(path), _workload)
         if is_paused(obj):
             raise Conflict(409, "Conflict", f"{work} is aborted after all")
         body = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
@@ -190,7 +190,7 @@ class JobSuspension:
     def _suspend(self, drain: str, unit: Unit, work: SuspendableWorkload) -> None:
         kind = KINDS[work.kind]
         path = _path(kind, work.namespace, work.name)
-        obj = decode(self._parts.client.get(path), _workload)
+        obj = decode_response(self._parts.client.get(path), _workload)
         if obj.metadata.uid != work.uid or not is_live(kind, obj):
             raise NotFound(404, "NotFound", f"{work} is gone")
         if is_paused(obj):
@@ -221,21 +221,21 @@ class JobSuspension:
             raise SuspendBlocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.action is not DrainAction.SUSPEND:
             return
-        listed = budgets.budgets(client, namespace=work.namespace, most=MAX_BUDGETS)
+        listed = budgets.list_budgets(client, namespace=work.namespace, most=MAX_BUDGETS)
         for budget, counted in _budgets_of_pods(
             listed, [pod for pod in mine if pod.status.phase == "Running"]
         ):
-            _check_budget(budget, counted, budgets.selected(client, budget))
+            _check_budget(budget, counted, budgets.list_selected_pods(client, budget))
 
     def _pods(self, work: SuspendableWorkload, unit: Unit) -> list[Pod]:
         """Its pods that run, as the API server says now: by their label, and those that we know of."""
         key, by_uid = _LABELS[work.kind]
         selector = f"{key}={work.uid if by_uid else work.name}"
-        found = budgets.pods(self._parts.client, namespace=work.namespace, selector=selector)
+        found = budgets.list_pods(self._parts.client, namespace=work.namespace, selector=selector)
         known = {pod.metadata.uid for pod in found}
         for runner in unit.pods:
             if runner.uid not in known:
-                found.append(decode(self._parts.client.get(_pod_path(runner)), _pod))
+                found.append(decode_response(self._parts.client.get(_pod_path(runner)), _pod))
         return [pod for pod in found if _runs(pod)]
 
     def _is_drained(self, pod: Pod) -> bool:
@@ -304,7 +304,7 @@ def _resume_patch(work: Workload) -> list[dict[str, Any]]:
     return patch
 
 
-def _budgets_of_pods(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+def _budgets_of_pods(listed: budgets.NamespaceBudgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
     """The budgets that select running pods, each with those. Raises `SuspendBlocked` if too many."""
     if running and listed.excess:
         raise SuspendBlocked(listed.excess)
@@ -322,7 +322,7 @@ def _budgets_of_pods(listed: budgets.Budgets, running: list[Pod]) -> list[tuple[
 
 def _check_budget(budget: Budget, counted: list[Pod], selected: list[Pod]) -> None:
     need = sum(1 for pod in counted if budgets.is_ready(pod) or not budget.always_allow_unready)
-    if not budgets.up_to_date(budget, selected):
+    if not budgets.is_up_to_date(budget, selected):
         raise SuspendBlocked(f"the status of {budget} is not up to date yet")
     if need > budget.allowed:
         raise SuspendBlocked(f"{budget} allows {budget.allowed} now, and {need} would have to go")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from cluster.cache.members import Member
 from cluster.cache.store import Store
-from cluster.cache.workloads import HEIGHT, Workload
+from cluster.cache.workloads import MAX_OWNERS, Workload
 from queues.drain.model import (
     RunningPod,
     SuspendableWorkload,
@@ -82,7 +82,7 @@ class RunningPodReader:
         """The topmost of its owners that can be suspended and resumed, and is drained itself."""
         found: Workload | None = None
         uid = member.owner_uid
-        for _ in range(HEIGHT):
+        for _ in range(MAX_OWNERS):
             work = self.store.workloads.by_uid(uid) if uid else None
             if work is None or work.namespace != member.namespace or work.delegated:
                 break

@@ -156,7 +156,7 @@ class DrainReader:
         self._asked_at |= dict.fromkeys(turn, at)
         for namespace in turn:
             try:
-                answer = budgets.budgets(self._client, namespace=namespace, most=MAX_BUDGETS)
+                answer = budgets.list_budgets(self._client, namespace=namespace, most=MAX_BUDGETS)
                 self._budgets[namespace] = NamespaceBudgets(
                     at=at, budgets=answer.budgets, excess=answer.excess
                 )
@@ -210,7 +210,7 @@ class DrainReader:
             return pod.metadata.uid not in asked.leaving_pods and pod.metadata.uid not in asked.waiting_pods
 
         try:
-            return budgets.outside(self._client, budget, stays=stays)
+            return budgets.count_staying_pods(self._client, budget, stays=stays)
         except Refused as exc:
             log.warning("the pods of %s cannot be counted: %s", budget, exc)
             return None
@@ -238,7 +238,9 @@ def _leaving_uids(client: Client, queues: Iterable[str]) -> frozenset[str]:
     for start in range(0, len(labels), QUEUES_PER_SELECTOR):
         selector = f"{names.QUEUE} in ({','.join(labels[start : start + QUEUES_PER_SELECTOR])})"
         found |= {
-            pod.metadata.uid for pod in budgets.pods(client, selector=selector) if budgets.is_leaving(pod)
+            pod.metadata.uid
+            for pod in budgets.list_pods(client, selector=selector)
+            if budgets.is_leaving(pod)
         }
     return frozenset(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.isolation import Failure
+from cluster.key_backoff import Failure
 from cluster.object_reference import ObjectReference
 from cluster.recorder import EventRecorder
 from cluster.write_queue import STEP

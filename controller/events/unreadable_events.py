@@ -7,7 +7,7 @@ Invariants
 
 from __future__ import annotations
 
-from cluster.cache.unreadable_objects import Fault
+from cluster.cache.unreadable_objects import UnreadableObject
 from controller.context import ControllerContext, queue_subject
 from queues.text import printable
 
@@ -35,7 +35,7 @@ class UnreadableEvents:
         changes = store.unreadable.changes
         if changes == self._looked_at:
             return
-        by_queue: dict[str, list[Fault]] = {}
+        by_queue: dict[str, list[UnreadableObject]] = {}
         for fault in store.unreadable.all():
             by_queue.setdefault(store.queue_of_unreadable(fault), []).append(fault)
         for queue in self._reported.keys() - by_queue.keys():
@@ -51,7 +51,7 @@ class UnreadableEvents:
         self._looked_at = changes
 
 
-def text(faults: list[Fault]) -> str:
+def text(faults: list[UnreadableObject]) -> str:
     """Which objects, what of them, and the way out."""
     first = sorted(faults, key=lambda fault: (fault.kind, fault.namespace, fault.name))[:NAMED]
     more = f" and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
@@ -59,6 +59,6 @@ def text(faults: list[Fault]) -> str:
     return f"{named}{more} cannot be read in full, and count by what can be read; correct or delete them"
 
 
-def _name(fault: Fault) -> str:
+def _name(fault: UnreadableObject) -> str:
     kind = _KINDS.get(fault.kind, fault.kind.partition(".")[0].removesuffix("s"))
     return printable(f"{kind} {fault.namespace}/{fault.name}", limit=NAME_LIMIT)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from cluster.api.client import STRATEGIC
+from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.members import Member
 from controller.context import (
     ControllerContext,
@@ -139,7 +139,7 @@ class PodConditions:
             if now is None or not now.gated or (now.queue and self._schedules(now)):
                 self.forget(member.uid)
                 return
-            self._context.client.patch(path, body, content_type=STRATEGIC)
+            self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
 
         submitted = self._context.writers.submit(
             ("explain", member.uid),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cluster.api.client import STRATEGIC
+from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.members import Member
 from cluster.inflight.binds import Key
 from controller.context import ControllerContext, pod_path
@@ -86,7 +86,7 @@ class Reschedule:
                 "message": with_retry_mark(ruling.text),
             }
             body = {"metadata": meta, "status": {"conditions": [condition]}}
-            self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC)
+            self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC_MERGE_PATCH)
             annotations = {names.WOKEN: f"{ruling.revision}-{self._context.store.clock.monotonic():.3f}"}
             self._context.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
 

@@ -25,7 +25,7 @@ from datetime import datetime
 from queue import SimpleQueue
 from typing import Any
 
-from cluster.api.client import STRATEGIC
+from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.members import Member
 from controller.context import (
     ControllerContext,
@@ -166,7 +166,8 @@ class Ungating:
     def _ungating(self, member: Member) -> Callable[[], object]:
         body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
         return self._if_scheduling(
-            member, lambda: self._context.client.patch(pod_path(member), body, content_type=STRATEGIC)
+            member,
+            lambda: self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH),
         )
 
     def _waking(self, member: Member, revision: str) -> Callable[[], object]:
@@ -184,7 +185,7 @@ class Ungating:
             }
             if self._schedules(queue, member):
                 body["spec"] = {"schedulingGates": [_DELETE_GATE]}
-            return self._context.client.patch(pod_path(member), body, content_type=STRATEGIC)
+            return self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
 
         return write
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.cache.store import queue_value
+from cluster.cache.store import queue_from_object
 from cluster.objects import QueueObject
 from controller.context import ControllerContext, queue_subject
 from queues import labels as names
@@ -47,7 +47,7 @@ class ParentCycles:
         """The objects of a cycle; none of them while one is not that of the tree."""
         held = {name: obj for name in cycle if (obj := self._context.store.queues.get(name)) is not None}
         same = len(held) == len(cycle) and all(
-            queue_value(obj) == tree.get(name) for name, obj in held.items()
+            queue_from_object(obj) == tree.get(name) for name, obj in held.items()
         )
         return held if same else {}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.members import Counts
+from cluster.cache.members import MemberCounts
 from cluster.objects import Condition, QueueObject, QueueStatus, StopStatus
 from queues import labels as names
 from queues.apimachinery.quantities import Amount, format_quantity
@@ -74,7 +74,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     `not_selected`: those of its pods whose namespace it does not select.
     """
 
-    pods: Counts
+    pods: MemberCounts
     groups: dict[str, int]
     not_selected: int = 0
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.api.client import decode
+from cluster.api.client import decode_response
 from cluster.exceptions import ClusterError
 from cluster.objects import EPOCH, QueueObject
 from controller.context import (
@@ -138,7 +138,7 @@ class StatusConflicts:
     def _author(self, queue: str) -> str:
         """Who wrote the status last; asked of the API server, which alone knows."""
         try:
-            found = decode(self._context.client.get(f"{QUEUES}/{queue}"), _owners)
+            found = decode_response(self._context.client.get(f"{QUEUES}/{queue}"), _owners)
         except ClusterError as exc:
             log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
             return SOMEBODY

@@ -25,7 +25,7 @@ import logging
 
 import msgspec
 
-from cluster.coordination.replicas import Reading, ReplicaReport
+from cluster.coordination.replicas import ReplicaReading, ReplicaReport
 from cluster.exceptions import ClusterError
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
@@ -70,7 +70,7 @@ class StopAcknowledgement:
         self._guards = guards
         self._others = context.others
         self._volumes = VolumeWaits(context)
-        self._reading: Reading | None = None
+        self._reading: ReplicaReading | None = None
         self._passes: dict[str, list[BindPass]] | None = None
         #: Whether the Leases could not be read in this look: asked once is enough.
         self._failed = False
@@ -197,7 +197,7 @@ class StopAcknowledgement:
         ]
         return msgspec.structs.replace(view, passes=tuple(named))
 
-    def _read(self) -> Reading | None:
+    def _read(self) -> ReplicaReading | None:
         """What the other live replicas say, read once a look; None if it cannot be read."""
         if self._reading is None and not self._failed:
             before = self._progress.applied(PODS)
@@ -216,7 +216,7 @@ class StopAcknowledgement:
         self._count_lost()
         return self._reading
 
-    def _note_lost(self, reading: Reading) -> None:
+    def _note_lost(self, reading: ReplicaReading) -> None:
         if reading.left:
             views = None if reading.lost is None else tuple(reading.lost)
             if self._lost is not None and views is not None and self._lost.views is not None:

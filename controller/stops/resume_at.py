@@ -8,7 +8,7 @@ fought: the annotation `sluice.dev/resumed` remembers for which time the write w
 
 from __future__ import annotations
 
-from cluster.cache.store import queue_value
+from cluster.cache.store import queue_from_object
 from cluster.exceptions import Conflict, NotFound
 from cluster.objects import QueueObject
 from controller.context import (
@@ -24,7 +24,7 @@ AUTHOR = "sluice: resumeAt"
 
 def undo_if_past(obj: QueueObject, *, context: ControllerContext) -> None:
     """Write the resumption that a queue's `resumeAt` asked for, if its time has come."""
-    queue = queue_value(obj)
+    queue = queue_from_object(obj)
     if queue.resumes is None or not queue.asks_to_stop or not queue.resumed_at(context.store.clock.now()):
         return
     moment = queue.resumes.isoformat()

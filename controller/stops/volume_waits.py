@@ -28,7 +28,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from cluster.api.client import decode
+from cluster.api.client import decode_response
 from cluster.exceptions import NotFound
 from controller.context import ControllerContext
 
@@ -113,7 +113,7 @@ class VolumeWaits:
     def _waits_for_volume(self, namespace: str, name: str) -> bool:
         client, home = self._context.client, f"/api/v1/namespaces/{namespace}"
         try:
-            pod = decode(client.get(f"{home}/pods/{name}"), _pod)
+            pod = decode_response(client.get(f"{home}/pods/{name}"), _pod)
         except NotFound:
             return False
         return any(
@@ -124,7 +124,7 @@ class VolumeWaits:
 
     def _claim(self, path: str) -> Claim | None:
         try:
-            return decode(self._context.client.get(path), _claim)
+            return decode_response(self._context.client.get(path), _claim)
         except NotFound:
             return None
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from cluster.cache.workloads import (
-    HEIGHT,
+    MAX_OWNERS,
     Workload,
     is_live,
-    templates,
-    written_in,
+    pod_templates,
+    recorded_queue,
 )
 from cluster.objects import OwnerReference, WorkloadObject
 from queues.workload_kinds import KINDS
@@ -102,7 +102,7 @@ def test_its_templates_are_found_where_its_kind_has_them(resource: str) -> None:
     """The keys lead to the very template."""
     several = resource in {VOLCANO, SET}
     obj = workload(resource, "x", *(template({"n": str(n)}) for n in range(3 if several else 1)))
-    found = templates(read(obj))
+    found = pod_templates(read(obj))
     assert len(found) == len(templates_of(obj))
     for (keys, one), expected in zip(found, templates_of(obj), strict=True):
         held: Any = obj
@@ -129,7 +129,7 @@ def test_its_templates_are_found_where_its_kind_has_them(resource: str) -> None:
     ids=str,
 )
 def test_what_has_no_template_has_none(spec: Wire) -> None:
-    assert templates(read({"metadata": {}, "spec": spec})) == []
+    assert pod_templates(read({"metadata": {}, "spec": spec})) == []
 
 
 # Whose queue
@@ -140,7 +140,7 @@ def test_what_was_written_down_is_its_queue(resource: str) -> None:
     obj = workload(resource, "x", template({NAMED: "research", QUEUE: "labs"}))
     server = Server().has(obj)
     assert found(server, "x").queue == "labs"
-    assert written_in(read(obj)) == "labs"
+    assert recorded_queue(read(obj)) == "labs"
 
 
 @EACH
@@ -266,5 +266,5 @@ def test_owners_in_a_ring_come_to_an_end() -> None:
 
 
 def test_a_chain_is_followed_only_so_far() -> None:
-    made = chain(*[JOB] * (HEIGHT + 3))
+    made = chain(*[JOB] * (MAX_OWNERS + 3))
     assert top(Server().has(*made), [owner(made[-1])]) == "w3"

@@ -9,13 +9,13 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.api.servers import (
-    AGAIN_SECONDS,
+    REFRESH_SECONDS,
     SLICES,
     ApiServerEndpoints,
     Endpoint,
     Port,
     Slice,
-    urls_of,
+    slice_urls,
 )
 from cluster.exceptions import ClusterError, Refused
 
@@ -79,7 +79,7 @@ def slice_of(*hosts: str, port: int | None = 6443, name: str | None = "https") -
     ],
 )
 def test_the_addresses_of_a_slice(given: Slice, urls: list[str]) -> None:
-    assert urls_of(given) == urls
+    assert slice_urls(given) == urls
 
 
 @pytest.mark.parametrize("slices", [(), (Slice(),), (slice_of("10.0.0.1"),)], ids=["none", "empty", "one"])
@@ -106,9 +106,9 @@ def test_they_are_looked_up_again_after_a_while_and_clients_are_kept() -> None:
     world = World(slice_of("10.0.0.1", "10.0.0.2"))
     world.all()
     world.configured.slices = (slice_of("10.0.0.2", "10.0.0.3"),)
-    world.now += AGAIN_SECONDS / 2
+    world.now += REFRESH_SECONDS / 2
     assert world.all() == [f"client of {url}" for url in (A, B)]
-    world.now += AGAIN_SECONDS
+    world.now += REFRESH_SECONDS
     assert world.all() == [f"client of {url}" for url in (B, C)]
     assert world.connected == [A, B, C]
     assert len(world.configured.asked) == 2
@@ -118,7 +118,7 @@ def test_one_that_is_taken_off_is_asked_no_more() -> None:
     world = World(slice_of("10.0.0.1", "10.0.0.2"))
     world.all()
     world.configured.slices = (slice_of("10.0.0.1"),)
-    world.now += AGAIN_SECONDS
+    world.now += REFRESH_SECONDS
     assert world.all() == [world.configured]
 
 
@@ -126,7 +126,7 @@ def test_that_they_cannot_be_listed_is_an_error_until_they_can() -> None:
     """Nothing is concluded from a former list: one that has joined since may not be on it."""
     world = World(slice_of("10.0.0.1", "10.0.0.2"))
     world.all()
-    world.now += AGAIN_SECONDS
+    world.now += REFRESH_SECONDS
     world.configured.refuses = True
     for _ in range(2):
         with pytest.raises(ClusterError):

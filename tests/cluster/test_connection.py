@@ -17,8 +17,8 @@ from kubernetes.client import Configuration
 from cluster.api.client import TOKEN_SECONDS, Client
 from cluster.api.connection import (
     HEAD_LIMIT,
-    LOST,
-    target,
+    KEEPALIVE_OPTIONS,
+    parse_target,
 )
 from cluster.exceptions import ClusterError, ConfigurationError, Unreachable
 
@@ -99,8 +99,8 @@ def test_the_kernel_ends_one_whose_other_end_is_gone_without_a_word(client: Clie
     made = client._idle[-1]._socket
     assert made is not None
     assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-    options = {name: made.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in LOST}
-    assert options == LOST
+    options = {name: made.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEPALIVE_OPTIONS}
+    assert options == KEEPALIVE_OPTIONS
     assert options["TCP_USER_TIMEOUT"] <= 5_000
     assert options["TCP_KEEPIDLE"] + options["TCP_KEEPCNT"] * options["TCP_KEEPINTVL"] < 10
 
@@ -256,7 +256,7 @@ def test_certificates_that_are_none_say_so(tmp_path: Path) -> None:
 
 def test_how_it_is_spelt_does_not_make_it_less_secure() -> None:
     context = ssl.create_default_context()
-    found = target("HTTPS://a.example.:6443", secured=lambda: context)
+    found = parse_target("HTTPS://a.example.:6443", secured=lambda: context)
     assert (found.tls, found.port, found.name) == (context, 6443, "a.example")
 
 
@@ -265,11 +265,11 @@ def test_how_it_is_spelt_does_not_make_it_less_secure() -> None:
 )
 def test_a_url_that_leads_nowhere(url: str) -> None:
     with pytest.raises(ClusterError, match="no API server's URL"):
-        target(url, secured=ssl.create_default_context)
+        parse_target(url, secured=ssl.create_default_context)
 
 
 def test_a_url_says_where_the_paths_begin() -> None:
-    found = target("http://[::1]:81/clusters/a/", secured=ssl.create_default_context, name="b")
+    found = parse_target("http://[::1]:81/clusters/a/", secured=ssl.create_default_context, name="b")
     assert (found.host, found.port, found.authority, found.prefix, found.name) == (
         "::1",
         81,

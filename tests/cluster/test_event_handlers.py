@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster.informers.dispatch import IsolatedEventHandler
-from cluster.isolation import LEAST, Isolation
+from cluster.key_backoff import LEAST, KeyBackoff
 from cluster.objects import Metadata, Namespace
 
 
@@ -48,7 +48,7 @@ class Stage(msgspec.Struct):
 
     def isolated(self) -> IsolatedEventHandler[Namespace]:
         return IsolatedEventHandler(
-            self.picky, kind="namespaces", isolation=Isolation(clock=lambda: self.now)
+            self.picky, kind="namespaces", isolation=KeyBackoff(clock=lambda: self.now)
         )
 
 

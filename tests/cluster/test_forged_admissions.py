@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.cache.workloads import growth
+from cluster.cache.workloads import scale_up_key
 from queues.workload_kinds import KINDS
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -18,7 +18,7 @@ from tests.support.http.wire_objects import (
 )
 
 ADMISSION = "sluice.dev/admission"
-GROWTH = growth(KINDS["deployments"], "team", "train")
+GROWTH = scale_up_key(KINDS["deployments"], "team", "train")
 
 
 def forged_pod(text: str) -> Wire:

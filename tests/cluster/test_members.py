@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from cluster.cache.members import (
-    Counts,
     Member,
+    MemberCounts,
     Members,
 )
 from queues.membership import MembershipSettings, stored_pod_membership
@@ -46,7 +46,7 @@ class Held:
         self.heard: list[tuple[Member | None, Member | None]] = []
         self.members = Members(
             judge=lambda one: stored_pod_membership(
-                STORE.facts(one), rules=MembershipSettings(), group=lambda *_: None
+                STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: None
             ),
             heard=lambda before, after: self.heard.append((before, after)),
         )
@@ -134,7 +134,7 @@ def test_the_same_version_again_is_judged_again() -> None:
     queue_of: dict[str, str] = {}
     members = Members(
         judge=lambda one: stored_pod_membership(
-            STORE.facts(one), rules=MembershipSettings(), group=lambda _, name: queue_of.get(name)
+            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda _, name: queue_of.get(name)
         ),
         heard=lambda *_: None,
     )
@@ -152,7 +152,7 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
     uids = {"gang": "first"}
     members = Members(
         judge=lambda one: stored_pod_membership(
-            STORE.facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
         ),
         heard=lambda *_: None,
         group_uid=lambda _, name: uids.get(name, ""),
@@ -174,7 +174,7 @@ def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -
     present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
     members = Members(
         judge=lambda one: stored_pod_membership(
-            STORE.facts(one), rules=MembershipSettings(), group=lambda *_: "research"
+            STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
         ),
         heard=lambda *_: None,
         group_uid=lambda _, name: name,
@@ -201,7 +201,7 @@ def test_a_pod_that_leaves_its_queue_is_forgotten_and_heard_of() -> None:
     held.has(member(queue="research"), pod(version=2, annotations={}))
     assert len(held.members) == 0
     assert [after for _, after in held.heard][-1] is None
-    assert held.members.counts("research") == Counts()
+    assert held.members.counts("research") == MemberCounts()
 
 
 def test_a_pod_made_again_under_its_name_is_another() -> None:

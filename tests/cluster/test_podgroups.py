@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache.podgroups import (
-    Counts,
+    PodGroupCounts,
     PodGroups,
     is_live,
     phase_of,
@@ -256,7 +256,7 @@ def test_a_group_that_comes_after_its_pods_gives_them_its_queue() -> None:
 
 
 def test_every_phase_is_counted_by_the_name_of_its_field() -> None:
-    counts = Counts(phases={Phase.PENDING: 2, Phase.UNKNOWN: 1})
+    counts = PodGroupCounts(phases={Phase.PENDING: 2, Phase.UNKNOWN: 1})
     fields = {"pending": 2, "inqueue": 0, "running": 0, "unknown": 1, "completed": 0}
     assert counts.by_phase() == fields
-    assert set(Counts().by_phase().values()) == {0}
+    assert set(PodGroupCounts().by_phase().values()) == {0}

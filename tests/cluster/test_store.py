@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from cluster.cache import namespace_access
 from cluster.cache.podgroups import GroupKey
 from cluster.cache.store import (
-    EARLY_AT_MOST,
+    MAX_EARLY_NAMESPACES,
     STATUS,
     WHOLE,
     Store,
-    queue_value,
+    queue_from_object,
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
@@ -263,7 +263,7 @@ def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str
         getattr(sink, what)(obj)
         assert len(store.boards) - boards <= 1
         assert {one: store.board.tree.get(one) for one in store.queues} == {
-            one: queue_value(each) for one, each in store.queues.items()
+            one: queue_from_object(each) for one, each in store.queues.items()
         }
         assert set(store.board.tree) == {"root", *store.queues}
         assert store.board.seen <= store.seen
@@ -418,11 +418,11 @@ def test_a_list_of_namespaces_with_a_new_one_has_nothing_listed() -> None:
 def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
     server, asked = Server(), []
     server.store.relist_members = lambda: asked.append(1)
-    for number in range(EARLY_AT_MOST + 1):
+    for number in range(MAX_EARLY_NAMESPACES + 1):
         server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
     assert asked == [1]
     assert not server.store.was_judged_early("never-0")
-    assert server.store.was_judged_early(f"never-{EARLY_AT_MOST}")
+    assert server.store.was_judged_early(f"never-{MAX_EARLY_NAMESPACES}")
 
 
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:
@@ -486,12 +486,12 @@ def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> 
     ids=str,
 )
 def test_an_unknown_word_stops_and_nothing_said_is_the_default(spec: Wire, expected: dict[str, Any]) -> None:
-    value = queue_value(read_queue(queue("a", **spec)))
+    value = queue_from_object(read_queue(queue("a", **spec)))
     assert {key: getattr(value, key) for key in expected} == expected
 
 
 def test_root_has_no_parent_whatever_is_written() -> None:
-    assert queue_value(read_queue(queue("root", parent="a"))).parent is None
+    assert queue_from_object(read_queue(queue("root", parent="a"))).parent is None
 
 
 def test_a_resume_time_without_a_zone_stops_no_reflector(store: Watched, sink: QueueEventHandler) -> None:

@@ -13,13 +13,13 @@ from cluster.cache.trimming import (
     CONDITIONS_BYTES,
     LABELS_BYTES,
     RESOURCES,
-    kept_finalizers,
-    kept_group,
-    kept_labels,
-    kept_resources,
-    trimmed,
+    trim,
+    trim_finalizers,
+    trim_labels,
+    trim_podgroup,
+    trim_resources,
 )
-from cluster.cache.workloads import names_in, templates
+from cluster.cache.workloads import pod_templates, template_names
 from cluster.objects import Condition, Metadata, Pod, PodGroup, PodGroupStatus, WorkloadObject
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -36,29 +36,29 @@ MEBI = 1024 * 1024
 
 def test_labels_of_an_honest_pod_are_kept_whole() -> None:
     labels = {f"example.com/label-{number}": "v" * 63 for number in range(100)}
-    assert kept_labels(labels) == labels
-    assert kept_labels(None) == {}
+    assert trim_labels(labels) == labels
+    assert trim_labels(None) == {}
 
 
 def test_labels_without_end_are_kept_up_to_a_size() -> None:
     labels = {f"l{number}": "v" * 63 for number in range(20_000)}
-    kept = kept_labels(labels)
+    kept = trim_labels(labels)
     assert labels.items() >= kept.items()
     assert sum(len(key) + len(value) for key, value in kept.items()) <= LABELS_BYTES
 
 
 def test_a_long_list_of_finalizers_is_cut() -> None:
-    assert kept_finalizers(["a.b/c", "d.e/f"]) == ("a.b/c", "d.e/f")
-    assert len(str(kept_finalizers(["x" * 100_000] * 1000))) < 6000
+    assert trim_finalizers(["a.b/c", "d.e/f"]) == ("a.b/c", "d.e/f")
+    assert len(str(trim_finalizers(["x" * 100_000] * 1000))) < 6000
 
 
 def test_the_resources_of_a_node_are_kept_before_any_others() -> None:
     asked = [(f"a.b/r{number}", 1) for number in range(1000)] + [("cpu", 2), ("memory", 3)]
-    kept = kept_resources(asked)
+    kept = trim_resources(asked)
     assert len(kept) == RESOURCES
     assert {("cpu", 2), ("memory", 3)} <= set(kept)
     assert list(kept) == sorted(kept)
-    assert kept_resources([("b", 1), ("a", 1)]) == (("a", 1), ("b", 1))
+    assert trim_resources([("b", 1), ("a", 1)]) == (("a", 1), ("b", 1))
 
 
 def group(*conditions: Condition, **metadata: object) -> PodGroup:
@@ -68,13 +68,13 @@ def group(*conditions: Condition, **metadata: object) -> PodGroup:
 
 def test_conditions_that_others_wrote_are_kept_whole_where_they_are_few() -> None:
     conditions = [Condition(type=f"Volcano-{number}", message="m" * 1000) for number in range(10)]
-    assert kept_group(group(*conditions)).status.conditions == conditions
+    assert trim_podgroup(group(*conditions)).status.conditions == conditions
 
 
 def test_conditions_without_end_are_cut_and_ours_stay() -> None:
     others = [Condition(type="x" * 10_000, message="m" * 10_000) for _ in range(200)]
     ours = Condition(type="Populated", status="False", message="all pods that it had are gone")
-    kept = kept_group(group(*others, ours)).status.conditions or []
+    kept = trim_podgroup(group(*others, ours)).status.conditions or []
     assert len(kept) <= CONDITIONS
     assert kept[-1] == ours
     assert len(msgspec.json.encode(kept)) < 2 * CONDITIONS_BYTES
@@ -88,7 +88,7 @@ def test_of_a_podgroups_metadata_only_what_is_read_is_kept() -> None:
         finalizers=["a.b/c"] * 1000,
         ownerReferences=owners,
     )
-    meta = kept_group(made).metadata
+    meta = trim_podgroup(made).metadata
     assert (meta.labels, meta.annotations) == (
         {"sluice.dev/queue": "research"},
         {"sluice.dev/admission": "request-1"},
@@ -125,7 +125,7 @@ def read(obj: Wire, shape: type[Any]) -> Any:
 
 def test_a_trimmed_pod_says_its_queue_as_it_did() -> None:
     huge = pod("p", annotations={**SAID, "note": "x" * MEBI}, labels={**MANY, LABELLED: "research"})
-    kept = trimmed(read(huge, Pod))
+    kept = trim(read(huge, Pod))
     assert kept.metadata.annotations == SAID
     assert kept.metadata.label(LABELLED) == "research"
     assert len(msgspec.json.encode(kept)) < 40_000
@@ -139,12 +139,12 @@ def test_a_trimmed_workload_says_its_queue_as_it_did(resource: str) -> None:
     small_one = template(SAID)
     small_one["metadata"]["labels"] = {LABELLED: "research"}
     small = workload(resource, "w", small_one, annotations=SAID)
-    kept, plain = trimmed(read(huge, WorkloadObject)), read(small, WorkloadObject)
+    kept, plain = trim(read(huge, WorkloadObject)), read(small, WorkloadObject)
     assert len(msgspec.json.encode(kept)) < 80_000
-    assert [names_in(each).annotations for _, each in templates(kept)] == [
-        names_in(each).annotations for _, each in templates(plain)
+    assert [template_names(each).annotations for _, each in pod_templates(kept)] == [
+        template_names(each).annotations for _, each in pod_templates(plain)
     ]
-    assert all(names_in(each).labels[LABELLED] == "research" for _, each in templates(kept))
+    assert all(template_names(each).labels[LABELLED] == "research" for _, each in pod_templates(kept))
     assert kept.metadata.annotations == plain.metadata.annotations
 
 
@@ -152,10 +152,10 @@ def test_the_end_of_a_workload_is_seen_among_conditions_without_end() -> None:
     others = [{"type": f"x-{number}", "message": "m" * 10_000} for number in range(100)]
     ended = {"type": "Complete", "status": "True"}
     job = workload("jobs.batch", "w", status={"conditions": [*others, ended]})
-    kept = trimmed(read(job, WorkloadObject)).status.conditions
+    kept = trim(read(job, WorkloadObject)).status.conditions
     assert [one.type for one in kept if one.status == "True"] == ["Complete"]
 
 
 def test_what_is_no_users_stays_as_it_is() -> None:
     meta = Metadata(annotations={"a": "x" * MEBI})
-    assert trimmed(meta) is meta
+    assert trim(meta) is meta

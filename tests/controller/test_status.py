@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.members import Counts
-from cluster.cache.store import queue_value
+from cluster.cache.members import MemberCounts
+from cluster.cache.store import queue_from_object
 from cluster.objects import QueueObject, QueueStatus, StopStatus
 from controller.status.queue_status import (
     MORE_RESOURCES,
@@ -35,7 +35,7 @@ from tests.support.rules.cases import MODEST, NOW
 
 LONG_AGO = "2029-01-01T00:00:00Z"
 NOW_TEXT = "2030-01-01T12:00:00Z"
-NOTHING = Counted(pods=Counts(), groups={})
+NOTHING = Counted(pods=MemberCounts(), groups={})
 ALL = Known(stop=True, seen=True)
 
 
@@ -66,7 +66,7 @@ def status_of(
     above: tuple[Wire, ...] = (),
 ) -> Wire:
     stored = read(obj)
-    tree = Tree({one.name: one for one in (queue_value(read(each)) for each in (obj, *above))})
+    tree = Tree({one.name: one for one in (queue_from_object(read(each)) for each in (obj, *above))})
     found = verdict(stored.metadata.name, tree=tree, live=live, now=NOW)
     return desired_status(stored, found, counted, known=known, now=NOW, kept_by=kept_by)
 
@@ -227,7 +227,7 @@ def test_a_stop_of_an_ancestor_waits_like_ones_own() -> None:
 # Counts
 
 
-PODS = Counts(pending=5, gated=2, running=3, succeeded=1, failed=4, live=8)
+PODS = MemberCounts(pending=5, gated=2, running=3, succeeded=1, failed=4, live=8)
 
 
 def test_the_counts_are_those_counted() -> None:
@@ -260,7 +260,7 @@ def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:
     """What each cluster has and what the quota names is among them, whatever others are called."""
     asked = {f"a{number:04}.example.com/r": 1 for number in range(1000)}
     asked |= {"memory": 1024, "cpu": 2, "zzz.example.com/gpu": 4}
-    pods = Counts(running=3, allocated=asked)
+    pods = MemberCounts(running=3, allocated=asked)
     obj = queue("a", capability={"zzz.example.com/gpu": "8"}, deserved=[], guarantee={"resource": 5})
     told = status_of(obj, counted=Counted(pods=pods, groups={}))["allocated"]
     assert len(told) == RESOURCES + 2
@@ -270,7 +270,7 @@ def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:
 
 
 def test_so_many_resources_are_shown_with_none_more() -> None:
-    pods = Counts(allocated={f"r-{number:04}": 1 for number in range(RESOURCES)})
+    pods = MemberCounts(allocated={f"r-{number:04}": 1 for number in range(RESOURCES)})
     told = status_of(queue("a"), counted=Counted(pods=pods, groups={}))["allocated"]
     assert len(told) == RESOURCES + 1
     assert MORE_RESOURCES not in told
@@ -391,7 +391,7 @@ def test_a_status_that_says_nothing_is_read() -> None:
 def test_times_are_told_in_whole_seconds_of_utc() -> None:
     """What was written is compared with what is wanted: a fraction would differ for ever."""
     stored = read(queue("a"))
-    found = verdict("a", tree=Tree({"a": queue_value(stored)}), live=False, now=NOW)
+    found = verdict("a", tree=Tree({"a": queue_from_object(stored)}), live=False, now=NOW)
     later = NOW + timedelta(microseconds=999_999)
     status = desired_status(stored, found, NOTHING, known=ALL, now=later, kept_by="")
     assert of_kind(status, "Active")["lastTransitionTime"] == NOW_TEXT

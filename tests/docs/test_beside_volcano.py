@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cluster.informers.crd_fields import MEND, NEEDED
+from cluster.informers.crd_fields import REMEDY, REQUIRED
 from cluster.metrics import Metrics
 from controller.status.status_conflicts import (
     QUIET_SECONDS,
@@ -26,8 +26,8 @@ def test_the_version_of_vcctl_is_the_one_that_is_pinned() -> None:
 
 def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
     """Each of them, and the very command that the server advises."""
-    assert set(re.findall(r"^- `(\S+)`$", PAGE, re.MULTILINE)) == NEEDED.keys()
-    assert f"\n{MEND.partition(': ')[2]}\n" in PAGE
+    assert set(re.findall(r"^- `(\S+)`$", PAGE, re.MULTILINE)) == REQUIRED.keys()
+    assert f"\n{REMEDY.partition(': ')[2]}\n" in PAGE
 
 
 def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:

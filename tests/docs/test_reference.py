@@ -93,7 +93,7 @@ def test_each_name_on_objects_has_its_row() -> None:
     written = {
         value for key, value in vars(names).items() if key.isupper() and str(value).startswith("sluice.dev/")
     }
-    assert words("Names on objects") == written | {presence.LABEL, presence.SEEN}
+    assert words("Names on objects") == written | {presence.LABEL, presence.SEEN_ANNOTATION}
 
 
 @pytest.mark.parametrize("reason", sorted({*EVENT_REASONS.values()} - {"QueueClosed"}))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 import controller.podgroup_status
-from cluster.cache.workloads import is_live, templates
+from cluster.cache.workloads import is_live, pod_templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
 from queues.admission import accepted_work as accepting
@@ -143,7 +143,7 @@ def test_each_kind_has_its_templates_where_the_page_says() -> None:
     rules = kinds_module.__doc__ or ""
     for row, kind in kinds():
         place = row[2].removeprefix("spec.")
-        assert len(templates(workload(spec={place: PLACES[row[2]]}))) == 1
+        assert len(pod_templates(workload(spec={place: PLACES[row[2]]}))) == 1
         assert re.search(rf"^{kind.kind} +{kind.group} +{re.escape(row[2])} +{row[3]}$", rules, re.MULTILINE)
 
 

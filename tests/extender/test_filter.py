@@ -316,7 +316,7 @@ def test_so_many_pods_that_are_not_known_have_a_pass_and_no_more(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each known pod may have one all the same; so may those of no queue, who need none."""
-    monkeypatch.setattr(passes_module, "STRANGERS", 2)
+    monkeypatch.setattr(passes_module, "MAX_UNKNOWN_PODS", 2)
     for number in range(2):
         assert ask(server, member(f"nobody-{number}", queue="research")) == PASSED
     answer = ask(server, member("one-more", queue="research"))

@@ -29,7 +29,7 @@ import msgspec
 
 from cluster.cache.members import is_marked
 from cluster.cache.store import Store
-from cluster.inflight.admissions import request_of
+from cluster.inflight.admissions import admission_request
 from cluster.objects import Pod
 from queues import labels as names
 from queues.membership import (
@@ -69,7 +69,7 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
     membership = submitted_pod_membership(
-        store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
     )
     if membership is None:
         return _stranger(pod) if store.knows(request.namespace) else deny_unknown_namespace(request)
@@ -98,7 +98,7 @@ def _member(
         if ruling.undecided:
             return deny_unknown_namespace(request)
         return deny(f"a pod with spec.nodeName would run at once: {ruling.text}")
-    held = request_of(pod.metadata)
+    held = admission_request(pod.metadata)
     came = admission_id(request, held, queue=ruling.queue, store=store)
     patch = join_patches(written(pod, ruling.queue, came=came), marker(pod, terms=terms))
     if ruling.schedules:
@@ -205,7 +205,7 @@ def validate_create(request: Request, *, store: Store) -> Answer:
     """The answer to the validating webhook on CREATE: what is stored is what was answered."""
     pod = decode_object(request.object, _pods)
     membership = submitted_pod_membership(
-        store.facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
     )
     if membership is None:
         return ALLOWED

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.store import Store, queue_value
+from cluster.cache.store import Store, queue_from_object
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from queues import labels as names
@@ -66,7 +66,7 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
     if request.operation == "CREATE":
         return Answer(patch=(*steps, *_history_steps(told, [], dict.fromkeys(CARRIED_OUT))))
     before = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
-    was = queue_value(stored_queue(before))
+    was = queue_from_object(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
     cleared = stop_fields.fields_to_clear(
@@ -172,4 +172,4 @@ def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
         if word is not None and word not in {one.value for one in kind}:
             told = printable(str(word), limit=80)
             raise Unreadable(f'spec.{key}: "{told}" is not known; use one of {", ".join(kind)}')
-    return queue_value(obj)
+    return queue_from_object(obj)

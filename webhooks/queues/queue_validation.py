@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.store import Store, queue_value
+from cluster.cache.store import Store, queue_from_object
 from cluster.objects import Metadata, QueueObject
 from queues.admission.field_validation import field_refusal
 from queues.admission.queue_edits import (
@@ -136,7 +136,7 @@ def _edit(
     before: QueueObject | None, after: QueueObject, *, store: Store, terms: AdmissionSettings
 ) -> str | None:
     world = _world(store)
-    was, wanted = queue_value(before) if before else None, queue_value(after)
+    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     return (
         _wish(was, wanted)
         or _place(was, wanted, store=store, terms=terms, tree=world.tree)
@@ -151,7 +151,7 @@ def _wish(was: Queue | None, wanted: Queue) -> str | None:
 
 
 def _root(before: QueueObject | None, after: QueueObject) -> str | None:
-    """`queue_value` knows no parent of `root`; one that is stored already may stay until it is mended."""
+    """`queue_from_object` knows no parent of `root`; a stored one may stay until it is mended."""
     if after.metadata.name != ROOT or (before is not None and before.spec.parent == after.spec.parent):
         return None
     return ROOT_HAS_NO_PARENT if after.spec.parent else None
@@ -171,7 +171,7 @@ def _place(
 
 def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQueues) -> str | None:
     """Its quota among its family's, if that or its place is changed."""
-    was, wanted = queue_value(before) if before else None, queue_value(after)
+    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     quotas = _quota(before) if before else Quota(), _quota(after)
     if was is not None and was.parent == wanted.parent and quotas[0] == quotas[1]:
         return None
@@ -217,7 +217,7 @@ def _observed(told: SubmittedQueue, *, store: Store) -> bool:
 
 
 def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
-    queue = queue_value(obj) if obj else Queue(name="")
+    queue = queue_from_object(obj) if obj else Queue(name="")
     tree = _world(store).tree.with_queue(queue)
     live = store.live_members(queue.name, tree=tree) > 0
     found = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
@@ -231,7 +231,9 @@ def _world(store: Store) -> AdmittedQueues:
     tree = store.board.tree
     if coming:
         others = {name: queue for name, queue in tree.queues.items() if name not in coming}
-        tree = Tree(others | {name: queue_value(obj) for name, obj in coming.items() if obj is not None})
+        tree = Tree(
+            others | {name: queue_from_object(obj) for name, obj in coming.items() if obj is not None}
+        )
     return AdmittedQueues(tree, store.queues, coming)
 
 

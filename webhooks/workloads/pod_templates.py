@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from cluster.cache.workloads import (
     Keys,
-    names_in,
-    templates,
+    pod_templates,
+    template_names,
 )
 from cluster.objects import Metadata, Template, WorkloadObject
 from queues import labels as names
@@ -57,8 +57,10 @@ def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[Nami
     What stands where the webhook wrote is the user's word from when it is written over, unless it is, with
     `sluice.dev/queue`, all of what the webhook wrote another time: a roll-back brings that.
     """
-    former = {keys: names_in(template) for keys, template in templates(before)}
-    return tuple(_said(former.get(keys, NO_NAMES), names_in(template)) for keys, template in templates(after))
+    former = {keys: template_names(template) for keys, template in pod_templates(before)}
+    return tuple(
+        _said(former.get(keys, NO_NAMES), template_names(template)) for keys, template in pod_templates(after)
+    )
 
 
 def _said(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
@@ -75,8 +77,8 @@ def patch_templates(
     obj: WorkloadObject, queue: str, *, source: str, submitted: tuple[NamingMetadata, ...] = ()
 ) -> Iterator[PatchStep]:
     """`submitted`: the names in each of them, where that is not simply what stands there."""
-    for number, (keys, template) in enumerate(templates(obj)):
-        words = without_webhook_names(submitted[number] if submitted else names_in(template))
+    for number, (keys, template) in enumerate(pod_templates(obj)):
+        words = without_webhook_names(submitted[number] if submitted else template_names(template))
         wanted: Wanted = {names.QUEUE: queue}
         if names_a_queue(words):
             wanted[names.QUEUE_FROM] = None
@@ -88,14 +90,14 @@ def patch_templates(
 
 
 def clean_templates(obj: WorkloadObject) -> Iterator[PatchStep]:
-    for keys, template in templates(obj):
+    for keys, template in pod_templates(obj):
         yield from _annotated(keys, template, dict.fromkeys(_ours(template)))
 
 
 def restore_templates(before: WorkloadObject, after: WorkloadObject) -> Iterator[PatchStep]:
     """What was ours in the templates, as it was."""
-    former = dict(templates(before))
-    for keys, template in templates(after):
+    former = dict(pod_templates(before))
+    for keys, template in pod_templates(after):
         ours = former.get(keys, Template()).metadata or Metadata()
         of_both = {**_ours(template), **_ours(former.get(keys))}
         yield from _annotated(keys, template, {key: ours.annotation(key) or None for key in of_both})
@@ -103,14 +105,14 @@ def restore_templates(before: WorkloadObject, after: WorkloadObject) -> Iterator
 
 def templates_touched(before: WorkloadObject, after: WorkloadObject) -> bool:
     """Whether what is ours in the templates differs."""
-    return [_ours(one) for _, one in templates(before)] != [_ours(one) for _, one in templates(after)]
+    return [_ours(one) for _, one in pod_templates(before)] != [_ours(one) for _, one in pod_templates(after)]
 
 
 def naming_source(found: Membership | QueueConflict | None, *, before: WorkloadObject | None = None) -> str:
     """Who named the queue, in the one word that fits an annotation."""
     if isinstance(found, Membership):
         return {Source.NAMESPACE: "namespace", Source.SCHEDULER: "scheduler"}.get(found.source, "workload")
-    sources = [_ours(one).get(names.QUEUE_FROM, "") for _, one in (templates(before) if before else ())]
+    sources = [_ours(one).get(names.QUEUE_FROM, "") for _, one in (pod_templates(before) if before else ())]
     return next(filter(None, sources), "workload")
 
 

@@ -35,16 +35,16 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from cluster.cache.members import controller_of
+from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
 from cluster.cache.workloads import (
-    facts,
-    growth,
     is_live,
-    written_in,
+    recorded_queue,
+    scale_up_key,
+    workload_facts,
 )
 from cluster.exceptions import Unreadable
-from cluster.inflight.admissions import request_of
+from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
 from queues.messages import truncate_warning, waiting_warning
@@ -126,7 +126,7 @@ def validate_scale(request: Request, *, store: Store) -> Answer:
     held = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
     if held is None or not held.queue:
         return ALLOWED
-    coming = growth(kind, request.namespace, request.name)
+    coming = scale_up_key(kind, request.namespace, request.name)
     another = store.admissions.holds(coming, held.queue)
     if not request.dry_run:
         store.admissions.admitting(coming, held.queue)
@@ -161,7 +161,7 @@ def _created(
     ruling = accept_submission(what, request, store=store, terms=terms)
     if isinstance(ruling, Answer):
         return ruling
-    came = admission_id(request, request_of(obj.metadata), queue=found.queue, store=store)
+    came = admission_id(request, admission_request(obj.metadata), queue=found.queue, store=store)
     patch = join_patches(
         [*patch_queue_on_workload(obj.metadata, found.queue, came=came)],
         [*patch_templates(obj, found.queue, source=naming_source(found))]
@@ -199,7 +199,7 @@ def _updated(
     if isinstance(now, QueueConflict):
         unheard = now != was or revived
         return _disagreeing(now) if unheard else Answer(patch=tuple(restore_templates(before, after)))
-    held = written_in(before) or _queue_of(was) or ""
+    held = recorded_queue(before) or _queue_of(was) or ""
     queue = held if now == was else _queue_of(now) or ""
     moved = queue != held
     if moved and (kind.fixed or _is_owned(kind, before)):
@@ -249,22 +249,22 @@ def _followed(
 
 
 def _is_owned(kind: WorkloadKind, obj: WorkloadObject) -> bool:
-    return facts(kind, obj, namespace="", namespace_queue="").owned
+    return workload_facts(kind, obj, namespace="", namespace_queue="").owned
 
 
 def _is_to_be_written(kind: WorkloadKind, obj: WorkloadObject, queue: str, *, owned: bool) -> bool:
     """Whether its templates are: not where its maker finds it again by them, as Deployments do and others'
     kinds like them, unless a user wrote another queue there in our name."""
-    if kind.key != "replicasets" or controller_of(obj.metadata.owner_references) is None:
+    if kind.key != "replicasets" or controller_reference(obj.metadata.owner_references) is None:
         return True
-    return not owned and written_in(obj) not in {"", queue}
+    return not owned and recorded_queue(obj) not in {"", queue}
 
 
 def _judged(
     kind: WorkloadKind, before: WorkloadObject, after: WorkloadObject, where: str, *, store: Store
 ) -> Found:
     """Its membership after an update, with the owners it had: naming another owner moves nobody."""
-    told = facts(kind, after, namespace=where, namespace_queue=store.queue_of_namespace(where))
+    told = workload_facts(kind, after, namespace=where, namespace_queue=store.queue_of_namespace(where))
     told = replace(told, templates=submitted_names(before, after), owned=_is_owned(kind, before))
     return workload_membership(told, rules=store.rules, group=store.queue_of_group)
 
@@ -278,8 +278,8 @@ def _queue_of(found: Found) -> str | None:
 
 def _added(before: WorkloadObject, after: WorkloadObject) -> str:
     """The admission that a former call for this very request wrote."""
-    held = request_of(after.metadata)
-    return held if held != request_of(before.metadata) else ""
+    held = admission_request(after.metadata)
+    return held if held != admission_request(before.metadata) else ""
 
 
 def _spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:

@@ -13,14 +13,14 @@ from certs.ca_bundle import (
     NAME,
     register,
 )
-from cluster.api.client import Client, configuration
+from cluster.api.client import Client, load_configuration
 from cluster.exceptions import NotFound
 from localcluster.cluster import LocalCluster
 
 
 @pytest.fixture
 def client(cluster: LocalCluster) -> Client:
-    return Client(configuration(str(cluster.client_kubeconfig)))
+    return Client(load_configuration(str(cluster.client_kubeconfig)))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from cluster.api.client import Client, configuration
+from cluster.api.client import Client, load_configuration
 from cluster.exceptions import (
     ClusterError,
     ConfigurationError,
@@ -211,7 +211,7 @@ def test_a_token_in_the_kubeconfig_says_who_we_are(
             }
         )
     )
-    assert whoami(Client(configuration(str(file)))) == f"system:serviceaccount:{namespace}:default"
+    assert whoami(Client(load_configuration(str(file)))) == f"system:serviceaccount:{namespace}:default"
 
 
 def test_in_a_pod_its_service_account_says_who_we_are(
@@ -223,7 +223,7 @@ def test_in_a_pod_its_service_account_says_who_we_are(
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(cluster.ports.apiserver))
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(cluster.layout.pki / "ca.crt"))
-    assert whoami(Client(configuration())) == f"system:serviceaccount:{namespace}:default"
+    assert whoami(Client(load_configuration())) == f"system:serviceaccount:{namespace}:default"
 
 
 # The environment and the kubeconfig
@@ -240,12 +240,12 @@ def test_the_environment_leads_a_client_with_its_own_authority_nowhere(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    found = Client(configuration(str(cluster.client_kubeconfig)))
+    found = Client(load_configuration(str(cluster.client_kubeconfig)))
     assert b"kube-system" in found.get("/api/v1/namespaces/kube-system")
 
 
 def test_another_authoritys_server_is_not_spoken_to(cluster: LocalCluster) -> None:
-    settings = configuration(str(cluster.client_kubeconfig))
+    settings = load_configuration(str(cluster.client_kubeconfig))
     settings.ssl_ca_cert = str(cluster.layout.server_ca)
     with pytest.raises(Unreachable, match="certificate verify failed"):
         Client(settings).get("/api/v1/namespaces")
@@ -256,9 +256,9 @@ def test_a_kubeconfig_that_is_none_says_which(content: str, tmp_path: Path) -> N
     file = tmp_path / "kubeconfig"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=str(file)):
-        configuration(str(file))
+        load_configuration(str(file))
 
 
 def test_a_kubeconfig_that_is_not_there_says_which(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="missing"):
-        configuration(str(tmp_path / "missing"))
+        load_configuration(str(tmp_path / "missing"))

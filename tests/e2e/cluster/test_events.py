@@ -12,10 +12,10 @@ from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.recorder import (
     BURST,
+    MAX_EVENTS_REMEMBERED,
     MESSAGE_LIMIT,
     PER_SECOND,
-    REMEMBERED,
-    SAME_SECONDS,
+    REPEAT_SECONDS,
     EventRecorder,
     _body,
 )
@@ -64,7 +64,7 @@ def recording() -> Recording:
 
 def test_the_same_event_is_said_once_in_a_while(recording: Recording) -> None:
     assert recording.say()
-    recording.now += SAME_SECONDS - 1
+    recording.now += REPEAT_SECONDS - 1
     assert not recording.say()
     recording.now += 2
     assert recording.say()
@@ -86,11 +86,11 @@ def test_another_is_another(recording: Recording, again: Callable[[Recording], b
 
 
 def test_what_is_remembered_is_bounded(recording: Recording) -> None:
-    for number in range(REMEMBERED + 100):
+    for number in range(MAX_EVENTS_REMEMBERED + 100):
         recording.say(number)
-    assert len(recording.recorder._seen) == REMEMBERED
+    assert len(recording.recorder._seen) == MAX_EVENTS_REMEMBERED
     assert recording.say(0), "the oldest is forgotten first"
-    assert not recording.say(REMEMBERED + 99)
+    assert not recording.say(MAX_EVENTS_REMEMBERED + 99)
 
 
 # A queue's budget

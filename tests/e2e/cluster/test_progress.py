@@ -12,7 +12,7 @@ import pytest
 
 from cluster.api.client import Client
 from cluster.cache import watch_progress as module
-from cluster.cache.marker_pods import NAME, MarkerPods
+from cluster.cache.marker_pods import MARKER_POD, MarkerPods
 from cluster.cache.members import Members
 from cluster.cache.watch_progress import Marker, WatchProgress
 from cluster.informers.reflector import Reflector
@@ -275,7 +275,7 @@ def test_a_pod_of_no_use_is_an_event_and_leaves_nothing(
     finally:
         reflector.stop()
     with cluster.api() as api:
-        assert api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{NAME}").status == 404
+        assert api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{MARKER_POD}").status == 404
 
 
 def pods(client: Client, advanced: Callable[[str, int], object]) -> Reflector[Pod]:

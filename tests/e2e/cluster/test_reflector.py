@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.api.client import Client, decode
+from cluster.api.client import Client, decode_response
 from cluster.informers.reflector import Reflector
 from localcluster.cluster import LocalCluster
 from tests.support.cluster.notes import (
@@ -129,7 +129,7 @@ def test_a_list_that_fails_is_begun_anew_and_told_whole(
     page: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cluster.api.pages.PAGE", 1)
+    monkeypatch.setattr("cluster.api.pages.PAGE_OBJECTS", 1)
     proxy.order(fault, when=lambda asked: asked.lists and ("continue" in asked.query) == (page == "middle"))
     with reflected(client, path(namespace), sink):
         eventually(lambda: sink.lists)
@@ -160,10 +160,10 @@ def test_a_page_that_is_too_large_is_asked_for_again_with_fewer_objects(
 
     def weighed(data: bytes, decoder: object) -> object:
         held.append(len(data))
-        return decode(data, decoder)  # type: ignore[arg-type]
+        return decode_response(data, decoder)  # type: ignore[arg-type]
 
     monkeypatch.setattr("cluster.api.pages.PAGE_BYTES", 30_000)
-    monkeypatch.setattr("cluster.api.pages.decode", weighed)
+    monkeypatch.setattr("cluster.api.pages.decode_response", weighed)
     create_many(cluster, namespace, 30)
     with cluster.api() as api:
         Notes(api, namespace)
@@ -790,7 +790,7 @@ def test_after_any_trouble_what_is_held_is_what_there_is(
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cluster.api.pages.PAGE", 2)
+    monkeypatch.setattr("cluster.api.pages.PAGE_OBJECTS", 2)
     monkeypatch.setattr("cluster.informers.reflector.WATCH_SECONDS", (1, 1))
     monkeypatch.setattr("cluster.informers.reflector.SILENCE_SECONDS", 0.2)
     monkeypatch.setattr("cluster.api.client.READ_SECONDS", 0.5)

@@ -12,7 +12,7 @@ from cluster.api.client import Client
 from cluster.cache.members import Member
 from cluster.cache.store import Clock, Store
 from cluster.informers import debounce as debouncing
-from cluster.informers.informers import BRISK, Informers
+from cluster.informers.informers import SHORT_WATCH_KINDS, Informers
 from cluster.metrics import Metrics
 from localcluster.cluster import LocalCluster
 from queues.membership import VOLCANO_ANNOTATION, MembershipSettings
@@ -121,7 +121,7 @@ def test_a_list_under_way_is_finished_whatever_is_asked_for(
     assert max(wanted) == 2
 
 
-@pytest.mark.parametrize("kind", BRISK)
+@pytest.mark.parametrize("kind", SHORT_WATCH_KINDS)
 def test_a_watch_that_stops_wait_for_is_known_to_be_dead_within_seconds(
     client: Client, proxy: FaultyProxy, kind: str
 ) -> None:

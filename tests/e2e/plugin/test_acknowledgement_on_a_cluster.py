@@ -12,7 +12,7 @@ import yaml
 from cluster.coordination.replicas import (
     LABEL,
     PREFIX,
-    SEEN,
+    SEEN_ANNOTATION,
 )
 from localcluster.cluster import LocalCluster
 from tests.support.plugin.plugin_stage import PLUGIN, plugin
@@ -32,7 +32,7 @@ def set_lease(cluster: LocalCluster, **view: Any) -> None:
             "name": f"{PREFIX}late",
             "namespace": NAMESPACE,
             "labels": {LABEL: "true"},
-            "annotations": {SEEN: json.dumps(view)},
+            "annotations": {SEEN_ANNOTATION: json.dumps(view)},
         },
         "spec": {"holderIdentity": "late", "leaseDurationSeconds": 3600},
     }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.cache.store import queue_value
+from cluster.cache.store import queue_from_object
 from cluster.objects import QueueObject
 from queues.tree import Tree
 from queues.verdict import verdict
@@ -103,7 +103,7 @@ def shown(found: Sequence[Object]) -> list[Shown]:
 
 def wanted(stage: Stage, found: Sequence[Object]) -> list[Shown]:
     """What the rules make of these specs."""
-    queues = [queue_value(msgspec.convert(one, QueueObject)) for one in found]
+    queues = [queue_from_object(msgspec.convert(one, QueueObject)) for one in found]
     tree = Tree({queue.name: queue for queue in queues})
     verdicts = [
         verdict(stage.named(short), tree=tree, live=short in LIVE, now=datetime.now(UTC)) for short in SHORT

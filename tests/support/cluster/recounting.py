@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cluster.cache.members import (
     FINISHED_PHASES,
-    Counts,
     Member,
+    MemberCounts,
 )
 from cluster.objects import Pod, WorkloadObject
 from tests.support.http.wire_objects import (
@@ -35,11 +35,11 @@ def read_job(obj: Wire) -> WorkloadObject:
     return msgspec.json.decode(json.dumps(obj), type=WorkloadObject)
 
 
-def counted(members: Iterable[Member], queue: str) -> Counts:
+def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     """The counts of one queue, the long way round."""
     of = [one for one in members if one.queue == queue]
     waiting = [one for one in of if one.phase not in FINISHED_PHASES and not one.node]
-    return Counts(
+    return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
         running=sum(bool(one.node) and one.phase not in FINISHED_PHASES for one in of),

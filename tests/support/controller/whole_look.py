@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from cluster.api.client import Client
 from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
-from cluster.coordination.replicas import OtherReplicas, Reading
+from cluster.coordination.replicas import OtherReplicas, ReplicaReading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
 from cluster.informers.informers import Informers
 from cluster.metrics import Metrics
@@ -121,7 +121,7 @@ class WholeLook:
             for name in ("writer", "guard", "drain")
         ]
         others = SimpleNamespace(
-            read=lambda: Reading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+            read=lambda: ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
         )
         self.controller = QueueController(
             ControllerContext(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache.pod_requests import SHARED_AT_MOST, requests
+from cluster.cache.pod_requests import MAX_SHARED, pod_requests
 from cluster.objects import PodSpec
 from tests.support.http.wire_objects import Wire
 from tests.support.rules.cases import MODEST
@@ -36,7 +36,7 @@ MARKERS = {"sluice.dev/member", "sluice.dev/scored"}
 
 
 def asked(spec: Wire) -> dict[str, Any]:
-    return dict(requests(msgspec.json.decode(json.dumps(spec), type=PodSpec)))
+    return dict(pod_requests(msgspec.json.decode(json.dumps(spec), type=PodSpec)))
 
 
 def container(asks: Wire | None, *, sidecar: bool = False) -> Wire:
@@ -102,7 +102,7 @@ def test_it_asks_for_its_worst_moment_or_what_it_says_for_itself_and_its_overhea
 @MODEST
 @given(spec=specs())
 def test_two_pods_that_ask_for_the_same_share_one_answer_in_one_order(spec: Wire) -> None:
-    first, second = (requests(msgspec.json.decode(json.dumps(spec), type=PodSpec)) for _ in range(2))
+    first, second = (pod_requests(msgspec.json.decode(json.dumps(spec), type=PodSpec)) for _ in range(2))
     assert first is second
     assert list(first) == sorted(first)
 
@@ -183,20 +183,20 @@ def decoded(*asks: Wire) -> PodSpec:
 
 
 def test_pods_of_one_shape_share_what_they_ask_for() -> None:
-    assert requests(decoded({"cpu": "1"})) is requests(decoded({"cpu": "1"}))
-    assert requests(decoded({"cpu": "1"})) is requests(decoded({"cpu": "1000m"}))
+    assert pod_requests(decoded({"cpu": "1"})) is pod_requests(decoded({"cpu": "1"}))
+    assert pod_requests(decoded({"cpu": "1"})) is pod_requests(decoded({"cpu": "1000m"}))
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        decoded({f"example.com/{number}": "1" for number in range(SHARED_AT_MOST)}),
-        decoded(*[{"cpu": "1"}] * SHARED_AT_MOST),
+        decoded({f"example.com/{number}": "1" for number in range(MAX_SHARED)}),
+        decoded(*[{"cpu": "1"}] * MAX_SHARED),
     ],
     ids=["requests", "containers"],
 )
 def test_what_is_huge_is_counted_and_not_remembered(spec: PodSpec) -> None:
     """Nobody fills the memory with pods that no other one is like."""
-    assert requests(spec) == requests(spec)
-    assert requests(spec) is not requests(spec)
-    assert sum(amount for _, amount in requests(spec)) == SHARED_AT_MOST
+    assert pod_requests(spec) == pod_requests(spec)
+    assert pod_requests(spec) is not pod_requests(spec)
+    assert sum(amount for _, amount in pod_requests(spec)) == MAX_SHARED

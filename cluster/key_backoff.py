@@ -8,10 +8,10 @@ Invariants
 - A key that failed is not attempted before its back-off is over: `LEAST` seconds, twice as long each time, at
   most `MOST`, or `SHORT` where the API server did not answer. Another version of the object is attempted at
   once; if it fails too, the back-off grows on.
-- Each failure is logged with step and key, and counted. At most `LINES` lines are logged at once, one a
+- Each failure is logged with step and key, and counted. At most `LOG_BURST` lines are logged at once, one a
   second after. Where the key has an object, the failure is kept for an event about it (`take_failures`).
 - The first success forgets the key; so does `FORGET` seconds without an attempt after the back-off.
-- At most `REMEMBERED` keys are remembered. Beyond, the oldest is forgotten first: it is tried again sooner.
+- At most `MAX_KEYS` keys are remembered. Beyond, the oldest is forgotten first: it is tried again sooner.
 
 Threads: any. What is taken under the lock is a look-up; nothing is taken while no key fails.
 """
@@ -33,10 +33,10 @@ from queues.text import printable
 
 #: Seconds.
 LEAST, MOST, SHORT, FORGET = 1.0, 60.0, 4.0, 120.0
-REMEMBERED = 10_000
+MAX_KEYS = 10_000
 #: Failures that wait to be reported by an event.
-UNREPORTED = 1_000
-LINES = 50.0
+MAX_UNREPORTED = 1_000
+LOG_BURST = 50.0
 #: Characters of a key, and of what was raised.
 KEY_LIMIT, TEXT_LIMIT = 400, 600
 
@@ -62,7 +62,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     subject: ObjectReference | None = None
 
 
-class Isolation:
+class KeyBackoff:
     """The keys that failed. Owner: the store; shared by the reflectors, the controller and the writers."""
 
     def __init__(
@@ -78,8 +78,8 @@ class Isolation:
         self._failures: dict[Key, Failure] = {}
         #: Those whose queue is to be looked at again.
         self._to_requeue: dict[Key, float] = {}
-        self._unreported: deque[Failure] = deque(maxlen=UNREPORTED)
-        self._lines, self._lines_at = LINES, float("-inf")
+        self._unreported: deque[Failure] = deque(maxlen=MAX_UNREPORTED)
+        self._lines, self._lines_at = LOG_BURST, float("-inf")
 
     def attempt(
         self,
@@ -170,7 +170,7 @@ class Isolation:
                 self._to_requeue[step, key] = failure.until
             if subject is not None:
                 self._unreported.append(failure)
-            while len(self._failures) > REMEMBERED:
+            while len(self._failures) > MAX_KEYS:
                 self._forget(next(iter(self._failures)))
             loggable = self._may_log(now)
         self._counted(step)
@@ -222,7 +222,7 @@ class Isolation:
         self._to_requeue.pop(key, None)
 
     def _may_log(self, now: float) -> bool:
-        self._lines = min(LINES, self._lines + max(0.0, now - self._lines_at))
+        self._lines = min(LOG_BURST, self._lines + max(0.0, now - self._lines_at))
         self._lines_at = now
         if self._lines < 1.0:
             return False

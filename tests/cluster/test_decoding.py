@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.decoding import read
+from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod, QueueObject
 from tests.support.rules.cases import MODEST
@@ -35,7 +35,7 @@ PODS = msgspec.json.Decoder(Pod)
 )
 def test_a_refusal_names_the_place_and_the_fault(body: bytes, message: str) -> None:
     with pytest.raises(Unreadable) as raised:
-        read(body, PODS)
+        decode_body(body, PODS)
     assert str(raised.value).startswith(message)
 
 
@@ -44,17 +44,17 @@ def test_a_refusal_names_the_place_and_the_fault(body: bytes, message: str) -> N
 def test_whatever_the_bytes_are_they_are_read_or_unreadable(body: bytes) -> None:
     for wrapped in (body, b'{"metadata":{"name":"' + body + b'"}}', b'{"metadata":{"name":' + body + b"}}"):
         try:
-            read(wrapped, PODS)
+            decode_body(wrapped, PODS)
         except Unreadable as exc:
             assert str(exc)
 
 
 def test_what_is_not_needed_is_passed_over() -> None:
     body = b'{"metadata": {"name": "a", "managedFields": [1]}, "spec": {"weight": {"odd": 1}}}'
-    assert read(body, msgspec.json.Decoder(QueueObject)).metadata.name == "a"
+    assert decode_body(body, msgspec.json.Decoder(QueueObject)).metadata.name == "a"
 
 
 @pytest.mark.parametrize("version", ["", "x", "-1", "1.5", "\u00b2", "\u0663", "9" * 5000])
 def test_a_resource_version_that_is_no_number_orders_nothing(version: str) -> None:
     body = msgspec.json.encode({"metadata": {"resourceVersion": version}})
-    assert read(body, PODS).metadata.version in {0, 3}
+    assert decode_body(body, PODS).metadata.version in {0, 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.cache.store import MOMENTS
+from cluster.cache.store import MAX_WRITES
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import member, queue
 
@@ -125,12 +125,12 @@ def test_the_passes_of_binds_end_likewise(settling: Settling) -> None:
 
 
 def test_the_writes_that_are_remembered_are_bounded(settling: Settling) -> None:
-    for version in range(1, 3 * MOMENTS):
+    for version in range(1, 3 * MAX_WRITES):
         settling.write(version)
-    assert len(settling.store._moments) == MOMENTS
+    assert len(settling.store._moments) == MAX_WRITES
     settling.filtered("nobody")
-    settling.write(3 * MOMENTS)
-    assert settling.settled(pods=3 * MOMENTS) == []
+    settling.write(3 * MAX_WRITES)
+    assert settling.settled(pods=3 * MAX_WRITES) == []
 
 
 # Whose passes are named

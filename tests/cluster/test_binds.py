@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cluster.inflight.binds import (
     FORGOTTEN_SECONDS,
+    MAX_UNKNOWN_PODS,
     REQUEST_SECONDS,
-    STRANGERS,
     BindPass,
     BindPasses,
 )
@@ -214,7 +214,7 @@ def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time
 
 def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
     passes = BindPasses(clock=lambda: 0.0, known=lambda: 2)
-    for number in range(STRANGERS + 2):
+    for number in range(MAX_UNKNOWN_PODS + 2):
         assert not passes.is_full
         passes.filtered(namespace="team", name=f"pod-{number}", queue="a")
     assert passes.is_full

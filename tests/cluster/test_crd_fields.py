@@ -11,11 +11,11 @@ import yaml
 
 from cluster.exceptions import NotFound
 from cluster.informers.crd_fields import (
-    NEEDED,
+    REQUIRED,
     Definition,
     DefinitionEventHandler,
     Definitions,
-    fault_of,
+    definition_fault,
     read_queue,
 )
 from tests.support.paths import ROOT
@@ -51,10 +51,10 @@ def without(*path: str) -> Object:
     return document
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", REQUIRED)
 def test_our_own_definitions_serve_all_that_our_structs_read(name: str) -> None:
     """What is applied with the server is what the server asks for."""
-    assert fault_of(name, read(ours(name))) == ""
+    assert definition_fault(name, read(ours(name))) == ""
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_our_own_definitions_serve_all_that_our_structs_read(name: str) -> None:
 )
 def test_a_field_that_is_missing_is_named_with_the_way_out(path: tuple[str, ...]) -> None:
     """At whatever depth, inside the items of lists too."""
-    fault = fault_of(QUEUES, read(without(*path)))
+    fault = definition_fault(QUEUES, read(without(*path)))
     assert f"{QUEUES} lacks {'.'.join(path)}" in fault
     assert fault.endswith("kubectl apply --server-side --force-conflicts -k manifests/crds")
 
@@ -82,7 +82,7 @@ def test_a_schema_that_keeps_whatever_comes_lacks_nothing() -> None:
     document = ours(QUEUES)
     for part in ("spec", "status"):
         schema(document)[part] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    assert fault_of(QUEUES, read(document)) == ""
+    assert definition_fault(QUEUES, read(document)) == ""
 
 
 def test_a_definition_that_is_not_there_or_not_served_is_a_fault() -> None:
@@ -91,10 +91,10 @@ def test_a_definition_that_is_not_there_or_not_served_is_a_fault() -> None:
     unserved["spec"]["versions"][0]["served"] = False
     del bare["spec"]["versions"][0]["subresources"]
     other["spec"]["versions"][0]["name"] = "v9"
-    assert "is not there" in fault_of(QUEUES, None)
-    assert "does not serve v1beta1" in fault_of(QUEUES, read(unserved))
-    assert "does not serve v1beta1" in fault_of(QUEUES, read(other))
-    assert "has no status subresource" in fault_of(QUEUES, read(bare))
+    assert "is not there" in definition_fault(QUEUES, None)
+    assert "does not serve v1beta1" in definition_fault(QUEUES, read(unserved))
+    assert "does not serve v1beta1" in definition_fault(QUEUES, read(other))
+    assert "has no status subresource" in definition_fault(QUEUES, read(bare))
 
 
 def test_conditions_may_look_different() -> None:
@@ -102,16 +102,16 @@ def test_conditions_may_look_different() -> None:
     name = "podgroups.scheduling.volcano.sh"
     document = ours(name)
     schema(document)["status"]["properties"]["conditions"] = {"type": "array", "items": {"type": "object"}}
-    assert fault_of(name, read(document)) == ""
+    assert definition_fault(name, read(document)) == ""
     schema(document)["spec"] = {"type": "object"}
-    assert "lacks spec.queue" in fault_of(name, read(document))
+    assert "lacks spec.queue" in definition_fault(name, read(document))
 
 
 def test_a_fault_lasts_until_its_definition_is_mended_and_that_is_told_once() -> None:
     """With two faults, once the second is mended too."""
     mended: list[str] = []
     definitions = Definitions(lambda: mended.append("now"))
-    sinks = {name: DefinitionEventHandler(name, definitions) for name in NEEDED}
+    sinks = {name: DefinitionEventHandler(name, definitions) for name in REQUIRED}
     for name, sink in sinks.items():
         sink.replace([read(ours(name))])
     assert (definitions.faults(), mended) == ([], [])

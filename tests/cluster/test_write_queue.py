@@ -11,7 +11,7 @@ import pytest
 
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.metrics import Metrics
-from cluster.write_queue import TRIES, WriteQueue
+from cluster.write_queue import MAX_TRIES, WriteQueue
 
 WAIT = 5.0
 
@@ -189,8 +189,8 @@ def test_it_is_given_up_in_the_end(new: Callable[..., WriteQueue], counting: Met
         raise overloaded()
 
     assert done_of(writers, write) is False
-    assert len(tries) == TRIES
-    assert outcomes(counting) == {("what", "retried"): TRIES}
+    assert len(tries) == MAX_TRIES
+    assert outcomes(counting) == {("what", "retried"): MAX_TRIES}
 
 
 def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., WriteQueue]) -> None:
