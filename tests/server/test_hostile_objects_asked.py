@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.app import create_app
 from tests.controller.test_hostile_objects_looked_at import HOSTILE, VALUES, WAYS, begun, heard, honest
 from tests.server.test_bad_input import replaced
-from tests.support.controller.whole_look import WholeLook
 from tests.support.http.asking import said
 from tests.support.http.wire_objects import (
     NAMED,
@@ -34,42 +34,43 @@ REVIEWED = {
 }
 
 
-def asked(look: WholeLook, path: str, body: object) -> Any:
+def asked(http: FlaskClient, path: str, body: object) -> Wire:
     """An answer that is no failure of ours."""
-    reply = create_app(look.store).test_client().post(path, json=body)
+    reply = http.post(path, json=body)
     assert reply.status_code < 500 or reply.status_code == 503, reply.text
-    return reply
+    answer: Wire = reply.get_json()
+    return answer
 
 
 def place_of(obj: Wire) -> tuple[str, str]:
     return REVIEWED.get(obj["kind"]) or ("/mutate/workloads", resource_of(obj))
 
 
-def others_are_answered(look: WholeLook) -> None:
+def others_are_answered(http: FlaskClient) -> None:
     """A new pod of each queue, its bind, the scheduler's question, a workload, an edit of a queue."""
     for name, accepted in (("research", True), ("victim", True), ("closing", False)):
         new = pod("new", annotations={NAMED: name})
-        answer = said(asked(look, "/mutate/pods", review(new, name="new")), uid="review-1")
+        answer = said(asked(http, "/mutate/pods", review(new, name="new")), uid="review-1")
         assert (answer.allowed, f'queue "{name}"' in answer.message) == (accepted, not accepted)
     bind = review(binding("held"), resource="pods", sub_resource="binding", name="held")
-    assert not said(asked(look, "/validate/binds", bind), uid="review-1").allowed
+    assert not said(asked(http, "/validate/binds", bind), uid="review-1").allowed
     parked = review(binding("gang-0"), resource="pods", sub_resource="binding", name="gang-0")
-    assert said(asked(look, "/validate/binds", parked), uid="review-1").allowed
+    assert said(asked(http, "/validate/binds", parked), uid="review-1").allowed
     for name, passed in (("research", ["node-1"]), ("victim", [])):
         body = {"Pod": pod("other", annotations={"sluice.dev/queue": name}), "NodeNames": ["node-1"]}
-        assert asked(look, "/extender/filter", body).get_json()["NodeNames"] == passed
+        assert asked(http, "/extender/filter", body)["NodeNames"] == passed
     made = workload("jobs.batch", "train", annotations={NAMED: "research"})
-    answer = said(asked(look, "/mutate/workloads", review(made, resource="jobs.batch")), uid="review-1")
+    answer = said(asked(http, "/mutate/workloads", review(made, resource="jobs.batch")), uid="review-1")
     assert answer.allowed
     before, after = queue("research", generation=2), queue("research", generation=3, stopPolicy="Hold")
     edit = review(after, old=before, operation="UPDATE", name="research", resource=REVIEWED["Queue"][1])
-    assert said(asked(look, "/mutate/queues", edit), uid="review-1").allowed
+    assert said(asked(http, "/mutate/queues", edit), uid="review-1").allowed
 
 
 def test_without_hostile_objects_all_are_answered() -> None:
     look = begun()
     honest(look)
-    others_are_answered(look)
+    others_are_answered(create_app(look.store).test_client())
 
 
 @settings(max_examples=150, deadline=None, database=None)
@@ -91,10 +92,11 @@ def test_any_value_at_any_place_is_answered_and_changes_nobody_elses_answer(
     look = begun()
     honest(look)
     heard(look, obj, version=2)
+    http = create_app(look.store).test_client()
     path, resource = place_of(HOSTILE[kind])
-    asked(look, path, review(obj, old=HOSTILE[kind], operation=operation, name="evil", resource=resource))
-    asked(look, path, review(HOSTILE[kind], old=obj, operation=operation, name="evil", resource=resource))
+    asked(http, path, review(obj, old=HOSTILE[kind], operation=operation, name="evil", resource=resource))
+    asked(http, path, review(HOSTILE[kind], old=obj, operation=operation, name="evil", resource=resource))
     for call in ("/extender/filter", "/extender/preempt"):
-        asked(look, call, {"Pod": obj, "NodeNames": ["node-1"], "NodeNameToMetaVictims": {}})
-    asked(look, "/validate/binds", review(obj, resource="pods", sub_resource="binding", name="evil"))
-    others_are_answered(look)
+        asked(http, call, {"Pod": obj, "NodeNames": ["node-1"], "NodeNameToMetaVictims": {}})
+    asked(http, "/validate/binds", review(obj, resource="pods", sub_resource="binding", name="evil"))
+    others_are_answered(http)
