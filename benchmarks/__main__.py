@@ -28,7 +28,7 @@ from benchmarks.rows import (
     trees,
 )
 from benchmarks.syncing import measuring as syncing
-from localcluster import signals
+from localcluster import processes
 from localcluster.build import Say
 
 #: Each row's name and what measures it, in the order of the page.
@@ -90,5 +90,5 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    signals.heed()
+    processes.exit_on_signals()
     raise SystemExit(main(sys.argv[1:]))

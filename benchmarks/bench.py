@@ -38,12 +38,12 @@ from benchmarks.shapes import (
     queue,
 )
 from benchmarks.tools import built
-from localcluster import apiserver, processes, schedulers, users
+from localcluster import apiserver, credentials, processes, scheduler_config
 from localcluster.apiserver import Reply
 from localcluster.build import Say
 from localcluster.cluster import LocalCluster
-from localcluster.readiness import until
-from localcluster.schedulers import Edit
+from localcluster.components import until
+from localcluster.scheduler_config import Edit
 
 WRITERS = 8
 PATIENCE = 120.0
@@ -109,7 +109,7 @@ class Bench:
             self._serves = False
 
     def start_scheduler(self, edit: Edit | None = None, *, flags: Sequence[str] = ()) -> None:
-        schedulers.configure(self.cluster.layout, self.cluster.ports, edit=edit, flags=flags)
+        scheduler_config.configure(self.cluster.layout, self.cluster.ports, edit=edit, flags=flags)
         self.cluster.start_components("kube-scheduler")
 
     def stop_scheduler(self) -> None:
@@ -140,7 +140,7 @@ class Bench:
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
         }
         self._is_there("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
-        return users.token(self.cluster.layout, self.cluster.ports, namespace, name)
+        return credentials.service_account_token(self.cluster.layout, self.cluster.ports, namespace, name)
 
     @property
     def kubectl(self) -> list[str]:

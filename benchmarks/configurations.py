@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localcluster.schedulers import Configuration, Edit, without_extenders
+from localcluster.scheduler_config import Configuration, Edit, without_extenders
 
 #: What we recommend for up to some thousand nodes: the scheduler then looks at 100 nodes that fit (its own
 #: least) or 5 %, and sends us no more names than that.

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.bench import PATIENCE, Bench
-from localcluster import addresses, apiserver, processes
-from localcluster.addresses import LOOPBACK
-from localcluster.components import BY_NAME
-from localcluster.readiness import until
+from localcluster import apiserver, processes
+from localcluster.components import BY_NAME, until
+from localcluster.ports import LOOPBACK, spare_port
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def joined(bench: Bench, *, more: int) -> Iterator[None]:
 
 
 def _join(bench: Bench, name: str) -> None:
-    layout, port = bench.cluster.layout, addresses.spare(bench.cluster.layout.ports)
+    layout, port = bench.cluster.layout, spare_port(bench.cluster.layout.ports)
     command = [
         f"--bind={LOOPBACK}:{port}" if part.startswith("--bind=") else part
         for part in BY_NAME["server"].command(layout, bench.cluster.ports)
@@ -33,7 +32,7 @@ def _join(bench: Bench, name: str) -> None:
     processes.spawn(command, folder=layout.folder, component=name, log=layout.log(name))
     trust = apiserver.context(layout, authority=layout.server_ca)
     until(
-        lambda: apiserver.trouble(port, "/readyz", context=trust) is None,
+        lambda: apiserver.readiness_problem(port, "/readyz", context=trust) is None,
         what=f"{name} to be ready",
         seconds=PATIENCE,
     )

@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.bench import Bench
 from benchmarks.shapes import Object
 from benchmarks.spending import Cost, spent
-from localcluster.schedulers import Edit
+from localcluster.scheduler_config import Edit
 
 
 class Bound(msgspec.Struct, frozen=True):

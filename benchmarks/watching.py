@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from benchmarks.shapes import Object
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 
 PATIENCE = 120.0
 

@@ -1,0 +1,23 @@
+"""A real control plane on one machine, without containers: `make up`, `make down`, and clusters for tests.
+
+Read in this order:
+
+| module             | what is in it                                                                    |
+|--------------------|----------------------------------------------------------------------------------|
+| `layout`           | the files of one cluster: paths only                                             |
+| `build`            | the binaries, built from `go.mod` and cached; `external_tools` builds two more   |
+| `ports`            | the loopback ports, allocated per user                                           |
+| `credentials`      | certificates, service account keys, kubeconfigs, tokens                          |
+| `apiserver`        | HTTPS requests to the components, and kubectl                                    |
+| `processes`        | starts processes, finds them again by their environment, ends them               |
+| `components`       | the command line and the readiness check of each component; waits until ready    |
+| `scheduler_config` | kube-scheduler's configuration, from the project's example                       |
+| `manifests`        | applies the project's manifests, adapted to one machine                          |
+| `nodes`            | creates the nodes that kwok simulates                                            |
+| `lifecycle`        | starts and stops a cluster with all of the above                                 |
+| `status`           | what runs: for people, and as `info.json` for tests from outside                 |
+| `cluster`          | `LocalCluster`: one running cluster, for tests and benchmarks                    |
+| `audit_log`        | the bind requests that the API server has logged                                 |
+
+It is not part of the wheel: it runs from a checkout.
+"""

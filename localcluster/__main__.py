@@ -10,31 +10,27 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from localcluster import build as building
-from localcluster import signals
-from localcluster import start as starting
-from localcluster import stop as stopping
-from localcluster.build import BuildFailed
+from localcluster import build, lifecycle, processes
 from localcluster.exceptions import LocalClusterError
 from localcluster.layout import Layout
-from localcluster.start import Options
-from localcluster.status import report
+from localcluster.lifecycle import Options
+from localcluster.status import print_status
 
 
 def main(arguments: Sequence[str] | None = None, *, env: Mapping[str, str] = os.environ) -> int:
     """The exit code: 0 done, 1 failed with a message, 128 + n ended by signal n."""
-    given = _parser(env).parse_args(arguments)
-    layout = Layout.at(given.local)
+    args = _parser(env).parse_args(arguments)
+    layout = Layout.at(args.local)
     try:
-        if given.action == "up":
-            starting.up(layout, Options(nodes=given.nodes, server=given.server), say=_say)
-        elif given.action == "down":
-            stopping.down(layout, say=_say)
-        elif given.action == "build":
-            building.binaries(layout.bin, say=_say)
+        if args.action == "up":
+            lifecycle.up(layout, Options(nodes=args.nodes, server=args.server), say=_say)
+        elif args.action == "down":
+            lifecycle.down(layout, say=_say)
+        elif args.action == "build":
+            build.binaries(layout.bin, say=_say)
         else:
-            return report(layout, say=_say)
-    except (LocalClusterError, BuildFailed) as exc:
+            return print_status(layout, say=_say)
+    except LocalClusterError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 1
     return 0
@@ -54,5 +50,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    signals.heed()
+    processes.exit_on_signals()
     sys.exit(main())

@@ -1,7 +1,7 @@
-"""A few requests over HTTPS to the cluster's own components, and nothing else.
+"""Requests to the cluster's components: over HTTPS, and by kubectl of the cluster's own version.
 
-It trusts the cluster's own authorities alone: variables such as SSL_CERT_FILE,
-REQUESTS_CA_BUNDLE or HTTPS_PROXY, which a machine may set for other ends, change nothing.
+HTTPS trusts the cluster's own authorities alone: variables such as SSL_CERT_FILE, REQUESTS_CA_BUNDLE or
+HTTPS_PROXY, which a machine may set for other purposes, change nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from localcluster.addresses import LOOPBACK
+from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
+from localcluster.ports import LOOPBACK
 
 
 class Reply(NamedTuple):
@@ -25,7 +27,7 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-#: A connection that was idle for longer is not used again: the API server ends those of 90 seconds.
+#: A connection that was idle for longer is dialled again: the API server closes those idle for 90 seconds.
 IDLE_SECONDS = 60.0
 
 
@@ -34,7 +36,7 @@ class Https:
 
     def __init__(self, *, port: int, context: ssl.SSLContext, timeout: float = 10) -> None:
         self._connection = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=timeout)
-        self._used = time.monotonic()
+        self._used_at = time.monotonic()
 
     def request(self, method: str, path: str, body: object = None) -> Reply:
         """The reply, whatever its status. Raises OSError or HTTPException when there is none."""
@@ -43,7 +45,7 @@ class Https:
         if body is not None:
             payload = json.dumps(body).encode()
             headers["Content-Type"] = _content_type(method)
-        if time.monotonic() - self._used > IDLE_SECONDS:
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
             self._connection.close()
         try:
             self._connection.request(method, path, body=payload, headers=headers)
@@ -53,7 +55,7 @@ class Https:
             self._connection.close()
             raise
         finally:
-            self._used = time.monotonic()
+            self._used_at = time.monotonic()
 
     def close(self) -> None:
         self._connection.close()
@@ -72,8 +74,10 @@ def context(layout: Layout, *, authority: Path | None = None) -> ssl.SSLContext:
     return trust
 
 
-def trouble(port: int, path: str, *, context: ssl.SSLContext | None, timeout: float = 5) -> str | None:
-    """None if a GET is answered with 200 now, else what is wrong. Without a context it is plain HTTP."""
+def readiness_problem(
+    port: int, path: str, *, context: ssl.SSLContext | None, timeout: float = 5
+) -> str | None:
+    """None if a GET is answered with 200 now, else what is wrong. Without a context: plain HTTP."""
     connection = (
         http.client.HTTPConnection(LOOPBACK, port, timeout=timeout)
         if context is None
@@ -92,3 +96,29 @@ def trouble(port: int, path: str, *, context: ssl.SSLContext | None, timeout: fl
 
 def _content_type(method: str) -> str:
     return "application/merge-patch+json" if method == "PATCH" else "application/json"
+
+
+def kubectl(layout: Layout, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None) -> str:
+    """What kubectl prints, as the administrator by default. Raises `SetUpFailed` with its error message."""
+    done = try_kubectl(layout, *arguments, kubeconfig=kubeconfig, stdin=stdin)
+    if done.returncode:
+        raise SetUpFailed(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def try_kubectl(
+    layout: Layout, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The finished kubectl, whatever its exit code."""
+    return subprocess.run(
+        [
+            str(layout.bin / "kubectl"),
+            f"--kubeconfig={kubeconfig or layout.kubeconfig}",
+            f"--cache-dir={layout.kubectl_cache}",
+            *arguments,
+        ],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

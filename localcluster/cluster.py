@@ -1,4 +1,4 @@
-"""One running cluster, as tests and benchmarks hold it."""
+"""One running cluster, as tests and benchmarks use it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcluster import (
-    addresses,
-    apiserver,
-    kubectl,
-    processes,
-    schedulers,
-    users,
-)
-from localcluster import audit_log as auditing
-from localcluster import start as starting
-from localcluster import stop as stopping
-from localcluster.addresses import Ports
+from localcluster import apiserver, audit_log, credentials, lifecycle, processes, scheduler_config
 from localcluster.audit_log import Bind
 from localcluster.build import Say
 from localcluster.exceptions import NotRunning
 from localcluster.layout import Layout
-from localcluster.schedulers import Edit
-from localcluster.start import Options
+from localcluster.lifecycle import Options
+from localcluster.ports import Ports, load_ports
+from localcluster.scheduler_config import Edit
 
 
-def _quietly(_: str) -> None: ...
+def _print_nothing(_: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """A cluster in a folder. It holds no state of its own: two of them may mean the same cluster."""
+    """The cluster in a folder. It has no state of its own: two objects may stand for the same cluster."""
 
     layout: Layout
-    say: Say = _quietly
+    say: Say = _print_nothing
 
     @classmethod
     def start(
@@ -46,11 +36,11 @@ class LocalCluster:
         nodes: int = 3,
         server: bool = True,
         edit_scheduler: Edit | None = None,
-        say: Say = _quietly,
+        say: Say = _print_nothing,
     ) -> LocalCluster:
-        """A cluster that is ready; raises `LocalClusterError` or `BuildFailed` and leaves nothing."""
+        """Start a cluster and wait until it is ready. Raises `LocalClusterError`, and then nothing runs."""
         layout = Layout.at(folder)
-        starting.up(layout, Options(nodes=nodes, server=server, edit_scheduler=edit_scheduler), say=say)
+        lifecycle.up(layout, Options(nodes=nodes, server=server, edit_scheduler=edit_scheduler), say=say)
         return cls(layout, say)
 
     @classmethod
@@ -63,35 +53,35 @@ class LocalCluster:
 
     def stop(self) -> None:
         """End it; the logs stay."""
-        stopping.down(self.layout, say=self.say)
+        lifecycle.down(self.layout, say=self.say)
 
     @property
     def client_kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.layout.kubeconfig
 
     @property
     def ports(self) -> Ports:
-        return addresses.load(self.layout.ports)
+        return load_ports(self.layout.ports)
 
     @property
     def info(self) -> dict[str, Any]:
-        """What `info.json` says."""
-        read: dict[str, Any] = json.loads(self.layout.info.read_bytes())
-        return read
+        """The content of `info.json`."""
+        content: dict[str, Any] = json.loads(self.layout.info.read_bytes())
+        return content
 
     @property
     def pids(self) -> dict[str, int]:
-        """The living components, as they are now."""
+        """The pid of each component that runs now."""
         return processes.leaders(self.layout.folder)
 
     def user(self, name: str, *groups: str) -> Path:
-        """The kubeconfig of a user without any right but what is granted to that name or group."""
-        return users.kubeconfig(self.layout, name=name, groups=groups)
+        """The kubeconfig of a user with no rights except those granted to that name or those groups."""
+        return credentials.user_kubeconfig(self.layout, name=name, groups=groups)
 
-    def kubectl(self, *arguments: str, kubeconfig: Path | None = None, given: str | None = None) -> str:
-        """What kubectl prints. Raises `SetUpFailed` with its complaint."""
-        return kubectl.run(self.layout, *arguments, kubeconfig=kubeconfig, given=given)
+    def kubectl(self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None) -> str:
+        """What kubectl prints. Raises `SetUpFailed` with its error message."""
+        return apiserver.kubectl(self.layout, *arguments, kubeconfig=kubeconfig, stdin=stdin)
 
     def api(self) -> apiserver.Https:
         """A connection to the API server as the administrator. Close it, or use it in a `with`."""
@@ -99,25 +89,25 @@ class LocalCluster:
 
     def audit(self) -> tuple[Bind, ...]:
         """Every bind request so far, refused ones included."""
-        return auditing.binds(self.layout.audit_log)
+        return audit_log.binds(self.layout.audit_log)
 
     def start_components(self, *names: str) -> None:
-        """Start these and wait until they are ready; `server` brings its webhooks."""
-        starting.start(self.layout, names, say=self.say)
+        """Start these and wait until they are ready; with `server`, its webhooks too."""
+        lifecycle.start_components(self.layout, names, say=self.say)
 
     def stop_components(self, *names: str) -> None:
         """End these and wait until they are gone."""
-        stopping.stop(self.layout, names, say=self.say)
+        lifecycle.stop_components(self.layout, names, say=self.say)
 
     def restart_components(self, *names: str) -> None:
         self.stop_components(*names)
         self.start_components(*names)
 
     def signal_component(self, name: str, number: signal.Signals) -> None:
-        """To its whole process group: SIGKILL is a crash, SIGSTOP a hang."""
+        """Signal its whole process group: SIGKILL is a crash, SIGSTOP a hang."""
         processes.kill(self.layout.folder, name, number=number)
 
     def configure_scheduler(self, edit: Edit | None = None) -> None:
-        """Start kube-scheduler again with the project's example, changed by `edit`."""
-        schedulers.configure(self.layout, self.ports, edit=edit)
+        """Restart kube-scheduler with the project's example, changed by `edit`."""
+        scheduler_config.configure(self.layout, self.ports, edit=edit)
         self.restart_components("kube-scheduler")

@@ -1,21 +1,24 @@
-"""What each component is started with, and how one sees that it is ready. Values only."""
+"""Each component: its command line, its readiness check, and waiting until it is ready."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import apiserver
-from localcluster.addresses import LOOPBACK, Ports
+from localcluster import apiserver, processes
+from localcluster.build import Say
+from localcluster.exceptions import SetUpFailed, StartFailed
 from localcluster.layout import Layout
+from localcluster.ports import LOOPBACK, Ports
 
 NAMESPACE = "sluice-system"
 SCHEDULER_NAME = "default-scheduler"
 POD_ADDRESSES = "10.64.0.0/10"
 SERVICE_ADDRESSES = "10.0.0.0/24"
-#: Instead of 60: how long one has to wait where nobody can tell what became of a request.
+#: The default is 60. A write with an unknown outcome can land for so long.
 REQUEST_SECONDS = 20
 
 Command = list[str]
@@ -63,7 +66,7 @@ def _kube_apiserver(layout: Layout, ports: Ports) -> Command:
         f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",
-        "--audit-log-mode=blocking",  # a line is there before the reply is
+        "--audit-log-mode=blocking",  # the line is written before the reply is sent
         "--audit-log-maxsize=10240",  # MiB; one file, never rotated away
         "--profiling=false",
     ]
@@ -136,47 +139,106 @@ def _server(layout: Layout, ports: Ports) -> Command:
     ]
 
 
-Question = Callable[[Layout, Ports], str | None]
+#: None if the component is ready, else what is wrong.
+ReadinessCheck = Callable[[Layout, Ports], str | None]
 
 
-def _etcd_trouble(_: Layout, ports: Ports) -> str | None:
-    return apiserver.trouble(ports.etcd, "/readyz", context=None)
+def _etcd_problem(_: Layout, ports: Ports) -> str | None:
+    return apiserver.readiness_problem(ports.etcd, "/readyz", context=None)
 
 
-def _kwok_trouble(_: Layout, ports: Ports) -> str | None:
-    return apiserver.trouble(ports.kwok, "/readyz", context=None)
+def _kwok_problem(_: Layout, ports: Ports) -> str | None:
+    return apiserver.readiness_problem(ports.kwok, "/readyz", context=None)
 
 
-def _over_tls(port: str, path: str) -> Question:
-    def trouble(layout: Layout, ports: Ports) -> str | None:
-        return apiserver.trouble(getattr(ports, port), path, context=apiserver.context(layout))
+def _over_tls(port: str, path: str) -> ReadinessCheck:
+    def problem(layout: Layout, ports: Ports) -> str | None:
+        return apiserver.readiness_problem(getattr(ports, port), path, context=apiserver.context(layout))
 
-    return trouble
+    return problem
 
 
-def _server_trouble(layout: Layout, ports: Ports) -> str | None:
-    if not layout.server_ca.exists():  # it writes it while it starts
+def _server_problem(layout: Layout, ports: Ports) -> str | None:
+    if not layout.server_ca.exists():  # the server writes it while it starts
         return f"{layout.server_ca} is not written"
     context = apiserver.context(layout, authority=layout.server_ca)
-    return apiserver.trouble(ports.server, "/readyz", context=context)
+    return apiserver.readiness_problem(ports.server, "/readyz", context=context)
 
 
 @dataclass(frozen=True)
 class Component:
-    """How one component is started; `trouble` is None once it is ready, else says what is missing."""
+    """How a component is started, and how its readiness is checked."""
 
     command: Callable[[Layout, Ports], Command]
-    trouble: Question
-    seconds: float = 60  # the longest it may take; a loaded machine is slow
+    problem: ReadinessCheck
+    seconds: float = 60  # until it must be ready; a loaded machine is slow
 
 
 BY_NAME: Mapping[str, Component] = {
-    "etcd": Component(_etcd, _etcd_trouble),
+    "etcd": Component(_etcd, _etcd_problem),
     "kube-apiserver": Component(_kube_apiserver, _over_tls("apiserver", "/readyz")),
     "kube-controller-manager": Component(
         _kube_controller_manager, _over_tls("controller_manager", "/healthz")
     ),
-    "kwok": Component(_kwok, _kwok_trouble),
+    "kwok": Component(_kwok, _kwok_problem),
     "kube-scheduler": Component(_kube_scheduler, _over_tls("scheduler", "/readyz")),
-    "server": Component(_server, _server_trouble),
+    "server": Component(_server, _server_problem),
 }
+
+POLL_SECONDS = 0.05
+LOG_TAIL_LINES = 15
+
+
+@dataclass(frozen=True)
+class Started:
+    """A component to wait for: when it was started (monotonic), and whether it was by this command."""
+
+    at: float
+    new: bool
+
+
+def until_ready(layout: Layout, ports: Ports, *, started: Mapping[str, Started], say: Say) -> None:
+    """Return once every component of `started` is ready; says so for those that are new.
+
+    Raises `StartFailed`, which names the first component that died or took too long.
+    """
+    waiting = dict(started)
+    while waiting:
+        for name, component in list(waiting.items()):
+            problem = BY_NAME[name].problem(layout, ports)
+            if problem is None:
+                if component.new:
+                    say(f"{name} ready after {time.monotonic() - component.at:.1f} s")
+                del waiting[name]
+            else:
+                _check_still_starting(layout, name, component.at, problem)
+        if waiting:
+            time.sleep(POLL_SECONDS)
+
+
+def until(
+    condition: Callable[[], bool], *, what: str, seconds: float = 30, pause: float = POLL_SECONDS
+) -> None:
+    """Return once `condition()` is true; raises `SetUpFailed` with `what` after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise SetUpFailed(f"waited {seconds:.0f} s for {what}")
+        time.sleep(pause)
+
+
+def _check_still_starting(layout: Layout, name: str, since: float, problem: str) -> None:
+    limit = BY_NAME[name].seconds
+    if name not in processes.leaders(layout.folder):
+        raise StartFailed(f"{name} ended while it was starting; {_tail(layout.log(name))}")
+    if time.monotonic() - since > limit:
+        raise StartFailed(f"{name} is not ready after {limit:.0f} s: {problem}; {_tail(layout.log(name))}")
+
+
+def _tail(log: Path) -> str:
+    """The end of a log, with its path."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+    except OSError:
+        return f"it has no log at {log}"
+    return "\n".join([f"the end of {log}:", *lines])

@@ -1,16 +1,21 @@
-"""What can go wrong with the control plane on one machine.
+"""The errors of the control plane on one machine.
 
 LocalClusterError
-├── StartFailed          a component did not come up; names it and shows the end of its log
-├── SetUpFailed          the control plane runs, but its manifests or nodes could not be made
-└── NotRunning           a running cluster was asked for and there is none
+├── BuildFailed          a binary can neither be found nor built; the message says what to do
+├── StartFailed          a component did not come up; the message names it and shows the end of its log
+├── SetUpFailed          the control plane runs, but its manifests or nodes could not be created
+└── NotRunning           no cluster runs in this folder
 """
 
 from __future__ import annotations
 
 
 class LocalClusterError(Exception):
-    """Base of all errors of this package but `building.BuildFailed`."""
+    """Base of all errors of this package."""
+
+
+class BuildFailed(LocalClusterError):
+    """A binary can neither be found nor built."""
 
 
 class StartFailed(LocalClusterError):
@@ -18,8 +23,8 @@ class StartFailed(LocalClusterError):
 
 
 class SetUpFailed(LocalClusterError):
-    """The API server refused what the cluster is set up with."""
+    """The API server refused a request of the set-up."""
 
 
 class NotRunning(LocalClusterError):
-    """There is no cluster in this folder."""
+    """No cluster runs in this folder."""

@@ -1,15 +1,13 @@
-"""Programs of others, unmodified, for the tests that they show something to: Volcano's `vcctl`, and `h2spec`.
+"""Unmodified programs of other projects that some tests run: Volcano's `vcctl`, and `h2spec`.
 
     python -m localcluster.external_tools
 
-builds them, beside the tests that come before those.
-
-No part of the control plane: `make up` neither needs nor builds them.
+builds both; `make test` does so in the background. `make up` neither needs nor builds them.
 
 Invariants
-- Each is built from the versions pinned in the `go.mod` of its own folder here, once, and kept in the cache
-  of binaries, in a folder keyed by those versions.
-- It appears there whole or not at all; two builds at once wait for each other.
+- Each is built once from the versions pinned in the `go.mod` of its own folder here, and kept in the cache of
+  binaries, in a folder keyed by those versions.
+- It is built under another name and then renamed; two builds at the same time wait for each other.
 """
 
 from __future__ import annotations
@@ -22,11 +20,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from localcluster import build as building
-from localcluster.build import BuildFailed, Say
+from localcluster import build
+from localcluster.build import Say
+from localcluster.exceptions import BuildFailed
 
 HERE = Path(__file__).parent
-#: What is built, by the name of its folder here.
+#: The Go package of each program, by the name of its folder here.
 PACKAGES: Mapping[str, str] = {
     "vcctl": "volcano.sh/volcano/cmd/cli",
     "h2spec": "github.com/summerwind/h2spec/cmd/h2spec",
@@ -36,28 +35,28 @@ BUILD_SECONDS = 900.0
 
 
 def vcctl(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
-    """Volcano's command line, built if it has to be. Raises `BuildFailed`."""
-    return _built("vcctl", say=say, env=env)
+    """Volcano's command line; builds it if it is not cached. Raises `BuildFailed`."""
+    return _ensure_built("vcctl", say=say, env=env)
 
 
 def h2spec(*, say: Say, env: Mapping[str, str] = os.environ) -> Path:
-    """The conformance tests of HTTP/2, built if they have to be. Raises `BuildFailed`."""
-    return _built("h2spec", say=say, env=env)
+    """The conformance tests of HTTP/2; builds them if they are not cached. Raises `BuildFailed`."""
+    return _ensure_built("h2spec", say=say, env=env)
 
 
-def _built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
-    target = building.cache(env).parent / f"{name}-{key(name)}" / name
+def _ensure_built(name: str, *, say: Say, env: Mapping[str, str]) -> Path:
+    target = build.cache(env).parent / f"{name}-{key(name)}" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_name(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.access(target, os.X_OK):
             say(f"building {name}; once, then kept in {target.parent}")
-            _build(name, target, go=building.go(say=say, env=env), env=env)
+            _build(name, target, go=build.go(say=say, env=env), env=env)
     return target
 
 
 def key(name: str) -> str:
-    """What decides the result."""
+    """A digest of everything that decides the result."""
     digest = hashlib.sha256()
     for file in ("go.mod", "go.sum"):
         digest.update((HERE / name / file).read_bytes())
@@ -65,11 +64,11 @@ def key(name: str) -> str:
 
 
 def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
-    aside, log = target.with_name(f".{name}.building"), target.with_name(f"{name}.build.log")
+    temporary, log = target.with_name(f".{name}.building"), target.with_name(f"{name}.build.log")
     with log.open("wb") as output:
         try:
             done = subprocess.run(
-                [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(aside), PACKAGES[name]],
+                [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(temporary), PACKAGES[name]],
                 cwd=HERE / name,
                 env={**env, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
                 stdout=output,
@@ -82,12 +81,12 @@ def _build(name: str, target: Path, *, go: str, env: Mapping[str, str]) -> None:
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise BuildFailed(f"go build of {name} failed with code {done.returncode}, see {log}:\n{tail}")
-    aside.replace(target)
+    temporary.replace(target)
 
 
 if __name__ == "__main__":
     try:
-        for build in (vcctl, h2spec):
-            build(say=print)
+        for ensure in (vcctl, h2spec):
+            ensure(say=print)
     except BuildFailed as exc:
         sys.exit(f"error: {exc}")

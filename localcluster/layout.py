@@ -1,11 +1,11 @@
-"""Where everything of one cluster lives: names only, nothing is read or written here."""
+"""The files of one cluster: paths only, nothing is read or written here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Every component, in the order they are started.
+#: Every component, in the order in which they are started.
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler", "server")
 
 ROOT = Path(__file__).parent.parent
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Layout:
-    """The files of the cluster in `folder`, which is absolute and unlike any other cluster's."""
+    """The files of the cluster in `folder`, an absolute path that no other cluster has."""
 
     folder: Path
 
@@ -32,7 +32,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever starts or stops components."""
+        """Locked while components are started or stopped."""
         return self.folder / ".lock"
 
     @property
@@ -73,7 +73,7 @@ class Layout:
 
     @property
     def scheduler_flags(self) -> Path:
-        """What it is started with besides, a flag a line."""
+        """More of its flags, one per line."""
         return self.config / "scheduler.flags"
 
     @property
@@ -99,7 +99,7 @@ class Layout:
 
     @property
     def perishable(self) -> tuple[Path, ...]:
-        """What ends with the cluster: all but the logs, and nothing that is not ours."""
+        """What `make down` removes: everything of ours except the logs."""
         return (
             self.kubeconfig,
             self.info,

@@ -1,7 +1,7 @@
-"""The project's own manifests, made to fit one machine.
+"""Applies the project's own manifests, adapted to one machine.
 
-The very files that a real cluster is set up with; what differs is that the server runs here
-and not in a pod: workloads and Services are left out, and a webhook is reached by URL.
+They are the files for a real cluster. Here the server runs outside the cluster, so workloads and Services are
+left out, and the API server reaches webhooks by URL.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 
 import yaml
 
-from localcluster import apiserver, kubectl
-from localcluster.addresses import Ports
+from localcluster import apiserver
+from localcluster.apiserver import kubectl
 from localcluster.layout import ROOT, Layout
+from localcluster.ports import Ports
 
 MANIFESTS = ROOT / "manifests"
 LEFT_OUT = frozenset({"Deployment", "Service", "PodDisruptionBudget"})
 WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 OURS = "app.kubernetes.io%2Fpart-of%3Dsluice"
 _QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-#: What a refusal says while `default` is not made.
-UNMADE = b"does not exist"
+#: In a refusal as long as the queue `default` has not been created.
+NO_PARENT = b"does not exist"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 Manifest = dict[str, Any]
@@ -29,7 +30,7 @@ Manifest = dict[str, Any]
 
 def rendered(layout: Layout) -> list[Manifest]:
     """All manifests, as kustomize builds them. Needs no API server."""
-    text = kubectl.run(layout, "kustomize", str(MANIFESTS))
+    text = kubectl(layout, "kustomize", str(MANIFESTS))
     return [document for document in yaml.safe_load_all(text) if document]
 
 
@@ -44,24 +45,24 @@ def localised(documents: Iterable[Manifest], *, server_url: str, webhooks: bool)
 
 
 def apply(layout: Layout, documents: Iterable[Manifest]) -> None:
-    """Server-side, so that fields others own, such as the caBundle, stay as they are."""
-    kubectl.run(
+    """Server-side apply, which leaves fields of other owners, such as the caBundle, as they are."""
+    kubectl(
         layout,
         *("apply", "--server-side", "--force-conflicts", "--field-manager=localcluster", "-f", "-"),
-        given=yaml.safe_dump_all(documents),
+        stdin=yaml.safe_dump_all(documents),
     )
 
 
-def certified(layout: Layout, ports: Ports) -> bool:
-    """Whether every webhook of ours knows the server's authority."""
+def have_ca_bundle(layout: Layout, ports: Ports) -> bool:
+    """Whether all our webhooks have the server's authority as caBundle."""
     return all("caBundle" in each["clientConfig"] for each in _webhooks(layout, ports))
 
 
-def called(layout: Layout, ports: Ports) -> bool:
+def are_called(layout: Layout, ports: Ports) -> bool:
     """Whether the API server reaches our webhooks, and they know the built-in queues.
 
-    A Queue below `default` is tried, not made. The API server learns of a caBundle a moment after it was
-    written, and the server makes `default` a moment after it is ready.
+    Creates a Queue below `default` as a dry run. The API server reads a caBundle a moment after it was
+    written, and the server creates `default` a moment after it is ready.
     """
     probe = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -71,14 +72,14 @@ def called(layout: Layout, ports: Ports) -> bool:
     }
     with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
         answer = client.request("POST", f"{_QUEUES}?dryRun=All", probe)
-    return answer.status < 500 and UNMADE not in answer.body
+    return answer.status < 500 and NO_PARENT not in answer.body
 
 
 def _webhooks(layout: Layout, ports: Ports) -> Iterable[Manifest]:
     with apiserver.Https(port=ports.apiserver, context=apiserver.context(layout)) as client:
         for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-            found = client.request("GET", f"{_ADMISSION}/{kind}?labelSelector={OURS}").json()
-            for item in found["items"]:
+            configurations = client.request("GET", f"{_ADMISSION}/{kind}?labelSelector={OURS}").json()
+            for item in configurations["items"]:
                 yield from item.get("webhooks", [])
 
 

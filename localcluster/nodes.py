@@ -1,6 +1,6 @@
-"""The nodes that kwok plays, made as fast as the API server takes them.
+"""Creates the nodes that kwok simulates, as fast as the API server takes them.
 
-A node is created ready and with room, so that nothing has to be waited for.
+A node is created with its Ready condition and its capacity, so that pods can be bound at once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from localcluster import apiserver
-from localcluster.addresses import Ports
 from localcluster.exceptions import SetUpFailed
 from localcluster.layout import Layout
+from localcluster.ports import Ports
 
 CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "1000"}
 WRITERS = 8
@@ -21,11 +21,12 @@ ZONES = 3
 
 
 def ensure(layout: Layout, ports: Ports, *, count: int) -> int:
-    """Nodes `node-0` to `node-<count-1>` exist afterwards; returns how many were made now."""
+    """Create those of `node-0` to `node-<count-1>` that do not exist; returns how many were created."""
     context = apiserver.context(layout)
     with apiserver.Https(port=ports.apiserver, context=context) as client:
-        there = {item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes").json()["items"]}
-    missing = [number for number in range(count) if _name(number) not in there]
+        items = client.request("GET", "/api/v1/nodes").json()["items"]
+    existing = {item["metadata"]["name"] for item in items}
+    missing = [number for number in range(count) if _name(number) not in existing]
     shares = [missing[offset::WRITERS] for offset in range(WRITERS)]
 
     def create(share: Sequence[int]) -> None:
@@ -40,8 +41,8 @@ def ensure(layout: Layout, ports: Ports, *, count: int) -> int:
 def _create(client: apiserver.Https, numbers: Iterable[int]) -> None:
     for number in numbers:
         reply = client.request("POST", "/api/v1/nodes", node(number, now=datetime.now(UTC)))
-        if reply.status not in (201, 409):  # 409: somebody made it meanwhile
-            raise SetUpFailed(f"{_name(number)} could not be made: {reply.body.decode(errors='replace')}")
+        if reply.status not in (201, 409):  # 409: created by another process meanwhile
+            raise SetUpFailed(f"{_name(number)} could not be created: {reply.body.decode(errors='replace')}")
 
 
 def node(number: int, *, now: datetime) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""The processes of a cluster: started, found again, and ended.
+"""Starts the processes of a cluster, finds them again, and ends them.
 
 Invariants
-- A process says itself which cluster and component it belongs to, by two variables of its
-  environment. So no process is ever lost (whoever started it may have been killed before it
-  could write anything down), and a process number that now belongs to a stranger is never
-  mistaken for ours.
-- Each component leads a session, and so a process group, of its own.
-- Nothing is signalled but what was found this way a moment before.
-- One that ends loses its environment before its sockets. So whoever ends a process waits until it
-  holds nothing any more: the next one may want the same port.
+- Two environment variables of a process name its cluster and its component. So no process is ever lost, even
+  if the command that started it was killed before it could write a pid file, and a pid that was reused by
+  another program is never taken for ours.
+- Each component leads its own session, and so its own process group.
+- A signal is sent only to a process that was found this way a moment before.
+- A process that ends loses its environment before its sockets. So `stop` and `kill` wait until it has no
+  sockets any more: the next process may need the same port.
 
 Linux only: it reads /proc.
 """
@@ -18,26 +17,28 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 CLUSTER = "SLUICE_LOCAL_CLUSTER"
 COMPONENT = "SLUICE_LOCAL_COMPONENT"
-#: Prefixes that etcd and kwok would read as flags.
-_FOREIGN = ("ETCD_", "KWOK_")
-#: Signals that a shell may have told us to ignore; a component starts with the defaults.
-_DEFAULTS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+#: Variables with these prefixes are flags to etcd and kwok; a component does not inherit them.
+_FLAG_PREFIXES = ("ETCD_", "KWOK_")
+#: Signals that a shell may have set to be ignored; a component starts with the default actions.
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 
-#: What this very process started and has to reap; only such a zombie is ever waited for.
+#: Started by this very process, which has to reap them.
 _children: set[int] = set()
 
 
 @dataclass(frozen=True)
 class Process:
-    """A living process of a cluster: the component itself, which leads its session, or a child of it."""
+    """A running process of a cluster: a component, which leads its session, or a child of one."""
 
     pid: int
     component: str
@@ -49,7 +50,7 @@ class Process:
 
 
 def spawn(command: Sequence[str], *, folder: Path, component: str, log: Path) -> int:
-    """Start the component, leading its own session, its output appended to `log`; return its pid."""
+    """Start the component in its own session, with its output appended to `log`; returns its pid."""
     log.parent.mkdir(parents=True, exist_ok=True)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
@@ -63,7 +64,7 @@ def spawn(command: Sequence[str], *, folder: Path, component: str, log: Path) ->
         ],
         setsid=True,
         setsigmask=[],
-        setsigdef=_DEFAULTS,
+        setsigdef=_DEFAULT_SIGNALS,
     )
     _children.add(pid)
     _until_marked(pid)
@@ -71,7 +72,7 @@ def spawn(command: Sequence[str], *, folder: Path, component: str, log: Path) ->
 
 
 def find(folder: Path) -> tuple[Process, ...]:
-    """Every living process of the cluster in `folder`, whoever started it."""
+    """Every running process of the cluster in `folder`, whoever started it."""
     return tuple(
         Process(pid, marks[COMPONENT], session=_session(pid))
         for pid, marks in _marked()
@@ -80,17 +81,17 @@ def find(folder: Path) -> tuple[Process, ...]:
 
 
 def clusters() -> frozenset[Path]:
-    """The folder of every cluster on this machine that has a living process."""
+    """The folder of every cluster on this machine that has a running process."""
     return frozenset(Path(marks[CLUSTER]) for _, marks in _marked())
 
 
 def leaders(folder: Path) -> dict[str, int]:
-    """The pid of each component that lives."""
+    """The pid of each component that runs."""
     return {each.component: each.pid for each in find(folder) if each.leader}
 
 
 def pids(folder: Path, component: str) -> list[int]:
-    """The component's, and those of its children."""
+    """The pids of the component and of its child processes."""
     return [each.pid for each in find(folder) if each.component == component]
 
 
@@ -101,34 +102,35 @@ def stop(
     keep: Iterable[int] = (),
     grace: float = 10,
 ) -> None:
-    """End these components (default: all) with their children; returns once they are gone.
+    """End these components (default: all) with their child processes; returns once they are gone.
 
-    SIGTERM to the leaders; SIGKILL to what is left once they are gone, or after `grace` seconds.
-    The sessions in `keep` are left alone.
+    Sends SIGTERM to the leaders, and SIGKILL to what is left once they are gone or after `grace` seconds.
+    Leaves the sessions in `keep` alone.
     """
     wanted = None if components is None else frozenset(components)
-    spared = frozenset(keep)
+    kept_sessions = frozenset(keep)
 
-    def theirs() -> list[Process]:
+    def remaining_processes() -> list[Process]:
         return [
             each
             for each in find(folder)
-            if (wanted is None or each.component in wanted) and each.session not in spared
+            if (wanted is None or each.component in wanted) and each.session not in kept_sessions
         ]
 
-    ending = theirs()
+    ending = remaining_processes()
     for each in ending:
         if each.leader:
             _signal(each.pid, signal.SIGTERM)
-            _signal(-each.pid, signal.SIGCONT)  # the whole group: one that was stopped could not hear
+            _signal(-each.pid, signal.SIGCONT)  # the whole group: SIGSTOP would keep SIGTERM pending
     end = time.monotonic() + grace
-    _wait(lambda: not any(each.leader for each in theirs()), seconds=grace)
-    while remaining := theirs():
+    _wait(lambda: not any(each.leader for each in remaining_processes()), seconds=grace)
+    while remaining := remaining_processes():
         ending += remaining
         for each in remaining:
             _signal(each.pid, signal.SIGKILL)
-        _wait(lambda: not theirs(), seconds=1)
-    _wait(lambda: not any(_holds(each.pid) for each in ending), seconds=max(1, end - time.monotonic()))
+        _wait(lambda: not remaining_processes(), seconds=1)
+    left = max(1, end - time.monotonic())
+    _wait(lambda: not any(_has_resources(each.pid) for each in ending), seconds=left)
 
 
 def kill(folder: Path, component: str, *, number: signal.Signals = signal.SIGKILL) -> None:
@@ -143,20 +145,35 @@ def kill(folder: Path, component: str, *, number: signal.Signals = signal.SIGKIL
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, number)
     if number == signal.SIGKILL:
-        _wait(lambda: not any(map(_holds, ending)), seconds=10)
+        _wait(lambda: not any(map(_has_resources, ending)), seconds=10)
 
 
-def _wait(holds: Callable[[], bool], *, seconds: float) -> None:
-    """Return once `holds()`, or after `seconds`."""
+def exit_on_signals() -> None:
+    """Turn signals into SystemExit, so that `finally` blocks run and end what was started.
+
+    SIGINT too, which a shell ignores for its background jobs. SIGHUP stays ignored under nohup.
+    """
+    signal.signal(signal.SIGINT, _exit)
+    signal.signal(signal.SIGTERM, _exit)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _exit)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _wait(condition: Callable[[], bool], *, seconds: float) -> None:
+    """Return once `condition()` is true, or after `seconds`."""
     end = time.monotonic() + seconds
     pause = 0.005
-    while not holds() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(pause)
         pause = min(pause * 2, 0.1)
 
 
-def _holds(pid: int) -> bool:
-    """Whether it may still hold files and sockets: a zombie does as long as one of its threads lives."""
+def _has_resources(pid: int) -> bool:
+    """Whether it may still have open files and sockets: a zombie has, as long as one of its threads runs."""
     _reap(pid)
     try:
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
@@ -171,8 +188,8 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in ours.items() if not name.startswith(_FOREIGN)}
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in own.items() if not name.startswith(_FLAG_PREFIXES)}
 
 
 def _marked() -> Iterator[tuple[int, dict[str, str]]]:
@@ -184,7 +201,7 @@ def _marked() -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _marks(pid: int) -> dict[str, str]:
-    """Our variables in the environment of this process; none for a zombie or someone else's."""
+    """Our variables in the environment of this process; none for a zombie or another user's process."""
     raw = _environ(pid)
     if not raw:
         _reap(pid)

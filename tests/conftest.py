@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from localcluster import processes
-from localcluster.build import BuildFailed
 from localcluster.cluster import LocalCluster
+from localcluster.exceptions import BuildFailed
 from tests import weights
 
 #: A test that asks for one of these needs the control plane, and is marked so.

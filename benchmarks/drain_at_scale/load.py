@@ -24,7 +24,7 @@ from http.client import HTTPException
 from benchmarks.bench import PATIENCE, Bench
 from benchmarks.shapes import JSON, MERGE, NAMED_BY, QUEUES, Object, Request, pods_path, queue
 from localcluster.apiserver import Https
-from localcluster.readiness import until
+from localcluster.components import until
 
 Key = tuple[str, str]
 

@@ -13,8 +13,8 @@ import msgspec
 
 from benchmarks.drain_at_scale.load import STAYS, Key
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 
 PODS = "/api/v1/pods"
 SELECTOR = "labelSelector=load"

@@ -19,7 +19,7 @@ from benchmarks.parking import Parked, park
 from benchmarks.shapes import HOME, QUEUE, QUEUES
 from benchmarks.tools import built
 from localcluster.build import Say
-from localcluster.schedulers import Edit
+from localcluster.scheduler_config import Edit
 
 PARKED, NODES = 5_000, 500
 #: Of each: two resumes, and in each of them so many rounds, one after the other.

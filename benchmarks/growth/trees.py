@@ -11,7 +11,7 @@ from benchmarks.growth.costs import Cost
 from benchmarks.growth.repeats import FEW, rounds, scaled
 from benchmarks.rows.trees import all_queues, shown
 from benchmarks.shapes import MERGE, QUEUES, Request, answered, creations, deletions, queue
-from localcluster.readiness import until
+from localcluster.components import until
 
 #: All queues, those that are there anyhow included.
 NUMBERS = (10, 100, 300, 1_000)

@@ -13,7 +13,7 @@ from benchmarks.figures import Found, Line, at_most
 from benchmarks.resumed import since
 from benchmarks.shapes import HOME, QUEUE, QUEUES, creations, deployment, pods_path
 from localcluster.build import Say
-from localcluster.readiness import until
+from localcluster.components import until
 
 PODS, NODES, DEPLOYMENTS = 1_000, 500, 10
 DEPLOYMENTS_PATH = f"/apis/apps/v1/namespaces/{HOME}/deployments"

@@ -13,7 +13,7 @@ from benchmarks.parking import Parked, park
 from benchmarks.shapes import Object, condition, pods, pods_path
 from benchmarks.turns import in_turns
 from localcluster.build import Say
-from localcluster.readiness import until
+from localcluster.components import until
 
 PODS, NODES = 1_000, 500
 #: The parked are elsewhere, so that no bind of the others is asked about.

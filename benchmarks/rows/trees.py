@@ -13,8 +13,8 @@ from benchmarks.figures import Found, Line, at_most
 from benchmarks.shapes import MERGE, QUEUES, Object, Request, answered, creations, queue
 from benchmarks.watching import watched
 from localcluster.build import Say
+from localcluster.components import until
 from localcluster.manifests import MANIFESTS
-from localcluster.readiness import until
 
 NUMBER, DEPTH = 1_000, 4
 #: As many writers as the server has by default.

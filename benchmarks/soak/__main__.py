@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks import keeping, page, sizes
 from benchmarks.__main__ import SECTIONS, say
 from benchmarks.soak.measuring import found
-from localcluster import signals
+from localcluster import processes
 
 
 def main() -> None:
@@ -20,5 +20,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signals.heed()
+    processes.exit_on_signals()
     main()

@@ -10,7 +10,7 @@ from benchmarks.shapes import pods
 from benchmarks.soak.churning import NAMESPACES, PARENT, QUEUES
 from benchmarks.soak.quarters import Reading
 from benchmarks.stopping import acknowledged
-from localcluster.readiness import until
+from localcluster.components import until
 
 #: Each twelfth turn also drains a queue, until the next turn.
 DRAINED = 12

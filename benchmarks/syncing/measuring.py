@@ -18,7 +18,7 @@ from benchmarks.syncing.replaying import MEMBERS, NODES, PODS, SERVER, Large, re
 from benchmarks.tools import built
 from localcluster import apiserver, processes
 from localcluster.build import Say
-from localcluster.readiness import until
+from localcluster.components import until
 
 #: After the sync, for what was needed for it to be given back.
 SETTLING = 5.0

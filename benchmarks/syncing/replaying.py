@@ -23,9 +23,8 @@ from benchmarks.shapes import QUEUE, pod, pods_path
 from benchmarks.tools import built
 from certs import authority
 from localcluster import apiserver, processes
-from localcluster.addresses import LOOPBACK
-from localcluster.components import BY_NAME
-from localcluster.readiness import until
+from localcluster.components import BY_NAME, until
+from localcluster.ports import LOOPBACK
 
 PODS, MEMBERS, NODES = 100_000, 10_000, 5_000
 SERVER = "server"
@@ -91,7 +90,7 @@ def serving(bench: Bench, large: Large) -> Iterator[float]:
     processes.spawn(command, folder=cluster.layout.folder, component=SERVER, log=cluster.layout.log(SERVER))
     try:
         until(
-            lambda: apiserver.trouble(port, "/readyz", context=trust) is None,
+            lambda: apiserver.readiness_problem(port, "/readyz", context=trust) is None,
             what="the server to be in sync",
             seconds=PATIENCE,
         )

@@ -17,18 +17,11 @@ from typing import Any
 
 from benchmarks.worker.candidate import CANDIDATES
 from benchmarks.worker.measure import Bench
-from localcluster import (
-    kubectl,
-    processes,
-    schedulers,
-    signals,
-)
-from localcluster import readiness as waiting
-from localcluster import start as starting
-from localcluster import stop as stopping
-from localcluster.addresses import load
+from localcluster import apiserver, lifecycle, processes, scheduler_config
+from localcluster.components import until
 from localcluster.layout import Layout
-from localcluster.start import Options
+from localcluster.lifecycle import Options
+from localcluster.ports import load_ports
 
 POD = {
     "apiVersion": "v1",
@@ -42,17 +35,17 @@ WAYS = {"filter": (True, False), "guard": (False, True), "both": (True, True)}
 def scheduled(layout: Layout, *, pods: int, port: int | None, bench: Bench) -> float:
     """Binds a second, with filter calls to the port if there is one."""
     made = [POD | {"metadata": {"namespace": "bench", "name": f"pod-{number}"}} for number in range(pods)]
-    kubectl.run(
-        layout, "create", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
+    apiserver.kubectl(
+        layout, "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
     )
     already = len(bind_times(layout))
-    schedulers.configure(
-        layout, load(layout.ports), edit=lambda given: extend(given, port=port, ca=bench.cert)
+    scheduler_config.configure(
+        layout, load_ports(layout.ports), edit=lambda given: extend(given, port=port, ca=bench.cert)
     )
-    starting.start(layout, ["kube-scheduler"], say=lambda _: None)
-    waiting.until(lambda: len(bind_times(layout)) >= already + pods, what="all pods to be bound", seconds=300)
+    lifecycle.start_components(layout, ["kube-scheduler"], say=lambda _: None)
+    until(lambda: len(bind_times(layout)) >= already + pods, what="all pods to be bound", seconds=300)
     processes.stop(layout.folder, components=["kube-scheduler"], grace=5)
-    kubectl.run(layout, "delete", "pods", "--all", "--namespace=bench", "--grace-period=0", "--force")
+    apiserver.kubectl(layout, "delete", "pods", "--all", "--namespace=bench", "--grace-period=0", "--force")
     times = sorted(bind_times(layout)[already:])
     return (len(times) - 1) / (times[-1] - times[0]).total_seconds()
 
@@ -81,9 +74,9 @@ def extend(configuration: dict[str, Any], *, port: int | None, ca: Path) -> None
 
 def guard(layout: Layout, *, port: int | None, ca: Path) -> None:
     """Have the API server ask the port about every bind, or nobody."""
-    kubectl.run(layout, "delete", "validatingwebhookconfiguration", "bench", "--ignore-not-found")
+    apiserver.kubectl(layout, "delete", "validatingwebhookconfiguration", "bench", "--ignore-not-found")
     if port is not None:
-        kubectl.run(layout, "create", "-f", "-", given=json.dumps(webhook(port=port, ca=ca)))
+        apiserver.kubectl(layout, "create", "-f", "-", stdin=json.dumps(webhook(port=port, ca=ca)))
 
 
 def webhook(*, port: int, ca: Path) -> dict[str, Any]:
@@ -104,7 +97,7 @@ def webhook(*, port: int, ca: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    signals.heed()
+    processes.exit_on_signals()
     parser = argparse.ArgumentParser()
     parser.add_argument("candidates", nargs="*", default=["none", "go", *CANDIDATES])
     parser.add_argument("--local", required=True)
@@ -116,10 +109,10 @@ def main() -> None:
     layout = Layout.at(asked.local)
     with ExitStack() as stack:
         bench = Bench(folder=Path(stack.enter_context(tempfile.TemporaryDirectory())), seconds=1)
-        stack.callback(stopping.down, layout, say=print)
-        starting.up(layout, Options(nodes=asked.nodes, server=False), say=print)
+        stack.callback(lifecycle.down, layout, say=print)
+        lifecycle.up(layout, Options(nodes=asked.nodes, server=False), say=print)
         processes.stop(layout.folder, components=["kube-scheduler"], grace=5)
-        kubectl.run(layout, "create", "namespace", "bench")
+        apiserver.kubectl(layout, "create", "namespace", "bench")
         for _ in range(asked.rounds):
             for name in asked.candidates:
                 measure(layout, bench, name=name, pods=asked.pods, ways=asked.ways)

@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.worker import page
 from benchmarks.worker.attacks import ATTACKS, attacked
 from benchmarks.worker.candidate import CANDIDATES, USUAL
-from localcluster import signals
+from localcluster import processes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -175,7 +175,7 @@ def siege(bench: Bench, name: str) -> dict[str, float]:
 
 def main() -> None:
     """Measure, keep and say."""
-    signals.heed()
+    processes.exit_on_signals()
     parser = argparse.ArgumentParser()
     parser.add_argument("candidates", nargs="*", default=list(USUAL))
     parser.add_argument("--seconds", type=float, default=1)

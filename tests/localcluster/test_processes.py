@@ -57,14 +57,14 @@ def test_a_component_leads_its_own_process_group(folder: Path) -> None:
     assert processes.leaders(folder) == {"etcd": pid}
 
 
-def test_its_output_is_appended_to_its_log(folder: Path) -> None:
+def test_the_output_is_appended_to_its_log(folder: Path) -> None:
     for word in ("one", "two"):
         spawn(folder, ["/bin/sh", "-c", f"echo {word}"])
         until(lambda: not processes.find(folder))
     assert (folder / "log").read_text() == "one\ntwo\n"
 
 
-def test_it_is_found_even_though_its_starter_was_killed(folder: Path) -> None:
+def test_a_process_is_found_even_if_its_starter_was_killed(folder: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from localcluster import processes;"
         f"f = Path({str(folder)!r}); processes.spawn({SLEEP!r}, folder=f, component='kwok', log=f / 'log');"
@@ -85,14 +85,14 @@ def test_stopping_ends_children_that_outlived_their_leader(folder: Path) -> None
     assert not processes.find(folder)
 
 
-def test_one_that_ignores_the_polite_signal_is_killed(folder: Path) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(folder: Path) -> None:
     spawn(folder, DEAF)
     until(lambda: "deaf" in (folder / "log").read_text())
     processes.stop(folder, grace=0.1)
     assert not processes.find(folder)
 
 
-def test_one_that_hangs_is_ended_without_waiting_for_the_grace(folder: Path) -> None:
+def test_a_stopped_process_is_ended_without_waiting_for_the_grace_period(folder: Path) -> None:
     spawn(folder)
     processes.kill(folder, "etcd", number=signal.SIGSTOP)
     began = time.monotonic()
@@ -100,8 +100,8 @@ def test_one_that_hangs_is_ended_without_waiting_for_the_grace(folder: Path) -> 
     assert time.monotonic() - began < 30
 
 
-def test_whoever_was_stopped_holds_its_port_no_more(folder: Path) -> None:
-    """What has ended by its environment may hold it a while longer."""
+def test_the_port_of_a_stopped_process_is_free(folder: Path) -> None:
+    """A process that ends loses its environment before its sockets."""
     spawn(folder, [sys.executable, "-c", LINGERS])
     until((folder / "log").read_text)
     processes.stop(folder)
@@ -109,7 +109,7 @@ def test_whoever_was_stopped_holds_its_port_no_more(folder: Path) -> None:
         assert not processes.find(folder)
 
 
-def test_a_stranger_with_the_same_command_is_left_alone(folder: Path) -> None:
+def test_another_process_with_the_same_command_is_left_alone(folder: Path) -> None:
     with subprocess.Popen(SLEEP) as stranger:
         spawn(folder)
         processes.stop(folder)
@@ -126,7 +126,7 @@ def test_another_cluster_is_left_alone(folder: Path, tmp_path_factory: pytest.Te
     processes.stop(other)
 
 
-def test_what_is_to_be_kept_is_kept(folder: Path) -> None:
+def test_sessions_to_keep_are_left_alone(folder: Path) -> None:
     kept = spawn(folder)
     spawn(folder, component="kwok")
     processes.stop(folder, keep=[kept])

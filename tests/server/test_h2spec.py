@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.build import BuildFailed
+from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import h2spec
 from tests.support.http.served_worker import served
 

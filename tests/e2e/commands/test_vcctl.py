@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.build import BuildFailed
+from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import vcctl
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import (

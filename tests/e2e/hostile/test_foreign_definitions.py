@@ -66,7 +66,7 @@ def apply_foreign(stage: Stage) -> None:
     version = found["spec"]["versions"][0]
     version["schema"]["openAPIV3Schema"] = FOREIGN_SCHEMA
     del version["additionalPrinterColumns"]
-    stage.cluster.kubectl("replace", "-f", "-", given=json.dumps(found))
+    stage.cluster.kubectl("replace", "-f", "-", stdin=json.dumps(found))
 
 
 def mend(stage: Stage) -> None:

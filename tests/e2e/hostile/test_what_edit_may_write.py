@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
+from localcluster.ports import LOOPBACK
 from tests.support.e2e.calling import Answer, Object
 from tests.support.e2e.shapes import (
     GATE,

@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import schedulers
-from localcluster import start as starting
+from localcluster import lifecycle, scheduler_config
 from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
+from localcluster.components import until
 from localcluster.exceptions import SetUpFailed
-from localcluster.readiness import until
-from localcluster.start import Options
+from localcluster.lifecycle import Options
 
 NewCluster = Callable[..., LocalCluster]
 RUNNING = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 
 
 def plane(new_cluster: NewCluster) -> LocalCluster:
-    return new_cluster(server=False, edit_scheduler=schedulers.without_extenders)
+    return new_cluster(server=False, edit_scheduler=scheduler_config.without_extenders)
 
 
 def pod(name: str, **spec: object) -> dict[str, object]:
@@ -98,7 +97,7 @@ def a_user_has_no_rights(cluster: LocalCluster) -> None:
 
 def a_second_start_changes_nothing(cluster: LocalCluster) -> None:
     before = cluster.pids
-    starting.up(cluster.layout, Options(server=False), say=cluster.say)
+    lifecycle.up(cluster.layout, Options(server=False), say=cluster.say)
     assert cluster.pids == before
 
 
@@ -106,14 +105,14 @@ def only_the_dead_are_started_again(cluster: LocalCluster) -> None:
     before = cluster.pids
     cluster.signal_component("kube-apiserver", signal.SIGKILL)
     cluster.signal_component("kwok", signal.SIGKILL)
-    starting.up(cluster.layout, Options(server=False), say=cluster.say)
+    lifecycle.up(cluster.layout, Options(server=False), say=cluster.say)
     after = cluster.pids
     assert {name for name in RUNNING if before[name] != after[name]} == {"kube-apiserver", "kwok"}
     assert cluster.info["pids"] == after
 
 
 def the_scheduler_can_be_configured_anew(cluster: LocalCluster) -> None:
-    cluster.configure_scheduler(schedulers.without_extenders)
+    cluster.configure_scheduler(scheduler_config.without_extenders)
     with cluster.api() as api:
         create(api, "second")
         until(lambda: running(api, "second"), what="a pod to run")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
+from localcluster.components import until
 from localcluster.layout import COMPONENTS
-from localcluster.readiness import until
 
 NAMESPACE = "localcluster-serving"
 

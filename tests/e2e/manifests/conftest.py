@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from localcluster.build import BuildFailed
 from localcluster.cluster import LocalCluster
+from localcluster.exceptions import BuildFailed
 from tests.support.manifests.admission_recorder import Recorder
 from tests.support.manifests.bare_api import (
     QUEUES,

@@ -36,7 +36,7 @@ def set_lease(cluster: LocalCluster, **view: Any) -> None:
         },
         "spec": {"holderIdentity": "late", "leaseDurationSeconds": 3600},
     }
-    cluster.kubectl("apply", "-f", "-", given=yaml.safe_dump(lease))
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(lease))
 
 
 def test_what_an_acknowledgement_waits_for_is_shown_until_it_has_come(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from localcluster.schedulers import Configuration, without_extenders
+from localcluster.scheduler_config import Configuration, without_extenders
 from queues import labels as names
 from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcluster.schedulers import without_preempt
+from localcluster.scheduler_config import without_preempt
 from tests.support.e2e.shapes import is_active, on_a_node
 from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import settled, until

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import OWN_GATE
 

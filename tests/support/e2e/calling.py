@@ -11,9 +11,9 @@ from ssl import SSLContext
 from typing import Any, NamedTuple
 
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
 from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 from tests.support.e2e.waiting_for import PATIENCE
 
 Object = dict[str, Any]

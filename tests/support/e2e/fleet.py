@@ -10,10 +10,10 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster import addresses, processes
-from localcluster.addresses import LOOPBACK
+from localcluster import processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
+from localcluster.ports import LOOPBACK, spare_port
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.forwarding import Forwarder
 from tests.support.faults.intercepting import Interceptor
@@ -66,7 +66,7 @@ class Fleet:
         kubeconfig = self._folder / f"{name}.kubeconfig"
         text = cluster.layout.component_kubeconfig("server").read_text()
         kubeconfig.write_text(text.replace(cluster.ports.apiserver_url, url))
-        self._ports[name] = addresses.spare(cluster.layout.ports)
+        self._ports[name] = spare_port(cluster.layout.ports)
         command = [
             f"--bind=127.0.0.1:{self._ports[name]}" if part.startswith("--bind=") else part
             for part in BY_NAME["server"].command(cluster.layout, cluster.ports)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from localcluster import addresses, apiserver, processes
-from localcluster.addresses import LOOPBACK
+from localcluster import apiserver, processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
+from localcluster.ports import LOOPBACK, spare_port
 from tests.support.e2e.calling import Object
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.forwarding import Forwarder
@@ -21,7 +21,7 @@ class SecondApiServer:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._way = Forwarder([cluster.ports.etcd])
-        self.port = addresses.spare(cluster.layout.ports)
+        self.port = spare_port(cluster.layout.ports)
         self._context = apiserver.context(cluster.layout)
         self.start()
 
@@ -42,7 +42,7 @@ class SecondApiServer:
         processes.spawn(command, folder=layout.folder, component=NAME, log=layout.log(NAME))
 
         def is_ready() -> bool:
-            return apiserver.trouble(self.port, "/readyz", context=self._context) is None
+            return apiserver.readiness_problem(self.port, "/readyz", context=self._context) is None
 
         until(is_ready, "the second API server to be ready")
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from localcluster import apiserver, kubectl
+from localcluster import apiserver
 from localcluster.audit_log import Bind
 from localcluster.cluster import LocalCluster
 from queues.queue import BUILT_IN
@@ -360,7 +360,7 @@ class Stage:
     ) -> subprocess.CompletedProcess[str]:
         """kubectl in this namespace, whatever comes of it."""
         words = ("--namespace", self.namespace, *arguments)
-        return kubectl.attempt(self.cluster.layout, *words, kubeconfig=kubeconfig, given=given)
+        return apiserver.try_kubectl(self.cluster.layout, *words, kubeconfig=kubeconfig, stdin=given)
 
     # What was said and counted
 

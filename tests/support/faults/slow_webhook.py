@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from certs import authority
-from localcluster.addresses import LOOPBACK
+from localcluster.ports import LOOPBACK
 from tests.support.e2e.stage import Stage
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

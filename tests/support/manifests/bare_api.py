@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from localcluster import apiserver
-from localcluster.addresses import LOOPBACK
 from localcluster.cluster import LocalCluster
+from localcluster.ports import LOOPBACK
 
 SERVER = "system:serviceaccount:sluice-system:sluice"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"

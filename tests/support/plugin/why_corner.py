@@ -50,7 +50,7 @@ class Corner:
         return name
 
     def make(self, *objects: Object) -> None:
-        self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", given=yaml.safe_dump_all(objects))
+        self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def patch(self, queue: str, **spec: Any) -> None:
         self.cluster.kubectl("patch", "queue", queue, "--type=merge", "-p", json.dumps({"spec": spec}))

@@ -1,6 +1,6 @@
-"""The scheduler's configuration: the project's own example with this machine's ends filled in.
+"""kube-scheduler's configuration: the project's own example with this machine's addresses and files.
 
-An `Edit` changes the finished configuration in place, for a test that wants it otherwise.
+An `Edit` changes the finished configuration in place, for tests.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import yaml
 
 from certs.authority import write
-from localcluster.addresses import Ports
 from localcluster.layout import Layout
 from localcluster.manifests import MANIFESTS
+from localcluster.ports import Ports
 
 EXAMPLE = MANIFESTS / "scheduler" / "scheduler-config.yaml"
-QPS = 5000  # the default of 50 would be all that one measures
+QPS = 5000  # with the default of 50 a benchmark would measure only that
 
 Configuration = dict[str, Any]
 Edit = Callable[[Configuration], None]
@@ -32,7 +32,7 @@ def configure(
     flags: Sequence[str] = (),
     example: Path = EXAMPLE,
 ) -> None:
-    """Write what the scheduler is started with next; `flags`: what only its flags can say."""
+    """Write the configuration for the scheduler's next start; `flags`: options that exist only as flags."""
     configuration = filled_in(
         yaml.safe_load(example.read_text()),
         kubeconfig=layout.component_kubeconfig("kube-scheduler"),
@@ -46,28 +46,28 @@ def configure(
 
 
 def filled_in(example: Configuration, *, kubeconfig: Path, server_url: str, ca: Path) -> Configuration:
-    """The example, with clients, extenders and election as they are on one machine."""
+    """The example, with the clients, extenders and leader election of one machine."""
     return {
         **example,
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
         "leaderElection": {"leaderElect": False},
-        "extenders": [_reached(each, server_url, ca) for each in example.get("extenders", [])],
+        "extenders": [_with_local_url(each, server_url, ca) for each in example.get("extenders", [])],
     }
 
 
 def without_extenders(configuration: Configuration) -> None:
-    """A scheduler that has never heard of the server."""
+    """A scheduler that does not call the server."""
     configuration["extenders"] = []
 
 
 def without_preempt(configuration: Configuration) -> None:
-    """Extenders that are not asked about victims."""
+    """Extenders that are not called for preemption."""
     for extender in configuration["extenders"]:
         extender.pop("preemptVerb", None)
 
 
 def scoring(percentage: int) -> Edit:
-    """Look at this share of the nodes only (percentageOfNodesToScore)."""
+    """Score only this share of the nodes (percentageOfNodesToScore)."""
 
     def edit(configuration: Configuration) -> None:
         configuration["percentageOfNodesToScore"] = percentage
@@ -75,7 +75,7 @@ def scoring(percentage: int) -> Edit:
     return edit
 
 
-def _reached(extender: Configuration, server_url: str, ca: Path) -> Configuration:
+def _with_local_url(extender: Configuration, server_url: str, ca: Path) -> Configuration:
     path = urlsplit(extender["urlPrefix"]).path
     return {
         **extender,

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster import schedulers
+from localcluster import scheduler_config
 
 
 @pytest.fixture
 def configuration() -> dict[str, Any]:
-    return schedulers.filled_in(
-        yaml.safe_load(schedulers.EXAMPLE.read_text()),
+    return scheduler_config.filled_in(
+        yaml.safe_load(scheduler_config.EXAMPLE.read_text()),
         kubeconfig=Path("/k"),
         server_url="https://127.0.0.1:7",
         ca=Path("/ca.crt"),
@@ -25,27 +25,27 @@ def test_the_extender_of_the_example_is_reached_on_this_machine(configuration: d
     assert extender["tlsConfig"] == {"caFile": "/ca.crt"}
 
 
-def test_what_the_example_says_of_its_members_is_kept(configuration: dict[str, Any]) -> None:
-    example = yaml.safe_load(schedulers.EXAMPLE.read_text())["extenders"][0]
+def test_the_other_fields_of_the_example_are_kept(configuration: dict[str, Any]) -> None:
+    example = yaml.safe_load(scheduler_config.EXAMPLE.read_text())["extenders"][0]
     replaced = {"urlPrefix", "tlsConfig", "enableHTTPS"}
     kept = {key: value for key, value in configuration["extenders"][0].items() if key not in replaced}
     assert kept == {key: value for key, value in example.items() if key not in replaced}
 
 
-def test_the_client_is_not_what_one_measures(configuration: dict[str, Any]) -> None:
+def test_the_client_is_not_throttled(configuration: dict[str, Any]) -> None:
     assert configuration["clientConnection"] == {"kubeconfig": "/k", "qps": 5000, "burst": 5000}
 
 
-def test_extenders_can_be_left_out(configuration: dict[str, Any]) -> None:
-    schedulers.without_extenders(configuration)
+def test_extenders_can_be_removed(configuration: dict[str, Any]) -> None:
+    scheduler_config.without_extenders(configuration)
     assert configuration["extenders"] == []
 
 
-def test_the_preempt_verb_can_be_left_out(configuration: dict[str, Any]) -> None:
-    schedulers.without_preempt(configuration)
+def test_the_preempt_verb_can_be_removed(configuration: dict[str, Any]) -> None:
+    scheduler_config.without_preempt(configuration)
     assert all("preemptVerb" not in extender for extender in configuration["extenders"])
 
 
-def test_fewer_nodes_can_be_looked_at(configuration: dict[str, Any]) -> None:
-    schedulers.scoring(5)(configuration)
+def test_the_share_of_scored_nodes_can_be_set(configuration: dict[str, Any]) -> None:
+    scheduler_config.scoring(5)(configuration)
     assert configuration["percentageOfNodesToScore"] == 5

@@ -22,12 +22,12 @@ ALL = [NAMESPACE, SERVICE, DEPLOYMENT, WEBHOOKS]
 URL = "https://127.0.0.1:7"
 
 
-def test_what_would_run_in_a_pod_is_left_out() -> None:
+def test_workloads_and_services_are_left_out() -> None:
     kinds = [each["kind"] for each in localised(ALL, server_url=URL, webhooks=True)]
     assert kinds == ["Namespace", "ValidatingWebhookConfiguration"]
 
 
-def test_a_webhook_is_reached_by_url_and_else_unchanged() -> None:
+def test_a_webhook_is_reached_by_url_and_otherwise_unchanged() -> None:
     (configuration,) = localised([WEBHOOKS], server_url=URL, webhooks=True)
     assert configuration["webhooks"] == [
         {
@@ -38,10 +38,10 @@ def test_a_webhook_is_reached_by_url_and_else_unchanged() -> None:
     ]
 
 
-def test_without_a_server_nothing_calls_it() -> None:
+def test_without_the_server_no_webhook_is_applied() -> None:
     assert localised(ALL, server_url=URL, webhooks=False) == [NAMESPACE]
 
 
-def test_the_manifests_given_are_not_changed() -> None:
+def test_the_arguments_are_not_changed() -> None:
     localised(ALL, server_url=URL, webhooks=True)
     assert "service" in WEBHOOKS["webhooks"][0]["clientConfig"]

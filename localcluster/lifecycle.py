@@ -1,0 +1,205 @@
+"""Starts and stops a cluster, or some of its components.
+
+Each step of a start first checks what exists, so a start does the same whether nothing runs, everything runs,
+or an interrupted start left a part. A start that fails or is interrupted ends what it has started itself.
+Only one process at a time starts or stops components of a cluster (`locked`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certs.authority import load_or_create
+from localcluster import build, components, credentials, manifests, nodes, processes, scheduler_config, status
+from localcluster.build import Say
+from localcluster.components import Started, until, until_ready
+from localcluster.exceptions import StartFailed
+from localcluster.layout import COMPONENTS, Layout
+from localcluster.ports import Ports, ensure_ports, load_ports
+
+HERE = Path(__file__).parent
+STOP_SECONDS = 10
+#: Killed without SIGTERM: etcd loses nothing by it, and an API server with clients takes a minute to end.
+KILLED_AT_ONCE = frozenset({"etcd", "kube-apiserver"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a cluster is started.
+
+    Without `server` neither the server nor its webhooks exist; kube-scheduler still has the extenders in its
+    configuration, unless `edit_scheduler` removes them.
+    """
+
+    nodes: int = 3
+    server: bool = True
+    edit_scheduler: scheduler_config.Edit | None = None
+
+
+def up(layout: Layout, options: Options, *, say: Say) -> None:
+    """Return once the cluster runs, is ready and is set up. Raises `LocalClusterError`."""
+    began = time.monotonic()
+    with locked(layout, say=say):
+        build.binaries(layout.bin, say=say)
+        with stopping_on_failure(layout):
+            ports = _prepare_files(layout)
+            documents = manifests.rendered(layout)
+            _start_and_wait(layout, ports, ["etcd"], say=say)
+            _start_and_wait(layout, ports, ["kube-apiserver"], say=say)
+            started = _start(layout, ports, ["kube-controller-manager", "kwok"], say=say)
+            _apply_manifests(layout, ports, documents, webhooks=options.server, say=say)
+            credentials.write_server_kubeconfig(layout, ports)
+            started |= _start(layout, ports, ["server"] if options.server else [], say=say)
+            if created := nodes.ensure(layout, ports, count=options.nodes):
+                say(f"{created} nodes created")
+            _ensure_server_authority(layout, server=options.server)
+            started |= _start_scheduler(layout, ports, options, say=say)
+            until_ready(layout, ports, started=started, say=say)
+            _await_webhooks(layout, ports, server=options.server)
+            status.write_info(layout, ports)
+    say(f"up after {time.monotonic() - began:.1f} s; KUBECONFIG={layout.kubeconfig}")
+
+
+def start_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:
+    """Start these components of a cluster that runs, with the files of their last start.
+
+    Raises `StartFailed`.
+    """
+    with locked(layout, say=say), stopping_on_failure(layout):
+        ports = load_ports(layout.ports)
+        if "server" in names:
+            _apply_manifests(layout, ports, manifests.rendered(layout), webhooks=True, say=say)
+        _start_and_wait(layout, ports, [name for name in COMPONENTS if name in names], say=say)
+        _await_webhooks(layout, ports, server="server" in names)
+        status.write_info(layout, ports)
+
+
+def stop_components(layout: Layout, names: Sequence[str], *, say: Say) -> None:
+    """Return once these components are gone; the others keep running."""
+    with locked(layout, say=say):
+        for name in names:
+            grace = 0 if name in KILLED_AT_ONCE else STOP_SECONDS
+            processes.stop(layout.folder, components=[name], grace=grace)
+
+
+def down(layout: Layout, *, say: Say) -> None:
+    """End all processes of the cluster and remove all its files except the logs. Fine if nothing runs."""
+    if not layout.folder.exists() and not processes.find(layout.folder):
+        say(f"nothing runs in {layout.folder}")
+        return
+    with locked(layout, say=say):
+        running = [name for name in COMPONENTS if name in processes.leaders(layout.folder)]
+        processes.stop(layout.folder, components=set(COMPONENTS) - KILLED_AT_ONCE, grace=STOP_SECONDS)
+        processes.stop(layout.folder, grace=0)
+        for path in layout.perishable:
+            _remove(path)
+    say(f"stopped {', '.join(running) or 'nothing'}; logs are kept in {layout.logs}")
+
+
+@contextmanager
+def locked(layout: Layout, *, say: Say) -> Iterator[None]:
+    """Hold the cluster's lock; says so when it has to wait for another start or stop.
+
+    The kernel releases the lock when the process ends, however it ends.
+    """
+    layout.folder.mkdir(parents=True, exist_ok=True)
+    with layout.lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another start or stop of {layout.folder} is at work; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def stopping_on_failure(layout: Layout) -> Iterator[None]:
+    """If the body fails or is interrupted, end what it has started; what ran before keeps running."""
+    before = processes.leaders(layout.folder).values()
+    try:
+        yield
+    except BaseException:
+        processes.stop(layout.folder, keep=before, grace=3)
+        raise
+
+
+def _prepare_files(layout: Layout) -> Ports:
+    """Ports, certificates, kubeconfigs and configuration. A new cluster begins with empty logs."""
+    if not layout.etcd.exists() and not processes.leaders(layout.folder):
+        shutil.rmtree(layout.logs, ignore_errors=True)
+    for folder in (layout.logs, layout.config, layout.server_certs):
+        folder.mkdir(parents=True, exist_ok=True)
+    layout.audit_log.touch()
+    ports = ensure_ports(layout.ports)
+    credentials.ensure_certificates(layout, now=datetime.now(UTC))
+    credentials.write_kubeconfigs(layout)
+    shutil.copyfile(HERE / "audit-policy.yaml", layout.audit_policy)
+    shutil.copyfile(HERE / "kwok.yaml", layout.kwok_config)
+    return ports
+
+
+def _apply_manifests(
+    layout: Layout, ports: Ports, documents: Sequence[manifests.Manifest], *, webhooks: bool, say: Say
+) -> None:
+    local = manifests.localised(documents, server_url=ports.webhook_url, webhooks=webhooks)
+    manifests.apply(layout, local)
+    say(f"{len(local)} manifests applied")
+
+
+def _start_and_wait(layout: Layout, ports: Ports, names: Sequence[str], *, say: Say) -> None:
+    until_ready(layout, ports, started=_start(layout, ports, names, say=say), say=say)
+
+
+def _start(layout: Layout, ports: Ports, names: Sequence[str], *, say: Say) -> dict[str, Started]:
+    """Start those of `names` that do not run; returns all of them, to wait for."""
+    return {name: _start_one(layout, ports, name, say=say) for name in names}
+
+
+def _start_one(layout: Layout, ports: Ports, name: str, *, say: Say) -> Started:
+    if name in processes.leaders(layout.folder):
+        say(f"{name} runs already")
+        return Started(time.monotonic(), new=False)
+    processes.stop(layout.folder, components=[name], grace=0)  # child processes that outlived it
+    command = components.BY_NAME[name].command(layout, ports)
+    if not Path(command[0]).exists():
+        raise StartFailed(f"{name} cannot be started: there is no {command[0]}")
+    processes.spawn(command, folder=layout.folder, component=name, log=layout.log(name))
+    return Started(time.monotonic(), new=True)
+
+
+def _start_scheduler(layout: Layout, ports: Ports, options: Options, *, say: Say) -> dict[str, Started]:
+    if "kube-scheduler" not in processes.leaders(layout.folder):
+        scheduler_config.configure(layout, ports, edit=options.edit_scheduler)
+    return _start(layout, ports, ["kube-scheduler"], say=say)
+
+
+def _ensure_server_authority(layout: Layout, *, server: bool) -> None:
+    """kube-scheduler reads the server's authority only once, when it starts."""
+    if server:
+        until(layout.server_ca.exists, what=f"the server to write {layout.server_ca}")
+    else:
+        load_or_create(layout.server_certs, name="sluice", now=datetime.now(UTC))
+
+
+def _await_webhooks(layout: Layout, ports: Ports, *, server: bool) -> None:
+    if not server:
+        return
+    until(
+        lambda: manifests.have_ca_bundle(layout, ports),
+        what="the server to put its authority into the webhook configurations",
+    )
+    until(lambda: manifests.are_called(layout, ports), what="the API server to reach our webhooks")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

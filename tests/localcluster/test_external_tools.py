@@ -1,0 +1,31 @@
+"""Programs of other projects are built from pinned modules, or the error says why not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from localcluster import external_tools
+from localcluster.exceptions import BuildFailed
+
+
+def test_modules_that_cannot_be_fetched_are_an_error_with_the_output_of_go(tmp_path: Path) -> None:
+    """No file that looks like a binary is left behind."""
+    nowhere = {"GOPROXY": "off", "GOMODCACHE": str(tmp_path / "modules"), "XDG_CACHE_HOME": str(tmp_path)}
+    with pytest.raises(BuildFailed, match=r"go build of vcctl failed with code 1(.|\n)*GOPROXY=off"):
+        external_tools.vcctl(say=print, env={**os.environ, **nowhere})
+    assert not list(tmp_path.rglob("vcctl"))
+
+
+def test_a_cached_program_is_not_built_again(tmp_path: Path) -> None:
+    """The cache folder is named by the versions it was built from."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "GOPROXY": "off"}
+    folder = tmp_path / "sluice" / "control-plane" / f"vcctl-{external_tools.key('vcctl')}"
+    folder.mkdir(parents=True)
+    (folder / "vcctl").write_text("#!/bin/sh\n")
+    (folder / "vcctl").chmod(0o755)
+    lines: list[str] = []
+    assert external_tools.vcctl(say=lines.append, env=env) == folder / "vcctl"
+    assert lines == []
