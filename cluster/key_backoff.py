@@ -4,7 +4,7 @@ The rate-limited part of client-go's workqueue: a key that fails is tried again 
 while all others go on.
 
 Invariants
-- `attempt` and `each` raise no `Exception`, whatever the work raises.
+- `attempt` and `attempt_each` raise no `Exception`, whatever the work raises.
 - A key that failed is not attempted before its back-off is over: `LEAST` seconds, twice as long each time, at
   most `MOST`, or `SHORT` where the API server did not answer. Another version of the object is attempted at
   once; if it fails too, the back-off grows on.
@@ -97,19 +97,19 @@ class KeyBackoff:
         `version`: of the object that the work is about. `queue`: is looked at again after the back-off.
         `through`: what concerns more than this key, and is raised.
         """
-        if self.wait(step, key, version=version) > 0:
+        if self.seconds_left(step, key, version=version) > 0:
             return False
         try:
             work()
         except through:
             raise
         except Exception as exc:
-            self.failed(step, key, exc, version=version, queue=queue, subject=subject)
+            self.record_failure(step, key, exc, version=version, queue=queue, subject=subject)
             return False
-        self.succeeded(step, key)
+        self.forget(step, key)
         return True
 
-    def each(
+    def attempt_each(
         self,
         step: str,
         items: Iterable[T],
@@ -123,23 +123,25 @@ class KeyBackoff:
         """The same for each of several objects, one failing or not."""
         for item in items:
             try:
-                if self._failures and self.wait(step, key(item), version=version(item)) > 0:
+                if self._failures and self.seconds_left(step, key(item), version=version(item)) > 0:
                     continue
                 work(item)
             except Exception as exc:
-                self.failed(step, key(item), exc, version=version(item), queue=queue, subject=subject(item))
+                self.record_failure(
+                    step, key(item), exc, version=version(item), queue=queue, subject=subject(item)
+                )
             else:
                 if self._failures:
-                    self.succeeded(step, key(item))
+                    self.forget(step, key(item))
 
-    def wait(self, step: str, key: Hashable, *, version: Hashable = 0) -> float:
+    def seconds_left(self, step: str, key: Hashable, *, version: Hashable = 0) -> float:
         """For how many seconds the key is still not to be attempted; 0 if it may be."""
         failure = self._failures.get((step, key)) if self._failures else None
         if failure is None or (version and failure.version != version):
             return 0.0
         return max(0.0, failure.until - self._clock())
 
-    def failed(
+    def record_failure(
         self,
         step: str,
         key: Hashable,
@@ -178,7 +180,7 @@ class KeyBackoff:
             self._log(failure, exc, seconds=seconds)
         return seconds
 
-    def succeeded(self, step: str, key: Hashable) -> None:
+    def forget(self, step: str, key: Hashable) -> None:
         if (step, key) in self._failures:
             with self._lock:
                 self._forget((step, key))
@@ -192,12 +194,12 @@ class KeyBackoff:
     # What follows from failures, for the controller
 
     @property
-    def due(self) -> float:
+    def next_requeue(self) -> float:
         """When a queue is to be looked at again for a failure, in monotonic seconds; infinity for never."""
         with self._lock:
             return min(self._to_requeue.values(), default=float("inf"))
 
-    def take_due(self) -> set[str]:
+    def take_due_queues(self) -> set[str]:
         """The queues to be looked at again now; taking empties it."""
         if not self._failures:
             return set()

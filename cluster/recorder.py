@@ -56,12 +56,12 @@ class EventRecorder:
         *,
         client: Client,
         writers: WriteQueue,
-        counting: Metrics,
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._writers = writers
-        self._counting = counting
+        self._metrics = metrics
         self._clock = clock
         self._seen: OrderedDict[tuple[str, str, str], float] = OrderedDict()
         self._buckets: dict[str, TokenBucket] = {}
@@ -83,7 +83,7 @@ class EventRecorder:
         now = self._clock()
         key = (subject.uid, reason, message)
         if self._repeated(key, now, again_after) or not self._affordable(budget, now):
-            self._counting.events.labels("dropped").inc()
+            self._metrics.events.labels("dropped").inc()
             return
         self._remember(key, now)
         body = _body(subject, reason=reason, message=message, warning=warning)
@@ -91,7 +91,7 @@ class EventRecorder:
         self._writers.submit(
             ("event", body["metadata"]["name"]), lambda: self._client.create(path, body), rank=(9,)
         )
-        self._counting.events.labels("written").inc()
+        self._metrics.events.labels("written").inc()
 
     def _repeated(self, key: tuple[str, str, str], now: float, again_after: float) -> bool:
         last = self._seen.get(key)

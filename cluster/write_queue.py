@@ -10,7 +10,7 @@ Invariants
 - Where the server itself is busy or gone the thread waits, so that nobody asks more of it. A 500 may be of
   this object alone, such as a webhook that fails for it: then no thread waits, and all others are written.
 - A write that is refused for what it says (any 4xx but 404, 409 and 410, or that it is too large), or that
-  fails in another way, has its key back off (`isolation`): until then none of this key is taken (`wait`).
+  fails in another way, has its key back off (`backoff`): until then none of this key is taken (`wait`).
   It is named in the log, the metrics, and an event on its `subject`.
 - `stop()` ends the threads after the write each has under way; what waits is dropped, for all of it
   is derived from the cluster and will be derived again.
@@ -40,7 +40,7 @@ OUTDATED_STATUSES = frozenset({404, 409, 410})
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
 #: What the API server says where it fails at an object, a webhook for it included.
 OBJECT_FAULT_STATUS = 500
-#: Before the key of a write, in `isolation`.
+#: Before the key of a write, in `backoff`.
 STEP = "write"
 
 log = logging.getLogger(__name__)
@@ -70,13 +70,13 @@ class WriteQueue:
     def __init__(
         self,
         *,
-        counting: Metrics,
+        metrics: Metrics,
         threads: int = 4,
         name: str = "writer",
-        isolation: KeyBackoff | None = None,
+        backoff: KeyBackoff | None = None,
     ) -> None:
-        self._counting = counting
-        self._isolation = isolation or KeyBackoff()
+        self._metrics = metrics
+        self._backoff = backoff or KeyBackoff()
         self._name = name
         self._heap: list[_Entry] = []
         #: The lanes with a write under way, and what waits for them.
@@ -140,7 +140,7 @@ class WriteQueue:
 
     def wait(self, key: Key) -> float:
         """For how many seconds no write of this key is taken, since the last one was refused."""
-        return self._isolation.wait(f"{STEP} {key[0]}", key[1])
+        return self._backoff.seconds_left(f"{STEP} {key[0]}", key[1])
 
     def pause(self, seconds: float) -> bool:
         """Wait inside a write; True if the writers are being stopped."""
@@ -220,14 +220,14 @@ class WriteQueue:
             entry.write()
         except Exception as exc:  # whatever it is, the thread goes on
             return self._failed(entry, exc)
-        self._counting.writes.labels(what, "done").inc()
-        self._isolation.succeeded(f"{STEP} {what}", name)
+        self._metrics.writes.labels(what, "done").inc()
+        self._backoff.forget(f"{STEP} {what}", name)
         return True
 
     def _failed(self, entry: _Entry, exc: Exception) -> bool | None:
         """False if it is given up; None if it will be tried again."""
         what, name = entry.key
-        count = self._counting.writes.labels
+        count = self._metrics.writes.labels
         subject = entry.subject
         if isinstance(exc, Overloaded | Unreachable) and not _is_too_large(exc):
             count(what, "retried").inc()
@@ -241,7 +241,7 @@ class WriteQueue:
                 count(what, "outdated").inc()
                 return False
             count(what, "refused" if isinstance(exc, Refused) else "failed").inc()
-        self._isolation.failed(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
+        self._backoff.record_failure(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
         return False
 
     def _waited(self, seconds: float, exc: ClusterError) -> float:

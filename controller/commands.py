@@ -78,7 +78,7 @@ class CommandHandler:
         waiting = self._waiting(queue)
         for command in waiting[:AT_ONCE]:
             meta = command.metadata
-            self._context.store.isolation.attempt(
+            self._context.store.backoff.attempt(
                 "command",
                 meta.uid,
                 partial(self._handle, queue, command),
@@ -92,10 +92,10 @@ class CommandHandler:
     def _waiting(self, queue: str) -> list[Command]:
         found = [
             command
-            for command in self._context.store.commands.of(queue)
+            for command in self._context.store.commands.for_queue(queue)
             if command.metadata.deletion_timestamp is None  # done with, though a finalizer keeps it
         ]
-        wait = self._context.store.isolation.wait
+        wait = self._context.store.backoff.seconds_left
         found = [one for one in found if not wait("command", one.metadata.uid, version=one.metadata.version)]
         held = self._context.store.queues.get(queue)
         done = frozenset(recorded(held)) if held is not None else frozenset()
@@ -171,7 +171,7 @@ class CommandHandler:
     def _to_record(self, obj: QueueObject, command: Command) -> list[str]:
         """The last ones with this one, and those before whose Commands are there."""
         before = recorded(obj)
-        there = {one.metadata.uid for one in self._context.store.commands.of(obj.metadata.name)}
+        there = {one.metadata.uid for one in self._context.store.commands.for_queue(obj.metadata.name)}
         last = before[-(RECORDED - 1) :]
         older = [uid for uid in before[: -(RECORDED - 1)] if uid in there][-RECORDED:]
         return [*older, *last, command.metadata.uid]
@@ -179,17 +179,17 @@ class CommandHandler:
     def _own_state(self, obj: QueueObject) -> State:
         store = self._context.store
         queue = queue_from_object(obj)
-        tree = store.board.tree.with_queue(queue)
+        tree = store.snapshot.tree.with_queue(queue)
         return own_state(
             queue.desired_at(store.clock.now()),
             broken=tree.chain(queue.name).broken is not None,
-            live=store.live_members(queue.name, tree=tree) > 0,
+            live=store.live_members_below(queue.name, tree=tree) > 0,
         )
 
     def _said(self, command: Command, obj: QueueObject, outcome: tuple[State, Desired | None]) -> None:
         own, asked = outcome
         done = f"spec.state is {asked} now" if asked else f"nothing to do, the queue is {own}"
-        still = _still_stopped(self._context.store.board.ruling(obj.metadata.name))
+        still = _still_stopped(self._context.store.snapshot.ruling(obj.metadata.name))
         self._say(command, obj, f"{done}{still}")
         self._context.counting.commands.labels(command.action, "acted" if asked else "nothing").inc()
 

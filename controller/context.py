@@ -76,7 +76,7 @@ def each_member(
     queue: str,
 ) -> None:
     """Do it for each, one failing or not; the queue is looked at again for those that do."""
-    context.store.isolation.each(
+    context.store.backoff.attempt_each(
         step,
         members,
         work,

@@ -72,7 +72,7 @@ class QueueController:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._store = context.store
-        self._isolation = context.store.isolation
+        self._backoff = context.store.backoff
         self._work_queue = WorkQueue(context.store.clock.monotonic)
         self._resync_at = 0.0
         self._led = False
@@ -134,21 +134,21 @@ class QueueController:
             try:
                 self._look(changes)
             except Exception as exc:  # a fault of this module: every step of a look is isolated
-                seconds = self._isolation.failed("look", "", exc)
+                seconds = self._backoff.record_failure("look", "", exc)
                 self._work_queue.requeue(changes)
                 self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
     def _times(self) -> list[float]:
         """When to look about though nothing was heard, in monotonic seconds."""
         now = self._store.clock.monotonic()
-        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._isolation.due]
+        times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._backoff.next_requeue]
         if self._led:
             times.append(self._guards.next_retry_at)
             times.append(self._not_before("drains", self._draining.due))
             times.append(
                 self._not_before("podgroups", min(self._podgroup_statuses.due.values(), default=math.inf))
             )
-        valid_until = self._store.board.valid_until
+        valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
             times.append(self._not_before("board", now + max(0.0, left)))
@@ -156,14 +156,14 @@ class QueueController:
 
     def _not_before(self, step: str, at: float) -> float:
         """When a step is due that backs off, perhaps."""
-        return max(at, self._store.clock.monotonic() + self._isolation.wait(step, ""))
+        return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, ""))
 
     def _look(self, changes: Changes) -> None:
         if not self._store.synced:
             self._work_queue.requeue(changes)
             self._work_queue.pause(UNSYNCED_SECONDS)
             return
-        for queue in self._isolation.take_due():
+        for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(WHOLE)
         self._refresh(changes)
         self._step("doubt", self._reschedule.retry_old_passes)
@@ -171,9 +171,9 @@ class QueueController:
             return
         self._look_about(changes)
         for queue in changes:
-            if queue not in self._store.board.tree:
+            if queue not in self._store.snapshot.tree:
                 self._reconciler.forget(queue)
-        self._step("guard", lambda: self._guards.reconcile(self._store.board))
+        self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         self._let_go(changes)
         # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
         wanted = self._to_reconcile({*changes, *self._reconciler.outdated_stops()})
@@ -206,11 +206,11 @@ class QueueController:
 
     def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
         """A step that concerns the queue, or none alone; it is looked at again if it fails."""
-        return self._isolation.attempt(name, queue, work, version=self._state(queue), queue=queue)
+        return self._backoff.attempt(name, queue, work, version=self._state(queue), queue=queue)
 
     def _state(self, queue: str) -> str:
         """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
-        board = self._store.board
+        board = self._store.snapshot
         return board.ruling(queue).revision if queue in board.tree else ""
 
     def _look_at(self, queue: str, whats: set[What]) -> None:
@@ -221,7 +221,7 @@ class QueueController:
 
     def _report_failures(self) -> None:
         """An event on each object that something failed at."""
-        for failure in self._isolation.take_failures():
+        for failure in self._backoff.take_failures():
             if failure.subject is not None:
                 report(self._context.recorder, failure, failure.subject)
 
@@ -249,14 +249,14 @@ class QueueController:
 
     def _everything(self, changes: Changes) -> None:
         store = self._store
-        for queue in (*store.board.tree, *store.members.queues(), *store.commands.queues(), ""):
+        for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
             changes.setdefault(queue, set()).add(WHOLE)
 
     def _refresh(self, changes: Changes) -> None:
         """Everything anew when its time has come, or when the board has outlived its own."""
-        board, now = self._store.board, self._store.clock.monotonic()
+        board, now = self._store.snapshot, self._store.clock.monotonic()
         expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
-        renewed = expired and self._step("board", self._store.refresh)
+        renewed = expired and self._step("board", self._store.publish_snapshot)
         if renewed or now >= self._resync_at:
             self._resync_at = now + RESYNC_SECONDS
             self._everything(changes)
@@ -265,7 +265,7 @@ class QueueController:
 
     def _forget(self) -> None:
         """What is remembered of what is gone."""
-        self._store.passes.forget(self._store.members.get)
+        self._store.bind_passes.drop_expired(self._store.members.get)
         self._podgroup_statuses.forget()
         self._ungating.forget_absent_queues()
 
@@ -298,7 +298,7 @@ class QueueController:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
 
         def waking() -> bool:
-            return self._acknowledgement.seen_by_all(self._store.board.seen)
+            return self._acknowledgement.seen_by_all(self._store.snapshot.seen)
 
         if self._ungating.release(queue, members, waking=waking):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
@@ -322,11 +322,11 @@ class QueueController:
         if WHOLE not in whats:
             return found
         # What runs is looked at only where its queue is to be written down yet.
-        return self._store.members.waiting(queue) if queue else self._store.members.of(queue)
+        return self._store.members.waiting_in(queue) if queue else self._store.members.in_queue(queue)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them that wait for their members; the top first."""
-        board, pending = self._store.board, self._reconciler.pending_stops
+        board, pending = self._store.snapshot, self._reconciler.pending_stops
         wanted = set()
         for queue in changes:
             if queue not in board.tree:
@@ -346,7 +346,7 @@ class QueueController:
             if again is not None:
                 self._work_queue.add_after(queue, again, members=False)
 
-        self._isolation.attempt(
+        self._backoff.attempt(
             "status",
             queue,
             reconcile,

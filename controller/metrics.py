@@ -10,10 +10,10 @@ from queues.verdict import CauseKind
 def set_gauges(context: ControllerContext) -> None:
     counting, store = context.counting, context.store
     counting.members.set(len(store.members))
-    waiting = (member for queue in store.board.tree for member in store.members.waiting(queue))
+    waiting = (member for queue in store.snapshot.tree for member in store.members.waiting_in(queue))
     counting.unguarded.set(sum(1 for member in waiting if not member.marked))
     absent = [queue for queue in store.members.queues() if _is_absent(store, queue)]
-    counting.orphans.set(sum(len(store.members.of(queue)) for queue in absent))
+    counting.orphans.set(sum(len(store.members.in_queue(queue)) for queue in absent))
     for kind, number in store.unreadable.counts().items():
         counting.unreadable.labels(kind).set(number)
     states: dict[str, int] = {}
@@ -25,5 +25,5 @@ def set_gauges(context: ControllerContext) -> None:
 
 
 def _is_absent(store: Store, queue: str) -> bool:
-    stop = store.board.ruling(queue).stop
+    stop = store.snapshot.ruling(queue).stop
     return not queue or (stop is not None and stop.why is CauseKind.NOT_FOUND)

@@ -20,7 +20,7 @@ def label_namespace(context: ControllerContext) -> None:
         if wanted != bool(namespace.metadata.label(names.MEMBER_NAMESPACE)):
             _write(namespace, wanted, context)
 
-    context.store.isolation.each(
+    context.store.backoff.attempt_each(
         "namespace",
         list(context.store.namespaces.values()),
         mirror_one,

@@ -68,7 +68,7 @@ class PodGroupStatuses:
         """Look at these groups and write what is not true of them any more."""
         present = [group for key in keys if (group := self._context.store.podgroups.get(*key)) is not None]
         for queue, groups in _by_queue(present).items():
-            self._context.store.isolation.each(
+            self._context.store.backoff.attempt_each(
                 "podgroup",
                 groups,
                 self._reconcile,
@@ -79,7 +79,7 @@ class PodGroupStatuses:
             )
 
     def reconcile_queue(self, queue: str) -> None:
-        self.reconcile(map(key_of, self._context.store.podgroups.of(queue)))
+        self.reconcile(map(key_of, self._context.store.podgroups.in_queue(queue)))
 
     def reconcile_due(self) -> None:
         """Those whose counts had to wait."""
@@ -95,11 +95,11 @@ class PodGroupStatuses:
         key, meta = key_of(group), group.metadata
         if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
-        pods = tally_pods(self._context.store.members.of_group(*key))
-        ruling = self._context.store.ruling_for(queue_of(group), namespace=meta.namespace)
-        had = self._context.store.members.had_group(*key, meta.uid) or _had_pods(group)
+        pods = tally_pods(self._context.store.members.in_podgroup(*key))
+        ruling = self._context.store.decision_for(queue_of(group), namespace=meta.namespace)
+        had = self._context.store.members.had_podgroup(*key, meta.uid) or _had_pods(group)
         wanted = _wanted(group, pods, ruling, had_pods=had, now=self._context.store.clock.now())
-        if "status.conditions" in self._context.store.unreadable.of(meta.uid):
+        if "status.conditions" in self._context.store.unreadable.fault_of(meta.uid):
             del wanted["conditions"]  # what others wrote there could not be written back
         difference = _differing(wanted, group)
         if not difference:

@@ -166,7 +166,7 @@ class QueueReconciler:
             self._forget_stop(queue)
         if not acknowledged and self._is_young(queue):
             return SOON_SECONDS
-        seen = self._acknowledgement.seen_by_all(self._context.store.board.seen)
+        seen = self._acknowledgement.seen_by_all(self._context.store.snapshot.seen)
         checked = verdict.accepts or self._is_checked(queue)
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
@@ -177,7 +177,7 @@ class QueueReconciler:
             known=Known(
                 stop=acknowledged,
                 told=self._stop(obj, verdict, acknowledged=acknowledged),
-                scope="" if verdict.schedules else self._context.store.board.scope(queue),
+                scope="" if verdict.schedules else self._context.store.snapshot.scope(queue),
                 seen=seen,
                 below=checked,
             ),
@@ -196,7 +196,7 @@ class QueueReconciler:
         own = self._draining.progress.of(queue)
         if own is None:
             return None
-        found = [self._draining.progress.of(one) for one in self._context.store.board.tree.below(queue)]
+        found = [self._draining.progress.of(one) for one in self._context.store.snapshot.tree.below(queue)]
         known = [both[1] for both in found if both is not None]
         if len(known) < len(found):
             return None
@@ -206,8 +206,8 @@ class QueueReconciler:
 
     def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
         store, queue = self._context.store, obj.metadata.name
-        live = store.live_members(queue) > 0
-        verdict = store.board.verdict(queue, live=live)
+        live = store.live_members_below(queue) > 0
+        verdict = store.snapshot.verdict(queue, live=live)
         if verdict.state is not State.CLOSED:
             self._closing.forget(obj.metadata.uid)
             return verdict, None
@@ -216,26 +216,26 @@ class QueueReconciler:
         if empty:
             return verdict, None
         if self._acknowledgement.nothing_pending(queue):
-            if self._acknowledgement.seen_by_all(store.board.seen):
+            if self._acknowledgement.seen_by_all(store.snapshot.seen):
                 self._closing.request(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
         again = max(EMPTY_SECONDS, self._closing.seconds_left(close))
-        return store.board.verdict(queue, live=True), again
+        return store.snapshot.verdict(queue, live=True), again
 
     def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
         """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""
         return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
 
     def _close(self, obj: QueueObject) -> Close:
-        queue, board = obj.metadata.name, self._context.store.board
+        queue, board = obj.metadata.name, self._context.store.snapshot
         below = board.tree.below(queue)
         return Close(queue, obj.metadata.uid, board.ruling(queue).revision, below)
 
     def _is_checked(self, queue: str) -> bool:
         """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
         store = self._context.store
-        held = [store.queues.get(name) for name in store.board.tree.below(queue)]
+        held = [store.queues.get(name) for name in store.snapshot.tree.below(queue)]
         closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
 
@@ -245,7 +245,7 @@ class QueueReconciler:
 
     def _is_acknowledged(self, queue: str) -> bool:
         store = self._context.store
-        board, now = store.board, store.clock.monotonic()
+        board, now = store.snapshot, store.clock.monotonic()
         scope = board.scope(queue)
         if self._acknowledged.get(queue) == scope:
             return True
@@ -266,13 +266,13 @@ class QueueReconciler:
     def _was_acknowledged(self, obj: QueueObject) -> bool:
         """Whether its status says so for the specs that there are now, by whoever led before us."""
         status = obj.status
-        held, scope = status.condition(ACTIVE), self._context.store.board.scope(obj.metadata.name)
+        held, scope = status.condition(ACTIVE), self._context.store.snapshot.scope(obj.metadata.name)
         said = held is not None and held.status == "False" and status.stop is not None
         return said and status.stop is not None and status.stop.scope == scope
 
     def outdated_stops(self) -> set[str]:
         """The queues whose stop is acknowledged for other specs than there are now."""
-        board = self._context.store.board
+        board = self._context.store.snapshot
         return {queue for queue, scope in self._acknowledged.items() if board.scope(queue) != scope}
 
     def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
@@ -288,7 +288,7 @@ class QueueReconciler:
         """A text that is there already stays while it is of the same specs, whoever worded it."""
         if verdict.schedules:
             return None
-        board, queue = self._context.store.board, obj.metadata.name
+        board, queue = self._context.store.snapshot, obj.metadata.name
         ruling = board.ruling(queue)
         chain = board.tree.chain(queue).queues
         return StopStatus(
@@ -296,7 +296,7 @@ class QueueReconciler:
             scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
             queues=len(board.tree.below(queue)),
             chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
-            refusal=self._context.store.refusal(ruling),
+            refusal=self._context.store.refusal_text(ruling),
             waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
         )
 
@@ -365,7 +365,7 @@ class QueueReconciler:
                 self._states[answer.after.metadata.uid] = answer.after.status.state
                 announce = partial(self._announce, answer.before, answer.after)
                 version = answer.after.metadata.version
-                self._context.store.isolation.attempt("announce", answer.queue, announce, version=version)
+                self._context.store.backoff.attempt("announce", answer.queue, announce, version=version)
 
     def _announce(self, before: QueueObject, after: QueueObject) -> None:
         self._conflicts.record_write(after)
@@ -375,7 +375,7 @@ class QueueReconciler:
         store = self._context.store
         groups = store.podgroups.counts(queue).by_phase()
         return Counted(
-            pods=store.members.counts(queue), groups=groups, not_selected=store.not_selected_in(queue)
+            pods=store.members.counts(queue), groups=groups, not_selected=store.pods_not_selected_of(queue)
         )
 
     def forget(self, queue: str) -> None:

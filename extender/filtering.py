@@ -78,27 +78,29 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     if queue is None:
         return stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group))
     if member is not None:
-        store.passes.filtered(namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid)
-    elif not store.passes.filtered_stranger(
+        store.bind_passes.record_filter_pass(
+            namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
+        )
+    elif not store.bind_passes.record_unknown_filter_pass(
         namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
     ):
         raise _Unknown(ANOTHER)
-    ruling = store.ruling_for(queue, namespace=meta.namespace)
+    ruling = store.decision_for(queue, namespace=meta.namespace)
     if ruling.schedules:
         return None
-    store.passes.filter_refused(meta.namespace, meta.name)
-    return store.refusal(ruling)
+    store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
+    return store.refusal_text(ruling)
 
 
 def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:
     """Of the pod as it is known, or as it is told where it is not known yet. Raises `_Unknown`."""
     if member is None:
-        told = store.judge(pod)
-        if told is not None and told.queue is not None and store.passes.is_full:
+        told = store.pod_membership(pod)
+        if told is not None and told.queue is not None and store.bind_passes.is_full:
             raise _Unknown(TOO_MANY)
         return told
     if member.uid != pod.metadata.uid:
         raise _Unknown(ANOTHER)
     if member.queue:
         return Membership(queue=member.queue, source=Source.WRITTEN, group=member.group)
-    return store.judge(pod)
+    return store.pod_membership(pod)

@@ -14,12 +14,12 @@ def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     """The answer to one preempt call; before the first sync nobody is evicted."""
     if not store.synced:
         return PreemptResult({})
-    membership = store.judge(args.Pod)
+    membership = store.pod_membership(args.Pod)
     if membership is None:
         return PreemptResult(args.victims())
     if membership.queue is None:
         return PreemptResult({})
     namespace = args.Pod.metadata.namespace
-    if not store.ruling_for(membership.queue, namespace=namespace).schedules:
+    if not store.decision_for(membership.queue, namespace=namespace).schedules:
         return PreemptResult({})
     return PreemptResult(args.victims())

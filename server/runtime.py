@@ -105,7 +105,7 @@ class Runtime:
         self._informers = Informers(
             client=self.client,
             store=self.store,
-            counting=self.counting,
+            metrics=self.counting,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
         )
         self._writers = self._new_writers("writer", settings.writers)
@@ -121,7 +121,7 @@ class Runtime:
             view=self._report,
             fresh=self._request_relist,
             lingering=lambda: bool(self.store.admissions.queues()),
-            renewed=self.store.moment,
+            renewed=self.store.record_write,
         )
         self._elector = LeaderElector(
             leases,
@@ -132,9 +132,9 @@ class Runtime:
         )
         self.store.ready_when(lambda: self._informers.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
-        self.store.marker_seen = self._presence.tell_pods
-        self.store.listen(lambda _queue, what: self._presence.tell() if what == WHOLE else None)
-        recorder = EventRecorder(client=self.client, writers=self._writers, counting=self.counting)
+        self.store.marker_seen = self._presence.report_pods
+        self.store.listen(lambda _queue, what: self._presence.report_change() if what == WHOLE else None)
+        recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.counting)
         self._controller = QueueController(
             ControllerContext(
                 store=self.store,
@@ -163,7 +163,7 @@ class Runtime:
         self._completed_threads: set[str] = set()
 
     def _new_writers(self, name: str, threads: int) -> WriteQueue:
-        return WriteQueue(counting=self.counting, threads=threads, name=name, isolation=self.store.isolation)
+        return WriteQueue(metrics=self.counting, threads=threads, name=name, backoff=self.store.backoff)
 
     @property
     def terms(self) -> AdmissionSettings:
@@ -236,17 +236,17 @@ class Runtime:
     def _report(self) -> ReplicaReport:
         """What we have seen; the version is read first, for the passes may only be newer."""
         store = self.store
-        seen = max(store.seen, store.progress.applied("queues"))
+        seen = max(store.snapshot_version, store.progress.applied("queues"))
         pods = store.progress.applied("pods")
-        store.settle_passes()
-        stopped = store.stopped_with_passes()
+        store.drop_settled_passes()
+        stopped = store.stopped_queues_with_passes()
         return ReplicaReport(
             seen,
             open=_names_or_none(stopped),
-            admitting=_names_or_none(store.closed_with_admissions()),
+            admitting=_names_or_none(store.closed_queues_with_admissions()),
             pods=pods,
-            passes=store.open_passes(stopped, most=MAX_PASSES_NAMED),
-            binds=_names_or_none(store.stopped_with_binds()),
+            passes=store.list_open_passes(stopped, most=MAX_PASSES_NAMED),
+            binds=_names_or_none(store.stopped_queues_with_binds()),
         )
 
     def _request_relist(self) -> Callable[[], bool]:

@@ -56,14 +56,14 @@ def accept_submission(
 ) -> QueueDecision | Answer:
     """The queue's ruling if it takes the submission, else the refusal."""
     if not request.dry_run:
-        store.admissions.admitting(request.uid, submission.queue)
-    ruling = store.ruling_for(submission.queue, namespace=request.namespace)
-    asked = store.board.ruling(submission.queue) if ruling.undecided else ruling
+        store.admissions.record(request.uid, submission.queue)
+    ruling = store.decision_for(submission.queue, namespace=request.namespace)
+    asked = store.snapshot.ruling(submission.queue) if ruling.undecided else ruling
     if not (ruling.selected or ruling.undecided):
-        store.admissions.refused(request.uid)
+        store.admissions.withdraw(request.uid)
     if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):
         return ruling
-    store.admissions.refused(request.uid)
+    store.admissions.withdraw(request.uid)
     return deny(refusal_message(asked, kind=submission.kind, store=store))
 
 
@@ -73,8 +73,8 @@ def admission_id(request: Request, held: str, *, queue: str, store: Store) -> st
     `held` is the one that is there: while it is open for the same queue it is of a former call for the same
     request, and stays.
     """
-    if held and held != request.uid and store.admissions.holds(held, queue):
-        store.admissions.refused(request.uid)  # it is known by the former call
+    if held and held != request.uid and store.admissions.is_open(held, queue):
+        store.admissions.withdraw(request.uid)  # it is known by the former call
         return held
     return request.uid
 
@@ -82,8 +82,8 @@ def admission_id(request: Request, held: str, *, queue: str, store: Store) -> st
 def refusal_message(ruling: QueueDecision, *, kind: str, store: Store) -> str:
     """Why the queue takes nothing new, with the way out."""
     assert ruling.refusal is not None  # noqa: S101 - it does not accept
-    live = store.live_members(ruling.queue) > 0
-    state = store.board.verdict(ruling.queue, live=live).state
+    live = store.live_members_below(ruling.queue) > 0
+    state = store.snapshot.verdict(ruling.queue, live=live).state
     return refusal_text(ruling.refusal, state=state, kind=kind)
 
 

@@ -40,7 +40,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
 
 
 def _warnings(queue: str, *, store: Store) -> tuple[str, ...]:
-    if queue in store.board.tree:
+    if queue in store.snapshot.tree:
         return ()
     return (f'queue "{printable(queue, limit=60)}" does not exist; the Command will be dropped',)
 

@@ -45,7 +45,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
         return deny(refusal)
     named = bool(queue) and meta.name not in store.rules.exempt_namespaces
     if named and not request.dry_run:
-        store.coming.note(meta.name, queue, labels)
+        store.pending_namespaces.record(meta.name, queue, labels)
     wanted = {names.MEMBER_NAMESPACE: "true" if named else None}
     return Answer(patch=tuple(patch_map("/metadata/labels", meta.labels, wanted)))
 
@@ -55,7 +55,7 @@ def _not_selected(request: Request, meta: Metadata, labels: Mapping[str, str], *
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if not queue or meta.name in store.rules.exempt_namespaces or meta.deletion_timestamp is not None:
         return None
-    ruling = store.board.ruling(queue)
+    ruling = store.snapshot.ruling(queue)
     if not ruling.restricted:
         return None
     if request.operation != "CREATE":

@@ -62,7 +62,7 @@ def _updated(group: PodGroup, request: Request, *, store: Store, terms: Admissio
         return ALLOWED
     if queue == queue_of(before):
         return Answer(patch=tuple(_labelled(group, queue)))
-    if store.members.of_group(request.namespace, request.name):
+    if store.members.in_podgroup(request.namespace, request.name):
         return _not_moved(request)
     return _submitted(group, queue, request, store=store, terms=terms)
 

@@ -159,7 +159,7 @@ class Client:
         finally:
             self._give_back(connection)
 
-    def line(self) -> InterruptibleClient:
+    def interruptible(self) -> InterruptibleClient:
         """A client of the same server with connections of its own, which can be cut."""
         return InterruptibleClient(self._settings)
 
@@ -275,7 +275,7 @@ class InterruptibleClient(Client):
         with self._lock:
             self._sockets.add(made)
 
-    def cut(self) -> None:
+    def interrupt(self) -> None:
         """End every connection that is open or being opened; one that is about to be made may escape."""
         with self._lock:
             open_now = list(self._sockets)

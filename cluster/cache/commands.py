@@ -4,8 +4,8 @@ Invariants
 - Two threads write, the reflector's and the controller's, which takes out what it has deleted; a lock is
   held for each change. No request path comes here.
 - The past is refused.
-- `of(queue)` has just those held whose target is that queue; `of(NO_QUEUE)` those that are ours to answer
-  and name none that can be acted on (`queues.admission.command_targets`).
+- `for_queue(queue)` has just those held whose target is that queue. `for_queue(NO_QUEUE)` has those that are
+  ours to answer and name none that can be acted on (`queues.admission.command_targets`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Commands:
         with self._lock:
             return list(self._by_queue)
 
-    def of(self, queue: str) -> list[Command]:
+    def for_queue(self, queue: str) -> list[Command]:
         with self._lock:
             return list(self._by_queue.get(queue, {}).values())
 

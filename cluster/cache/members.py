@@ -286,12 +286,12 @@ class Members:
     def by_uid(self, uid: str) -> Member | None:
         return self._by_uid.get(uid)
 
-    def of(self, queue: str) -> list[Member]:
+    def in_queue(self, queue: str) -> list[Member]:
         """The members of one queue, in no order."""
         held = self._by_queue.get(queue)
         return list(held.values()) if held else []
 
-    def waiting(self, queue: str) -> list[Member]:
+    def waiting_in(self, queue: str) -> list[Member]:
         """Those of one queue that are on no node yet, in no order."""
         held = self._waiting.get(queue)
         return list(held.values()) if held else []
@@ -300,12 +300,12 @@ class Members:
         """The queues that have members, those that are not there included."""
         return list(self._by_queue)
 
-    def of_group(self, namespace: str, group: str) -> list[Member]:
+    def in_podgroup(self, namespace: str, group: str) -> list[Member]:
         """The members that name this PodGroup."""
         held = self._by_group.get((namespace, group))
         return list(held.values()) if held else []
 
-    def had_group(self, namespace: str, group: str, uid: str) -> bool:
+    def had_podgroup(self, namespace: str, group: str, uid: str) -> bool:
         """Whether there are, or were, members that name this very PodGroup."""
         key = (namespace, group)
         return key in self._by_group or self._left.get(key) == uid

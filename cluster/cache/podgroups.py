@@ -160,7 +160,7 @@ class PodGroups:
     def all(self) -> list[PodGroup]:
         return list(self._by_key.values())
 
-    def of(self, queue: str) -> list[PodGroup]:
+    def in_queue(self, queue: str) -> list[PodGroup]:
         held = self._by_queue.get(queue)
         return list(held.values()) if held else []
 

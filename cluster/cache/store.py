@@ -120,16 +120,16 @@ class Store:
         """`request_seconds`: how long the API server lets a request take. `failed`: counts what failed."""
         self.rules = rules
         self.clock = clock
-        self.isolation = KeyBackoff(clock=clock.monotonic, counted=failed)
-        self.passes = BindPasses(
+        self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
+        self.bind_passes = BindPasses(
             clock=clock.monotonic, request_seconds=request_seconds, known=lambda: len(self.members)
         )
         self.progress = WatchProgress(clock=clock.monotonic)
-        self.edits = PendingQueueEdits(clock=clock.monotonic)
+        self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
-        arrived = self.admissions.arrived
+        arrived = self.admissions.close
         self.members = Members(
-            judge=self.judge,
+            judge=self.pod_membership,
             heard=self._member_heard,
             arrived=arrived,
             group_uid=self._uid_of_group,
@@ -146,16 +146,16 @@ class Store:
             queue_of=self._queue_of_stored, tell=lambda queue: self.tell(queue, STATUS), arrived=arrived
         )
         self.namespaces: dict[str, Namespace] = {}
-        self.coming = PendingNamespaces(clock=clock.monotonic)
+        self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
         self._access = NamespaceAccess()
         #: How often a namespace came to be selected by each queue, or ceased to be.
-        self.selections: dict[str, int] = {}
+        self.selection_changes: dict[str, int] = {}
         self.commands = Commands(tell=self.tell)
-        self.board = QueueSnapshot(Tree({}), now=clock.now())
+        self.snapshot = QueueSnapshot(Tree({}), now=clock.now())
         self.unreadable = UnreadableObjects()
         self._values: dict[str, Queue] = {}
         #: Up to which resource version the changes of queues are in the board; set after it is published.
-        self.seen = 0
+        self.snapshot_version = 0
         self._coming = 0
         #: Whether the board there is lacks something of `_values`.
         self._unpublished = False
@@ -166,7 +166,7 @@ class Store:
         self._board_lock = threading.Lock()
         self.relist_members: Callable[[], object] = lambda: None
         #: Whether members are to be judged again, by what namespaces name by now.
-        self.judging: Callable[[], bool] = lambda: False
+        self.is_rejudging: Callable[[], bool] = lambda: False
         #: Called in the pod reflector's thread when a marker has gone by.
         self.marker_seen: Callable[[], object] = lambda: None
         #: Namespaces that were not known when something in them was judged that names no queue itself.
@@ -187,7 +187,7 @@ class Store:
         """Whether the whole cluster has been read, and what is answered from it may be relied upon."""
         return self._ready()
 
-    def assume_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
+    def assume_bind_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
         """Take it that each member that could be bound now was let through by somebody who is gone.
 
         `sure`: whether nothing of a queue can have been.
@@ -195,34 +195,38 @@ class Store:
         for queue in self.members.queues():
             if sure(queue):
                 continue
-            for member in self.members.waiting(queue):
+            for member in self.members.waiting_in(queue):
                 if member.bindable and member.marked:
-                    self.passes.assume(
+                    self.bind_passes.assume_pass(
                         namespace=member.namespace, name=member.name, queue=queue, uid=member.uid
                     )
 
-    def stopped_with_passes(self) -> tuple[str, ...]:
+    def stopped_queues_with_passes(self) -> tuple[str, ...]:
         """The queues that do not schedule and have passes open."""
-        board = self.board
-        queues = {one.queue for one in self.passes.open()}
+        board = self.snapshot
+        queues = {one.queue for one in self.bind_passes.open_passes()}
         return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
 
-    def stopped_with_binds(self) -> tuple[str, ...]:
+    def stopped_queues_with_binds(self) -> tuple[str, ...]:
         """Those of them where a bind that the guard let pass may still land."""
-        board = self.board
-        queues = {each.queue for each in self.passes.open() if each.bind}
+        board = self.snapshot
+        queues = {each.queue for each in self.bind_passes.open_passes() if each.bind}
         return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
 
-    def open_passes(self, queues: Container[str], *, most: int) -> tuple[tuple[str, str, str], ...] | None:
+    def list_open_passes(
+        self, queues: Container[str], *, most: int
+    ) -> tuple[tuple[str, str, str], ...] | None:
         """Queue, namespace and name of each open pass of these queues; None if they are more than `most`."""
-        passes = {(each.queue, *each.key) for each in islice(self.passes.open_in(queues), most + 1)}
+        passes = {
+            (each.queue, *each.key) for each in islice(self.bind_passes.open_passes_of(queues), most + 1)
+        }
         return tuple(sorted(passes)) if len(passes) <= most else None
 
-    def moment(self, at: float, version: int) -> None:
+    def record_write(self, at: float, version: int) -> None:
         """A write of ours that was begun at this time, in monotonic seconds, was stored as this version."""
         self._moments = (*self._moments[1 - MAX_WRITES :], (version, at))
 
-    def settle_passes(self) -> None:
+    def drop_settled_passes(self) -> None:
         """Drop the passes of pods that do not wait, as far as all pods are known that could have been passed.
 
         Whatever was passed before a write of ours was begun existed before the version of that write.
@@ -232,15 +236,15 @@ class Store:
             if version <= known:
                 at = begun
         if at is not None:
-            self.passes.settle(before=at, waits=self._waits)
+            self.bind_passes.drop_settled(before=at, waits=self._waits)
 
     def _waits(self, each: BindPass) -> bool:
         member = self.members.get(each.namespace, each.name)
         return member is not None and member.bindable and each.uid in {"", member.uid}
 
-    def closed_with_admissions(self) -> tuple[str, ...]:
+    def closed_queues_with_admissions(self) -> tuple[str, ...]:
         """The queues that do not accept and that something admitted before may still come to."""
-        board = self.board
+        board = self.snapshot
         return tuple(sorted(q for q in self.admissions.queues() if not board.ruling(q).accepts))
 
     def tell(self, queue: str, what: What = WHOLE) -> None:
@@ -248,15 +252,15 @@ class Store:
             try:
                 listener(queue, what)
             except Exception as exc:  # the object is taken all the same, and every other listener is told
-                self.isolation.failed("listener", (queue, what), exc, queue=queue)
+                self.backoff.record_failure("listener", (queue, what), exc, queue=queue)
 
     # Questions
 
-    def judge(self, pod: Pod) -> Membership | None:
+    def pod_membership(self, pod: Pod) -> Membership | None:
         """The membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
             self._note_judged_early(pod.metadata.namespace)
-        return stored_pod_membership(self.pod_facts(pod), rules=self.rules, group=self.queue_of_group)
+        return stored_pod_membership(self.pod_facts(pod), rules=self.rules, group=self.queue_of_podgroup)
 
     def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
         """What membership asks of a pod; `namespace` where its metadata does not say it yet."""
@@ -271,7 +275,11 @@ class Store:
 
     def queue_of_namespace(self, name: str) -> str:
         namespace = self.namespaces.get(name)
-        return namespace.metadata.annotation(VOLCANO_ANNOTATION) if namespace else self.coming.queue_of(name)
+        return (
+            namespace.metadata.annotation(VOLCANO_ANNOTATION)
+            if namespace
+            else self.pending_namespaces.queue_of(name)
+        )
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
         """Its labels; None where they are not known."""
@@ -279,18 +287,18 @@ class Store:
         if namespace is not None:
             labels = namespace.metadata.labels
             return NO_LABELS if labels is None else labels
-        return self.coming.labels_of(name)
+        return self.pending_namespaces.labels_of(name)
 
-    def ruling_for(self, queue: str, *, namespace: str) -> QueueDecision:
+    def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
         """What a queue decides for the members of a namespace: one that it does not select it neither takes
         nor schedules. Where no selector is on its chain that is the queue's own ruling."""
-        ruling = self.board.ruling(queue)
+        ruling = self.snapshot.ruling(queue)
         if not ruling.restricted:
             return ruling
         labels = self.labels_of_namespace(namespace)
         return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
 
-    def refusal(self, ruling: QueueDecision) -> str:
+    def refusal_text(self, ruling: QueueDecision) -> str:
         """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
         specs.
 
@@ -306,23 +314,23 @@ class Store:
 
     def selects(self, queue: str, namespace: str) -> bool:
         """Whether the namespace may use the queue."""
-        return self.ruling_for(queue, namespace=namespace).selected
+        return self.decision_for(queue, namespace=namespace).selected
 
-    def knows(self, namespace: str) -> bool:
+    def is_namespace_known(self, namespace: str) -> bool:
         """Whether it is known what queue the namespace names, if any."""
         return (
             namespace in self.namespaces
-            or bool(self.coming.queue_of(namespace))
+            or bool(self.pending_namespaces.queue_of(namespace))
             or namespace in self.rules.exempt_namespaces
         )
 
-    def queue_of_group(self, namespace: str, name: str) -> str | None:
+    def queue_of_podgroup(self, namespace: str, name: str) -> str | None:
         return self.podgroups.queue_of(namespace, name)
 
     def queue_of_pod(self, namespace: str, name: str) -> str | None:
         """The queue of a pod by name: what the store holds, else what was let through lately."""
         member = self.members.get(namespace, name)
-        return member.queue if member else self.passes.queue_of(namespace, name)
+        return member.queue if member else self.bind_passes.queue_of(namespace, name)
 
     def queue_of_unreadable(self, fault: UnreadableObject) -> str:
         """The queue of an object that cannot be read in full; empty where it has none."""
@@ -337,45 +345,45 @@ class Store:
         work = self.workloads.by_uid(fault.uid)
         return work.queue if work is not None else ""
 
-    def live_members(self, queue: str, *, tree: Tree | None = None) -> int:
+    def live_members_below(self, queue: str, *, tree: Tree | None = None) -> int:
         """Live members of a queue and of those below it, as `live_in` counts them."""
-        return sum(map(self.live_in, (tree or self.board.tree).below(queue)))
+        return sum(map(self.live_members_of, (tree or self.snapshot.tree).below(queue)))
 
-    def live_in(self, queue: str) -> int:
+    def live_members_of(self, queue: str) -> int:
         """Live members of a queue alone; those of namespaces that it does not select keep nobody waiting,
         and do not count."""
-        if not self.board.ruling(queue).restricted:
+        if not self.snapshot.ruling(queue).restricted:
             return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
         return sum(self._selected(queue, live) for live in self._live_by_namespace(queue))
 
-    def live_pods_in(self, queue: str) -> int:
+    def live_pods_of(self, queue: str) -> int:
         """Live pods of a queue alone, of the namespaces that it selects."""
         return self._selected(queue, self.members.counts(queue).live_by_namespace)
 
-    def not_selected_in(self, queue: str) -> int:
+    def pods_not_selected_of(self, queue: str) -> int:
         """Live pods of a queue alone, of the namespaces that it does not select."""
-        if not self.board.ruling(queue).restricted:
+        if not self.snapshot.ruling(queue).restricted:
             return 0
-        return self.members.counts(queue).live - self.live_pods_in(queue)
+        return self.members.counts(queue).live - self.live_pods_of(queue)
 
     def _selected(self, queue: str, by_namespace: dict[str, int]) -> int:
         """How many of them are in namespaces that the queue selects."""
         return sum(number for name, number in list(by_namespace.items()) if self.selects(queue, name))
 
-    def judge_workload(
+    def workload_membership(
         self, kind: WorkloadKind, obj: WorkloadObject, *, namespace: str = ""
     ) -> Membership | QueueConflict | None:
         """The membership of a workload as it is submitted."""
         where = obj.metadata.namespace or namespace
         told = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
-        return workload_membership(told, rules=self.rules, group=self.queue_of_group)
+        return workload_membership(told, rules=self.rules, group=self.queue_of_podgroup)
 
     def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
         """What was written down is the answer; of what we were not asked about, the rules' first word."""
         if obj.metadata.namespace in self.rules.exempt_namespaces:
             return ""
         self._note_judged_early(obj.metadata.namespace)
-        found = self.judge_workload(kind, obj)
+        found = self.workload_membership(kind, obj)
         if isinstance(found, QueueConflict):
             found = found.first
         return recorded_queue(obj) or (found.queue or "" if found else "")
@@ -389,7 +397,7 @@ class Store:
             self.relist_members()
         self._judged_early.add(namespace)
 
-    def was_judged_early(self, namespace: str) -> bool:
+    def take_judged_early(self, namespace: str) -> bool:
         """Whether something in it was judged before it was known; asking forgets it."""
         if namespace not in self._judged_early:
             return False
@@ -398,7 +406,7 @@ class Store:
 
     # The board
 
-    def refresh(self, changed: Collection[str] | None = None) -> None:
+    def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
         """Publish a board of the queues held and of this moment; any thread may call.
 
         `changed`: the queues that may differ from the board there is; None for all.
@@ -406,16 +414,16 @@ class Store:
         with self._board_lock:
             tree, now = Tree(dict(self._values)), self.clock.now()
             if changed is None:
-                self.board = QueueSnapshot(tree, now=now, seen=self._coming)
+                self.snapshot = QueueSnapshot(tree, now=now, seen=self._coming)
             else:
-                self.board = QueueSnapshot.follow(
-                    self.board, tree, changed=changed, now=now, seen=self._coming
+                self.snapshot = QueueSnapshot.follow(
+                    self.snapshot, tree, changed=changed, now=now, seen=self._coming
                 )
 
     def _publish(self, changed: Collection[str] | None) -> None:
         """As `refresh`; a board that could not be made is made as a whole with the next change."""
         whole, self._unpublished = self._unpublished, True
-        self.refresh(None if whole else changed)
+        self.publish_snapshot(None if whole else changed)
         self._unpublished = False
 
     def set_queue(self, obj: QueueObject) -> bool:
@@ -433,7 +441,7 @@ class Store:
             self._publish(changed)
         # After the board: who finds this generation here finds a board that has it.
         self.queues.update({obj.metadata.name: obj for obj in taken})
-        self.seen = self._coming
+        self.snapshot_version = self._coming
         return len(taken)
 
     def replace_queues(self, objects: Iterable[QueueObject]) -> list[str]:
@@ -449,7 +457,7 @@ class Store:
             self._values = values
             self._publish(None)
         self.queues.update(present)
-        self.seen = self._coming
+        self.snapshot_version = self._coming
         return gone
 
     def _is_past(self, obj: QueueObject) -> bool:
@@ -460,10 +468,10 @@ class Store:
         """`version`: the resource version of the deletion, where it is known."""
         self._coming = max(self._coming, version)
         self.queues.pop(name, None)
-        self.selections.pop(name, None)
+        self.selection_changes.pop(name, None)
         if self._values.pop(name, None) is not None or self._unpublished:
             self._publish([name])
-        self.seen = self._coming
+        self.snapshot_version = self._coming
 
     # What reflectors hear
 
@@ -472,7 +480,7 @@ class Store:
 
         `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
         """
-        board, labels = self.board, self.labels_of_namespace(namespace)
+        board, labels = self.snapshot, self.labels_of_namespace(namespace)
         if not board.restricted or _asked_for(before) == _asked_for(labels):
             return
         for queue in board.restricted:
@@ -480,7 +488,7 @@ class Store:
                 continue
             was = decision_for_namespace(board.ruling(queue), namespace=namespace, labels=before).selected
             if self.selects(queue, namespace) is not was:
-                self.selections[queue] = self.selections.get(queue, 0) + 1
+                self.selection_changes[queue] = self.selection_changes.get(queue, 0) + 1
                 self.tell(queue)
 
     def _is_used_by(self, queue: str, namespace: str) -> bool:
@@ -516,9 +524,9 @@ class Store:
         if latest is None:
             return
         if after is None or after.node or not after.live or after.leaving:  # bound then, or never
-            self.passes.arrived(latest.namespace, latest.name, latest.uid)
+            self.bind_passes.close(latest.namespace, latest.name, latest.uid)
         elif before is not None and has_retry_mark(before.condition) and not has_retry_mark(after.condition):
-            self.passes.attempt_over(latest.namespace, latest.name)
+            self.bind_passes.end_attempt(latest.namespace, latest.name)
         if before is not None and before.queue != latest.queue:
             self.tell(before.queue, before.uid)
         if latest.group:

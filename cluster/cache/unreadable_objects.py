@@ -49,7 +49,7 @@ class UnreadableObjects:
             del held[uid]
             self.changes += 1
 
-    def of(self, uid: str) -> str:
+    def fault_of(self, uid: str) -> str:
         """What is wrong with an object; empty if it can be read."""
         for held in list(self._by_kind.values()):
             fault = held.get(uid)

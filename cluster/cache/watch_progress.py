@@ -64,7 +64,7 @@ class WatchedKind(Protocol):
     @property
     def applied(self) -> int: ...
 
-    def push(self) -> None: ...
+    def advance_watch_cache(self) -> None: ...
 
     def rewatch(self) -> None: ...
 
@@ -271,7 +271,7 @@ class WatchProgress:
         def rewatch() -> None:
             log.info("%s: the watch is behind what has been asked for, and begins anew", kind)
             try:
-                self._watched[kind].push()
+                self._watched[kind].advance_watch_cache()
             finally:
                 self._watched[kind].rewatch()
 

@@ -62,7 +62,7 @@ class Leases:
     def get(self, name: str) -> Lease:
         return decode_response(self._client.get(f"{self._path}/{name}"), _lease)
 
-    def listed(self, *, label: str) -> LeaseList:
+    def list(self, *, label: str) -> LeaseList:
         """Those with this label, read consistently."""
         return decode_response(self._client.get(self._path, labelSelector=label), _leases)
 

@@ -72,15 +72,15 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     binds: tuple[str, ...] | None = None
 
     @property
-    def under_way(self) -> bool:
+    def has_open_work(self) -> bool:
         """Whether something that was let through may still come."""
         return bool(self.open or self.admitting)
 
-    def says_the_same(self, other: ReplicaReport | None) -> bool:
+    def differs_only_in_pods(self, other: ReplicaReport | None) -> bool:
         """Whether nothing has changed that somebody may wait for. Pods change all the time."""
         return other is not None and structs.replace(other, pods=self.pods) == self
 
-    def of(self, name: str) -> ReplicaView:
+    def to_view(self, name: str) -> ReplicaView:
         """As the rule of the acknowledgement takes it."""
         named = (
             None
@@ -172,11 +172,11 @@ class ReplicaLease:
         if self._thread is not None:
             self._thread.join(timeout=10)
 
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """What we have seen has changed; from any thread."""
         self._changed.set()
 
-    def tell_pods(self) -> None:
+    def report_pods(self) -> None:
         """Somebody waits for what we know of the pods; from any thread."""
         self._asked_for_pods = True
         self._changed.set()
@@ -187,7 +187,7 @@ class ReplicaLease:
             asked, self._asked_for_pods = self._asked_for_pods, False
             view = self._view()
             due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely() or asked
-            if (due or not view.says_the_same(self._told)) and not self._renewed(view):
+            if (due or not view.differs_only_in_pods(self._told)) and not self._renewed(view):
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._changed.wait(self._pause(view))
@@ -202,7 +202,7 @@ class ReplicaLease:
             return False
 
     def _pause(self, view: ReplicaReport) -> float:
-        if self._is_fresh is not None or view.under_way:
+        if self._is_fresh is not None or view.has_open_work:
             return OPEN_SECONDS
         return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
 
@@ -273,7 +273,7 @@ class OtherReplicas:
         At the first reading somebody always may be gone: the process that we came after.
         Raises `cluster.exceptions.ClusterError`.
         """
-        listed = self._leases.listed(label=f"{LABEL}=true")
+        listed = self._leases.list(label=f"{LABEL}=true")
         leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
         self._watched.keep_only(lease.metadata.name for lease in leases)
         gone = [lease for lease in leases if self._watched.expired(lease)]

@@ -8,7 +8,7 @@ Each carries the UID of the request that brought it (annotation `sluice.dev/admi
 has come. What never comes is forgotten once the API server's time for a request has passed.
 
 What a replica admitted that is gone now nobody knows: for as long anything may come to any queue
-(`assume`).
+(`assume_any`).
 
 Invariants
 - An admission is recorded before the board is read that decides it: whoever publishes a close and then
@@ -51,30 +51,30 @@ class PendingAdmissions:
         self._open: dict[str, tuple[str, float]] = {}
         self._assumed_until = float("-inf")
 
-    def admitting(self, request: str, queue: str) -> None:
+    def record(self, request: str, queue: str) -> None:
         """We are about to admit something to the queue."""
         now = self._clock()
         self._forget(now)
         self._open[request] = (queue, now)
 
-    def refused(self, request: str) -> None:
+    def withdraw(self, request: str) -> None:
         self._open.pop(request, None)
 
-    def holds(self, request: str, queue: str) -> bool:
+    def is_open(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
         held, at = self._open.get(request, ("", 0.0))
         return held == queue and at > self._clock() - self.request_seconds
 
-    def arrived(self, request: str) -> None:
+    def close(self, request: str) -> None:
         if request:
             self._open.pop(request, None)
 
-    def assume(self) -> None:
+    def assume_any(self) -> None:
         """Somebody who is gone may have admitted something just now."""
         self._assumed_until = self._clock() + self.request_seconds
 
     @property
-    def assumed(self) -> bool:
+    def any_assumed(self) -> bool:
         return self._clock() < self._assumed_until
 
     def queues(self) -> frozenset[str]:
@@ -82,8 +82,8 @@ class PendingAdmissions:
         since = self._clock() - self.request_seconds
         return frozenset(queue for queue, at in list(self._open.values()) if at > since)
 
-    def open_in(self, queues: Collection[str]) -> bool:
-        return self.assumed or not self.queues().isdisjoint(queues)
+    def any_open_in(self, queues: Collection[str]) -> bool:
+        return self.any_assumed or not self.queues().isdisjoint(queues)
 
     def _forget(self, now: float) -> None:
         """The oldest come first; a few at each call are more than come with it."""

@@ -13,13 +13,12 @@ That filter is asked again says that the former attempt, its bind included, has 
 has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
 
 What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
-that could have been is assumed to have been, by filter (`assume`), until its scheduler is known to
-have ended that attempt. That is known where it was asked to try again (`asking_again`) and has done so since
-(`attempt_over`): whatever was let through before, by whichever replica, has come or never will.
+that could have been is assumed to have been, by filter (`assume_pass`), until its scheduler is known to
+have ended that attempt. That is known where it was asked to try again (`record_retry`) and has done so since
+(`end_attempt`): whatever was let through before, by whichever replica, has come or never will.
 
-A pass is of a pod that somebody names, and callers can name what they like. `settle` drops the passes of pods
-that do not wait, once the store is known to hold every pod that could have been named
-(`cluster.cache.watch_progress`).
+Callers can name pods that do not exist. `drop_settled` drops the passes of pods that do not wait, once the
+store is known to hold every pod that could have been named (`cluster.cache.watch_progress`).
 At most `MAX_UNKNOWN_PODS` passes of pods that the store does not know are kept; then a caller is told to come
 back later.
 
@@ -91,13 +90,13 @@ class BindPasses:
 
     # Request handlers
 
-    def filtered(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+    def record_filter_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """Filter is about to let the pod through, which the store knows."""
         self._filtered[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
 
-    def filtered_stranger(self, *, namespace: str, name: str, queue: str, uid: str) -> bool:
+    def record_unknown_filter_pass(self, *, namespace: str, name: str, queue: str, uid: str) -> bool:
         """The same for a pod that the store has not heard of; False if the pass there is of another one.
 
         It is told which pod and which queue this is, and nobody can say yet whether that is so.
@@ -116,7 +115,7 @@ class BindPasses:
         """Whether no more passes of pods that are not known can be kept."""
         return len(self._filtered) >= MAX_UNKNOWN_PODS + self._known()
 
-    def filter_refused(self, namespace: str, name: str) -> None:
+    def record_filter_refusal(self, namespace: str, name: str) -> None:
         """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""
         key = (namespace, name)
         self._filtered.pop(key, None)
@@ -126,7 +125,9 @@ class BindPasses:
                 if all(one.by_scheduler for one in held.values()):
                     self._binds.pop(key, None)
 
-    def binding(self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool) -> None:
+    def record_bind_pass(
+        self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool
+    ) -> None:
         """The guard is about to let a bind through; `request` is its UID."""
         one = BindPass(
             namespace=namespace,
@@ -139,13 +140,13 @@ class BindPasses:
         with self._lock:
             self._binds.setdefault((namespace, name), {})[request] = one
 
-    def assume(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
+    def assume_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """A replica that is gone may have let this pod through, and its bind pass the guard."""
         self._filtered[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
         )
 
-    def attempt_over(self, namespace: str, name: str) -> None:
+    def end_attempt(self, namespace: str, name: str) -> None:
         """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
         key = (namespace, name)
         asked_at = self._asked.pop(key, None)
@@ -160,16 +161,16 @@ class BindPasses:
         if passed is not None and passed.at <= asked_at:
             self._drop(key, passed)
 
-    def lingering(self, *, seconds: float) -> list[BindPass]:
+    def open_longer_than(self, *, seconds: float) -> list[BindPass]:
         """What was let through for a scheduler so long ago, and nothing has come of it."""
         before = self._clock() - seconds
-        return [one for one in self.open() if one.by_scheduler and one.at <= before]
+        return [one for one in self.open_passes() if one.by_scheduler and one.at <= before]
 
-    def asking_again(self, namespace: str, name: str) -> None:
+    def record_retry(self, namespace: str, name: str) -> None:
         """Its scheduler is about to be asked to try this pod again."""
         self._asked[namespace, name] = self._clock()
 
-    def settle(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
+    def drop_settled(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 
         `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
@@ -185,7 +186,7 @@ class BindPasses:
                 else:
                     del self._binds[key]
 
-    def bind_refused(
+    def record_bind_refusal(
         self, request: str, namespace: str, name: str, *, by_scheduler: bool, uid: str = ""
     ) -> None:
         """The guard refuses this bind; another of the same pod may still be under way.
@@ -208,7 +209,7 @@ class BindPasses:
 
     # The pod reflector
 
-    def arrived(self, namespace: str, name: str, uid: str = "") -> None:
+    def close(self, namespace: str, name: str, uid: str = "") -> None:
         """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
         key = (namespace, name)
         self._asked.pop(key, None)
@@ -221,18 +222,18 @@ class BindPasses:
 
     # The controller and the presence
 
-    def open(self) -> Iterator[BindPass]:
+    def open_passes(self) -> Iterator[BindPass]:
         yield from list(self._filtered.values())
         oldest = self._clock() - self.request_seconds
         with self._lock:
             binds = [one for held in self._binds.values() for one in held.values()]
         yield from (one for one in binds if one.at > oldest)
 
-    def open_in(self, queues: Container[str]) -> list[BindPass]:
+    def open_passes_of(self, queues: Container[str]) -> list[BindPass]:
         """The open passes of these queues."""
-        return [one for one in self.open() if one.queue in queues]
+        return [one for one in self.open_passes() if one.queue in queues]
 
-    def forget(self, known: Callable[[str, str], object]) -> None:
+    def drop_expired(self, known: Callable[[str, str], object]) -> None:
         """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
         now = self._clock()
         for key, at in list(self._asked.items()):
@@ -252,4 +253,4 @@ class BindPasses:
             self._filtered.setdefault(key, dropped)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.open())
+        return sum(1 for _ in self.open_passes())

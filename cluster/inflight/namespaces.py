@@ -25,7 +25,7 @@ class PendingNamespaces:
         self._clock = clock
         self._held: dict[str, tuple[str, float, Mapping[str, str]]] = {}
 
-    def note(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
+    def record(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
         """One that names this queue is about to be stored."""
         self._held.pop(namespace, None)
         self._held[namespace] = (queue, self._clock(), labels)

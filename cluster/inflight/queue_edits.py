@@ -4,13 +4,13 @@ Two edits that come one after the other may both be judged before the watch has 
 makes no cycle and breaks no sum, and both together do. So the second is judged as if the first were stored.
 
 Invariants
-- Edits are judged one at a time: whoever judges holds `deciding` from the first look to `note`.
+- Edits are judged one at a time: whoever judges holds `lock` from the first look to `record`.
 - An edit is kept until the store tells what became of it. That is exact: the API server stores it as the
   version after the one that was judged, or asks us again. What it never stores, since another webhook
   refused it, stands in nobody's way for longer than `SECONDS`.
 - A dry run is never noted.
 
-Threads: request handlers, each holding `deciding`.
+Threads: request handlers, each holding `lock`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class PendingQueueEdits:
         self._clock = clock
         self._latest: dict[str, PendingQueueEdit] = {}
         #: Held while an edit is judged and noted.
-        self.deciding = threading.Lock()
+        self.lock = threading.Lock()
 
-    def note(self, name: str, *, before: QueueObject | None, after: QueueObject | None) -> None:
+    def record(self, name: str, *, before: QueueObject | None, after: QueueObject | None) -> None:
         """An edit that was just admitted: from `before` (None: new) to `after` (None: deleted)."""
         while len(self._latest) >= REMEMBERED:
             del self._latest[next(iter(self._latest))]
@@ -69,7 +69,7 @@ class PendingQueueEdits:
             at=self._clock(),
         )
 
-    def coming(self, held: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
+    def pending(self, held: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
         """The queues that are not stored yet as they will be; the others are forgotten."""
         for name in list(self._over(held)):
             del self._latest[name]

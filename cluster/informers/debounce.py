@@ -1,7 +1,7 @@
 """One action for a burst of reasons to act.
 
 Invariants
-- After each `ask` an action begins: `QUIET_SECONDS` after the last of a burst, and at most `MOST_SECONDS`
+- After each `trigger` an action begins: `QUIET_SECONDS` after the last of a burst, and at most `MOST_SECONDS`
   after its first, where the former action is done and has had its rest.
 - An action is not begun while the former one is not done, nor before `REST` times what that took has passed:
   all of them together take a fifth of the time at most.
@@ -62,7 +62,7 @@ class Debouncer:
         if self._thread is not None:
             self._thread.join(timeout=5)
 
-    def ask(self) -> None:
+    def trigger(self) -> None:
         """There is reason to act; returns at once."""
         with self._changed:
             self._last = self._clock()

@@ -2,7 +2,7 @@
 
 Invariants
 - What the sink raises for one object concerns that object alone: all others are handed over.
-- An object that failed is handed over again after a back-off that grows (`isolation`), at the next event or
+- An object that failed is handed over again after a back-off that grows (`backoff`), at the next event or
   bookmark of its kind; its next state at once. Nothing older than what came last is handed over.
 - What is left of a kind after a list is what the list has. An object that its sink does not take is left out,
   also of what was known of it.
@@ -45,21 +45,21 @@ class EventHandler(Protocol[T]):
 class IsolatedEventHandler(Generic[T]):
     """A sink that raises nothing for an object. `kind`: for the name in the log."""
 
-    def __init__(self, sink: EventHandler[T], *, kind: str, isolation: KeyBackoff) -> None:
+    def __init__(self, sink: EventHandler[T], *, kind: str, backoff: KeyBackoff) -> None:
         self._sink = sink
         self._step = f"handle {kind}"
-        self._isolation = isolation
+        self._backoff = backoff
         #: What is to be done once more: with the last state of an object.
         self._failed: dict[tuple[str, str], tuple[Callable[[T], None], T]] = {}
 
     def replace(self, objects: list[T]) -> None:
         """Raises what the sink does only where it takes not even what it took one by one."""
         self._failed.clear()
-        self._isolation.forget_all(self._step)
+        self._backoff.forget_all(self._step)
         try:
             self._sink.replace(objects)
         except Exception as exc:
-            self._isolation.failed(self._step, "the list", exc)
+            self._backoff.record_failure(self._step, "the list", exc)
             taken = [obj for obj in objects if self.upsert(obj)]
             self._sink.replace(taken)
 
@@ -78,7 +78,7 @@ class IsolatedEventHandler(Generic[T]):
 
     def _hand_over(self, method: Callable[[T], None], obj: T) -> bool:
         key = _key(obj)
-        taken = self._isolation.attempt(
+        taken = self._backoff.attempt(
             self._step, key, lambda: method(obj), version=(obj.metadata.uid, obj.metadata.version)
         )
         if taken:

@@ -27,19 +27,19 @@ class QueueEventHandler:
 
     def replace(self, objects: list[QueueObject]) -> None:
         gone = self._store.replace_queues(objects)
-        for name in (*gone, *self._store.board.tree):
+        for name in (*gone, *self._store.snapshot.tree):
             self._store.tell(name)
 
     def upsert(self, obj: QueueObject) -> None:
-        before = self._store.board
+        before = self._store.snapshot
         if self._store.set_queue(obj):
-            self._tell_below(obj.metadata.name, wishes_changed=self._store.board is not before)
+            self._tell_below(obj.metadata.name, wishes_changed=self._store.snapshot is not before)
 
     def remove(self, obj: QueueObject) -> None:
         held = self._store.queues.get(obj.metadata.name)
         if held is not None and obj.metadata.older_than(held.metadata):
             return
-        below = self._store.board.tree.below(obj.metadata.name)
+        below = self._store.snapshot.tree.below(obj.metadata.name)
         self._store.drop_queue(obj.metadata.name, version=obj.metadata.version)
         for name in below:
             self._store.tell(name)
@@ -48,7 +48,7 @@ class QueueEventHandler:
         if not wishes_changed:
             self._store.tell(name, STATUS)
             return
-        for queue in self._store.board.tree.below(name):
+        for queue in self._store.snapshot.tree.below(name):
             self._store.tell(queue)
 
 
@@ -87,8 +87,8 @@ class NamespaceEventHandler:
         Of a new one nothing was judged as a rule: the webhook writes the queue into what it admits.
         """
         queue = self._store.queue_of_namespace(name)
-        if self._store.was_judged_early(name):
-            return bool(queue) or self._store.coming.queue_of(name) != queue
+        if self._store.take_judged_early(name):
+            return bool(queue) or self._store.pending_namespaces.queue_of(name) != queue
         return before is not None and before != queue
 
     def remove(self, obj: Namespace) -> None:

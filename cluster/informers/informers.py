@@ -70,14 +70,14 @@ class Informers:
     """The reflectors. Owner: the server, which starts and stops them."""
 
     def __init__(
-        self, *, client: Client, store: Store, counting: Metrics, marker: Marker | None = None
+        self, *, client: Client, store: Store, metrics: Metrics, marker: Marker | None = None
     ) -> None:
         """`marker`: makes an event of a pod (`cluster.cache.marker_pods`)."""
         self._progress = store.progress
         self._started = False
         self._client = client
-        self._counting = counting
-        self._isolation = store.isolation
+        self._metrics = metrics
+        self._backoff = store.backoff
         self._unreadable = store.unreadable
         self.reflectors: dict[str, Reflector[Any]] = {
             "namespaces": self._reflector(
@@ -98,8 +98,8 @@ class Informers:
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINITION_KINDS.items()}
         self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
         self._relisting = Debouncer(self._relist_members, name="relisting", clock=store.clock.monotonic)
-        store.relist_members = self._relisting.ask
-        store.judging = lambda: self._relisting.pending
+        store.relist_members = self._relisting.trigger
+        store.is_rejudging = lambda: self._relisting.pending
         for kind in ACKNOWLEDGED_KINDS:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
@@ -124,21 +124,21 @@ class Informers:
             decode=reading.decode,
             sink=sink,
             client=self._client,
-            counters=self._counting,
+            counters=self._metrics,
             selector=selector,
             optional=optional,
             watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
             advanced=self._progress.advanced,
-            answered=self._hurry,
-            isolation=self._isolation,
+            answered=self._retry_all_now,
+            backoff=self._backoff,
             lenient=reading.lenient,
             unreadable=self._unreadable,
         )
 
-    def _hurry(self) -> None:
+    def _retry_all_now(self) -> None:
         """The API server answers one of them again: the others need not wait any longer."""
         for reflector in self.reflectors.values():
-            reflector.hurry()
+            reflector.retry_now()
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:
         """Watched by its name alone, which is all that we have a right to."""

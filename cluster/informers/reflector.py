@@ -7,8 +7,8 @@ Invariants
   `BACKOFF_MOST` seconds (`UNANSWERED_MOST` where there is no answer), and begins anew with a list where its
   place is lost (410, as a status or as an event).
 - The back-off starts anew with the first answer after none. The first of the reflectors that is answered, or
-  answered well after a failure, wakes the others (`answered`, `hurry`): who has waited for an API server that
-  restarts does not wait on.
+  answered well after a failure, wakes the others (`answered`, `retry_now`), so that no reflector goes on
+  waiting for an API server that is back.
 - A watch that says nothing is given up `SILENCE_SECONDS` after its end was due (`watch_seconds`), so a
   connection that is half open is noticed then.
 - What was read stays known through refusals. `synced` says whether it may be relied upon: it falls when the
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
         watch_seconds: tuple[int, int] | None = None,
         advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
         answered: Callable[[], object] = lambda: None,
-        isolation: KeyBackoff | None = None,
+        backoff: KeyBackoff | None = None,
         lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
         unreadable: UnreadableObjects | None = None,
     ) -> None:
@@ -136,7 +136,7 @@ class Reflector(Generic[T]):
 
         `watch_seconds`: how long a watch lasts, least and most (`WATCH_SECONDS`). `advanced` is called with
         the kind and `applied` whenever that has grown, `answered` after the first answer after none, and
-        after the first good one after others. `isolation`: where it is remembered what the sink failed at.
+        after the first good one after others. `backoff`: where it is remembered what the sink failed at.
         `lenient`: reads what `decode` does not; `unreadable`: where it is remembered which objects those are.
         """
         self.kind = kind
@@ -145,10 +145,10 @@ class Reflector(Generic[T]):
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._asking = client
-        self._sink = IsolatedEventHandler(sink, kind=kind, isolation=isolation or KeyBackoff())
+        self._sink = IsolatedEventHandler(sink, kind=kind, backoff=backoff or KeyBackoff())
         self._lenient = lenient
         self._unreadable = unreadable or UnreadableObjects()
-        self._client = client.line()
+        self._client = client.interruptible()
         self._pages = ListPager()
         self._counters = counters
         self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
@@ -194,7 +194,7 @@ class Reflector(Generic[T]):
         self._awake.set()
         thread = self._thread
         for _ in range(CUTS):  # again, for it may have been between two requests
-            self._client.cut()
+            self._client.interrupt()
             if thread is None or not thread.is_alive():
                 return
             thread.join(timeout=CUT_SECONDS)
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
             self._watch_wanted = self._watches + 1
             self._interrupt()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Try again now, where a back-off is waited for; from any thread."""
         self._awake.set()
 
@@ -220,9 +220,9 @@ class Reflector(Generic[T]):
         """End a rest or a watch; a list under way is of use to everybody who did not ask just now."""
         self._awake.set()
         if not self._listing:
-            self._client.cut()
+            self._client.interrupt()
 
-    def push(self) -> None:
+    def advance_watch_cache(self) -> None:
         """Have the API server's watch cache read up to now: it does so for a consistent read.
 
         (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.

@@ -131,7 +131,7 @@ class DrainController:
 
     def is_draining(self, queue: str) -> bool:
         """Whether the queue drains, or did when drains were last looked at."""
-        return self._store.board.ruling(queue).drains or self.progress.of(queue) is not None
+        return self._store.snapshot.ruling(queue).drains or self.progress.of(queue) is not None
 
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
@@ -146,7 +146,7 @@ class DrainController:
 
     def _follow_policies(self) -> None:
         """The drains of the present board."""
-        board = self._store.board
+        board = self._store.snapshot
         if board is self._board:
             return
         self._board = board
@@ -176,7 +176,7 @@ class DrainController:
     def _step_drain(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now = self._now()
         drain.last_step_at = now
-        version = self._store.board.seen
+        version = self._store.snapshot.seen
         if drain.acknowledged_version < version:
             if not seen_by_all(version):
                 drain.due = now + STEP_SECONDS
@@ -323,7 +323,7 @@ class DrainController:
     def _read_request(self, drain: Drain, held: list[RunningPod]) -> ReadRequest:
         going = {pod.uid: (pod.namespace, pod.labels) for pod in held if keep_rule(pod, drain.spec) is None}
         waiting, nodes, now = set(), set(), self._store.clock.now()
-        for member in (member for queue in drain.queues for member in self._store.members.of(queue)):
+        for member in (member for queue in drain.queues for member in self._store.members.in_queue(queue)):
             if member.waiting:
                 waiting.add(member.uid)
             elif member.leaves_at is not None and member.leaves_at < now:

@@ -45,7 +45,7 @@ class RunningPodReader:
     def pods(self) -> Iterator[RunningPod]:
         """Those of the queues that are on a node and have not finished."""
         for queue in self.queues:
-            for member in self.store.members.of(queue):
+            for member in self.store.members.in_queue(queue):
                 if member.node and member.live:
                     yield self._running_pod(member)
 

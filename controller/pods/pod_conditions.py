@@ -64,7 +64,7 @@ class PodConditions:
 
         Returns whether some are left for later: ask again in a while.
         """
-        ruling = self._context.store.board.ruling(queue) if queue else None
+        ruling = self._context.store.snapshot.ruling(queue) if queue else None
         evictions_wait = ruling is not None and ruling.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
         left = self._left.get(queue, {})
@@ -75,7 +75,7 @@ class PodConditions:
                 return
             own = ruling
             if ruling is not None and ruling.restricted:
-                own = self._context.store.ruling_for(queue, namespace=member.namespace)
+                own = self._context.store.decision_for(queue, namespace=member.namespace)
             if own is not None and own.stop is not None:
                 self._record_on_owner(member, own, own.stop)
             if not member.gated:
@@ -117,7 +117,7 @@ class PodConditions:
         )
 
     def _schedules(self, member: Member) -> bool:
-        return self._context.store.ruling_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
 
     def forget(self, uid: str) -> None:
         self._told.pop(uid, None)

@@ -52,7 +52,7 @@ class Reschedule:
             member = self._context.store.members.get(namespace, name)
             if member is not None and member.bindable and member.uid not in self._asked:
                 self._asked[member.uid] = now
-                self._context.store.passes.asking_again(namespace, name)
+                self._context.store.bind_passes.record_retry(namespace, name)
                 self._context.writers.submit(("recall", member.uid), self._asking(member), rank=(1,))
                 if without_room(member):
                     self._nudge()
@@ -63,18 +63,18 @@ class Reschedule:
         if now < self._doubt_at:
             return
         self._doubt_at = now + DOUBT_SECONDS
-        board = store.board
+        board = store.snapshot
         self.retry_pods(
             {
                 one.key
-                for one in store.passes.lingering(seconds=DOUBT_SECONDS)
+                for one in store.bind_passes.open_longer_than(seconds=DOUBT_SECONDS)
                 if not board.ruling(one.queue).schedules
             }
         )
 
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:
-            ruling = self._context.store.board.ruling(member.queue)
+            ruling = self._context.store.snapshot.ruling(member.queue)
             now = self._context.store.members.by_uid(member.uid)
             if ruling.schedules or now is None or not now.bindable:
                 return

@@ -62,13 +62,13 @@ class Ungating:
         `waking`: whether those that filter refused may be woken; asked only where there are any.
         Returns how many were left because they may not yet.
         """
-        ruling = self._context.store.board.ruling(queue)
+        ruling = self._context.store.snapshot.ruling(queue)
         if not ruling.schedules:
             return 0
         if self._begun.get(queue) != ruling.revision:
             # Whoever is heard of first after a resume is not let go first: all are, in their order.
             self._begun[queue] = ruling.revision
-            members = self._context.store.members.waiting(queue)
+            members = self._context.store.members.waiting_in(queue)
         left = 0
 
         def release(member: Member) -> None:
@@ -81,7 +81,7 @@ class Ungating:
 
     def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and nobody of it has been let go since."""
-        ruling = self._context.store.board.ruling(queue)
+        ruling = self._context.store.snapshot.ruling(queue)
         return ruling.schedules and self._begun.get(queue) != ruling.revision
 
     def assign_queues(self, members: Iterable[Member]) -> None:
@@ -89,7 +89,7 @@ class Ungating:
         each_member(self._context, "answer", members, self._assign_queue, queue="")
 
     def _assign_queue(self, member: Member) -> None:
-        queue = self._context.store.queue_of_group(member.namespace, member.group)
+        queue = self._context.store.queue_of_podgroup(member.namespace, member.group)
         if queue is not None:
             self._send(member, "answer", self._assigning(member, queue))
 
@@ -134,7 +134,7 @@ class Ungating:
         if not waking():
             return True
         now = self._context.store.clock.monotonic()
-        resume = (ruling.revision, self._context.store.selections.get(ruling.queue, 0))
+        resume = (ruling.revision, self._context.store.selection_changes.get(ruling.queue, 0))
         since, times, at = self._retried.get(member.uid, (resume, 0, now))
         if since != resume:
             times = 0
@@ -199,7 +199,7 @@ class Ungating:
         return guarded
 
     def _schedules(self, queue: str, member: Member) -> bool:
-        return self._context.store.ruling_for(queue, namespace=member.namespace).schedules
+        return self._context.store.decision_for(queue, namespace=member.namespace).schedules
 
 
 def _rank(member: Member) -> tuple[int, datetime]:

@@ -13,10 +13,10 @@ def closing_blocker(store: Store, verdict: Verdict) -> str:
     """For condition Accepting; empty where the queue accepts, or is Closed."""
     if verdict.refusal is None or verdict.state is State.CLOSED:
         return ""
-    for queue in sorted(store.board.tree.below(verdict.queue)):
+    for queue in sorted(store.snapshot.tree.below(verdict.queue)):
         name = _keeper(store, queue)
         if name:
-            others = " and others" if store.live_in(queue) > 1 else ""
+            others = " and others" if store.live_members_of(queue) > 1 else ""
             return f"kept from Closed by {name}{others} of queue {queue}"
     return "what was admitted before may still come"
 
@@ -27,19 +27,19 @@ def _keeper(store: Store, queue: str) -> str:
     work = next((one for one in works if not _is_part(store, one)), None)
     if work is not None:
         return _readable(store, work.uid, str(work))
-    groups = (one for one in store.podgroups.of(queue) if store.selects(queue, one.metadata.namespace))
+    groups = (one for one in store.podgroups.in_queue(queue) if store.selects(queue, one.metadata.namespace))
     group = next((one for one in groups if is_live(one)), None)
     if group is not None:
         name = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
         return _readable(store, group.metadata.uid, name)
-    pods = (one for one in store.members.of(queue) if store.selects(queue, one.namespace))
+    pods = (one for one in store.members.in_queue(queue) if store.selects(queue, one.namespace))
     pod = next((one for one in pods if one.live), None)
     return _readable(store, pod.uid, f"pod {pod.namespace}/{pod.name}") if pod else ""
 
 
 def _readable(store: Store, uid: str, name: str) -> str:
     """The name, and what of the object cannot be read: that may be why it keeps the queue."""
-    fault = store.unreadable.of(uid)
+    fault = store.unreadable.fault_of(uid)
     return f"{name} (it cannot be read in full: {fault})" if fault else name
 
 

@@ -32,12 +32,12 @@ class ParentCycles:
 
     def record_events(self) -> None:
         """Record an event on every queue of each cycle that is new."""
-        board = self._context.store.board
+        board = self._context.store.snapshot
         if board.tree is self._looked_at:
             return
         found = find_cycles(board.tree, board.stopped())
         ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
-        self._context.store.isolation.each(
+        self._context.store.backoff.attempt_each(
             "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
         )
         self._told = frozenset(ready)

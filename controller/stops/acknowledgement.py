@@ -92,8 +92,8 @@ class StopAcknowledgement:
     def obstacle(self, queue: str, *, since: int) -> Obstacle | None:
         """The first thing that the stop which queues of version `since` have waits for; None if it holds."""
         reading = self._read()
-        views = None if reading is None else tuple(view.of(name) for name, view in reading.views.items())
-        below = self._store.board.tree.below(queue)
+        views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
+        below = self._store.snapshot.tree.below(queue)
         version = self._version_of_pods(queue, views, since=since)
         by_queue = self._open_passes()
         found = [each for name in below & by_queue.keys() for each in by_queue[name]]
@@ -102,14 +102,14 @@ class StopAcknowledgement:
             queues=below,
             since=since,
             pods_since=version,
-            pods=0 if self._store.judging() else self._progress.applied(PODS),
+            pods=0 if self._store.is_rejudging() else self._progress.applied(PODS),
             views=tuple(map(self._with_waits, views)) if views and ask else views,
             unaccounted=self._lost is not None,
             places=self._places(below),
             guards=self._guards.on,
             passes=tuple(self._pass(each, ask=ask) for each in found),
             now=self._store.clock.monotonic(),
-            request_seconds=self._store.passes.request_seconds,
+            request_seconds=self._store.bind_passes.request_seconds,
             unasked_seconds=UNASKED_SECONDS,
         )
         first = next(obstacles(evidence), None)
@@ -129,8 +129,8 @@ class StopAcknowledgement:
 
     def nothing_pending(self, queue: str) -> bool:
         """Whether nothing that any live replica admitted to it or below can come any more."""
-        below, reading = self._store.board.tree.below(queue), self._read()
-        if reading is None or self._store.admissions.open_in(below):
+        below, reading = self._store.snapshot.tree.below(queue), self._read()
+        if reading is None or self._store.admissions.any_open_in(below):
             return False
         views = reading.views.values()
         return all(view.admitting is not None and below.isdisjoint(view.admitting) for view in views)
@@ -165,9 +165,9 @@ class StopAcknowledgement:
         Whatever was let through by a board without the stop was recorded before that look began.
         """
         if self._passes is None:
-            self._store.settle_passes()
+            self._store.drop_settled_passes()
             self._passes = {}
-            for each in self._store.passes.open():
+            for each in self._store.bind_passes.open_passes():
                 self._passes.setdefault(each.queue, []).append(each)
         return self._passes
 
@@ -181,7 +181,7 @@ class StopAcknowledgement:
             each,
             waiting_at=waits,
             now=self._store.clock.monotonic(),
-            request_seconds=self._store.passes.request_seconds,
+            request_seconds=self._store.bind_passes.request_seconds,
         )
         return PodPass(
             queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, waiting_at=waits
@@ -225,18 +225,18 @@ class StopAcknowledgement:
                 views = None
             self._lost = Lost(reading.version, views)
         if reading.vanished:
-            self._store.admissions.assume()
+            self._store.admissions.assume_any()
 
     def _count_lost(self) -> None:
         """Count what those that are gone may have let through, once all pods of that moment are known."""
         lost = self._lost
         if lost is not None and self._progress.demand(PODS, lost.version):
-            self._store.assume_passes(lambda queue: self._had_stopped(queue, lost.views))
+            self._store.assume_bind_passes(lambda queue: self._had_stopped(queue, lost.views))
             self._lost = None
 
     def _had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
         """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
-        board = self._store.board
+        board = self._store.snapshot
         if lost is None or queue not in board.tree or board.ruling(queue).schedules:
             return False
         above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]

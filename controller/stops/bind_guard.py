@@ -96,7 +96,7 @@ class BindGuards:
         store = self._context.store
         stopped = {*board.stopped(), *self._absent(board), ""}
         bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
-        under_way = {one.namespace for one in store.passes.open_in(stopped)}
+        under_way = {one.namespace for one in store.bind_passes.open_passes_of(stopped)}
         return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
 
     def _not_selected(self, board: QueueSnapshot) -> set[str]:
@@ -107,7 +107,10 @@ class BindGuards:
         members = [
             (queue, name) for queue in board.restricted for name in store.members.bindable_namespaces(queue)
         ]
-        passes = [(one.queue, one.namespace) for one in store.passes.open_in(frozenset(board.restricted))]
+        passes = [
+            (one.queue, one.namespace)
+            for one in store.bind_passes.open_passes_of(frozenset(board.restricted))
+        ]
         return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 
     def _absent(self, board: QueueSnapshot) -> set[str]:
@@ -127,7 +130,7 @@ class BindGuards:
         def switch() -> None:
             if not leads():
                 return
-            if name not in self.wanted(self._context.store.board):
+            if name not in self.wanted(self._context.store.snapshot):
                 self._switch_off(name)
             else:
                 self._switch_on(name)

@@ -28,7 +28,7 @@ class Reservations:
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        ruling = self._context.store.board.ruling(queue)
+        ruling = self._context.store.snapshot.ruling(queue)
         if ruling.schedules and not ruling.restricted:
             return
         nominated = [
@@ -39,7 +39,7 @@ class Reservations:
         each_member(self._context, "nomination", nominated, self._cancel, queue=queue)
 
     def _schedules(self, member: Member) -> bool:
-        return self._context.store.ruling_for(member.queue, namespace=member.namespace).schedules
+        return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
 
     def _cancel(self, member: Member) -> None:
         body = {"metadata": {"uid": member.uid}, "status": {"nominatedNodeName": None}}

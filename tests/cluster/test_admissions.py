@@ -29,10 +29,10 @@ class Timed:
         match what:
             case "time":
                 self.now += seconds
-            case "admitting":
-                self.admissions.admitting(request, queue)
+            case "record":
+                self.admissions.record(request, queue)
             case "assume":
-                self.admissions.assume()
+                self.admissions.assume_any()
             case _:
                 getattr(self.admissions, what)(request)
 
@@ -42,17 +42,17 @@ class Timed:
         return {
             request: queue
             for request, (at, what, queue) in last.items()
-            if what == "admitting" and self.now - at < WHILE
+            if what == "record" and self.now - at < WHILE
         }
 
     def assumed(self) -> bool:
         return any(what == "assume" and self.now - at < WHILE for at, what, _, _ in self.story)
 
 
-TOLD = {"admitting", "refused", "arrived"}
+TOLD = {"record", "withdraw", "close"}
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["admitting", "admitting", "refused", "arrived", "assume", "time", "time"]),
+        st.sampled_from(["record", "record", "withdraw", "close", "assume", "time", "time"]),
         st.sampled_from(REQUESTS),
         st.sampled_from(QUEUES),
         st.sampled_from([0.0, 0.5, 20.0, 59.5, 60.0, 61.0]),
@@ -71,31 +71,31 @@ def test_open_is_exactly_what_came_in_time_and_has_neither_arrived_nor_been_refu
         timed.tell(*step)
         opened, held = timed.expected(), timed.admissions
         assert held.queues() == frozenset(opened.values())
-        assert held.assumed is timed.assumed()
+        assert held.any_assumed is timed.assumed()
         for queues in ([], ["research"], ["labs"], QUEUES, ["absent"]):
-            assert held.open_in(queues) is (timed.assumed() or any(q in queues for q in opened.values()))
+            assert held.any_open_in(queues) is (timed.assumed() or any(q in queues for q in opened.values()))
         for request in REQUESTS:
             for queue in QUEUES:
-                assert held.holds(request, queue) is (opened.get(request) == queue)
+                assert held.is_open(request, queue) is (opened.get(request) == queue)
 
 
-@pytest.mark.parametrize("what", ["refused", "arrived"])
+@pytest.mark.parametrize("what", ["withdraw", "close"])
 @pytest.mark.parametrize("request_uid", ["", "never-heard-of"])
 def test_what_nobody_admitted_changes_nothing(what: str, request_uid: str) -> None:
     """Most objects come without a name of ours, or with one of another replica."""
     timed = Timed()
-    timed.tell("admitting", "r-1", "research", 0)
+    timed.tell("record", "r-1", "research", 0)
     timed.tell(what, request_uid, "", 0)
-    assert timed.admissions.open_in(["research"])
+    assert timed.admissions.any_open_in(["research"])
 
 
 def test_somebody_who_is_gone_may_have_admitted_to_any_queue_for_a_while() -> None:
     timed = Timed()
     timed.tell("assume", "", "", 0)
-    assert timed.admissions.open_in(["whatever"])
+    assert timed.admissions.any_open_in(["whatever"])
     assert timed.admissions.queues() == frozenset()
     timed.now += WHILE
-    assert not timed.admissions.open_in(["whatever"])
+    assert not timed.admissions.any_open_in(["whatever"])
 
 
 def kept(admissions: PendingAdmissions) -> int:
@@ -107,7 +107,7 @@ def test_what_never_comes_is_forgotten_however_much_it_is() -> None:
     """A webhook behind ours that refuses all, for a day."""
     timed = Timed()
     for number in range(2000):
-        timed.tell("admitting", f"r-{number}", "research", 0)
+        timed.tell("record", f"r-{number}", "research", 0)
         timed.now += 1
         assert kept(timed.admissions) <= WHILE + 1
 
@@ -115,8 +115,8 @@ def test_what_never_comes_is_forgotten_however_much_it_is() -> None:
 def test_a_burst_that_never_comes_is_forgotten_with_the_calls_after_it() -> None:
     timed = Timed()
     for number in range(1000):
-        timed.tell("admitting", f"r-{number}", "research", 0)
+        timed.tell("record", f"r-{number}", "research", 0)
     timed.now += WHILE
     for number in range(400):
-        timed.tell("admitting", f"later-{number}", "labs", 0)
+        timed.tell("record", f"later-{number}", "labs", 0)
     assert kept(timed.admissions) == 400

@@ -25,26 +25,26 @@ class Timed:
         self.passes = BindPasses(clock=lambda: self.now)
 
     def filtered(self, name: str = "a", queue: str = "research", **_: Any) -> None:
-        self.passes.filtered(namespace="team", name=name, queue=queue)
+        self.passes.record_filter_pass(namespace="team", name=name, queue=queue)
 
     def filter_refused(self, name: str = "a", **_: Any) -> None:
-        self.passes.filter_refused("team", name)
+        self.passes.record_filter_refusal("team", name)
 
     def binding(
         self, name: str = "a", queue: str = "research", request: str = "r", by_scheduler: bool = True
     ) -> None:
-        self.passes.binding(
+        self.passes.record_bind_pass(
             request=request, namespace="team", name=name, queue=queue, by_scheduler=by_scheduler
         )
 
     def bind_refused(self, name: str = "a", request: str = "r", by_scheduler: bool = True, **_: Any) -> None:
-        self.passes.bind_refused(request, "team", name, by_scheduler=by_scheduler)
+        self.passes.record_bind_refusal(request, "team", name, by_scheduler=by_scheduler)
 
     def arrived(self, name: str = "a", **_: Any) -> None:
-        self.passes.arrived("team", name)
+        self.passes.close("team", name)
 
     def open(self) -> list[tuple[str, bool]]:
-        return sorted((one.name, one.bind) for one in self.passes.open())
+        return sorted((one.name, one.bind) for one in self.passes.open_passes())
 
 
 STEPS = st.lists(
@@ -94,9 +94,9 @@ def test_open_is_what_may_still_land(steps: list[tuple[str, dict[str, Any]]]) ->
             binds = {key: one for key, one in binds.items() if key not in of_pod}
         fresh = [(key[0], one[0]) for key, one in binds.items() if one[2] > timed.now - REQUEST_SECONDS]
         expected = sorted([*filtered.items(), *fresh])
-        assert sorted((one.name, one.queue) for one in timed.passes.open()) == expected
+        assert sorted((one.name, one.queue) for one in timed.passes.open_passes()) == expected
         for asked in ("research", "labs"):
-            assert len(timed.passes.open_in({asked})) == sum(q == asked for _, q in expected)
+            assert len(timed.passes.open_passes_of({asked})) == sum(q == asked for _, q in expected)
         assert len(timed.passes) == len(expected)
         assert timed.passes.queue_of("team", name) == filtered.get(name)
 
@@ -112,9 +112,9 @@ def test_namesakes_in_other_namespaces_are_others() -> None:
     timed = Timed()
     timed.filtered()
     timed.binding()
-    timed.passes.filter_refused("other", "a")
-    timed.passes.bind_refused("r", "other", "a", by_scheduler=True)
-    timed.passes.arrived("other", "a")
+    timed.passes.record_filter_refusal("other", "a")
+    timed.passes.record_bind_refusal("r", "other", "a", by_scheduler=True)
+    timed.passes.close("other", "a")
     assert len(timed.passes) == 2
 
 
@@ -141,7 +141,7 @@ def test_only_an_old_pass_of_a_pod_that_nobody_knows_is_forgotten() -> None:
         timed.filtered(name)
     timed.now += FORGOTTEN_SECONDS + 1
     timed.filtered("young")
-    timed.passes.forget(lambda _, name: name if name == "known" else None)
+    timed.passes.drop_expired(lambda _, name: name if name == "known" else None)
     assert timed.open() == [("known", False), ("young", False)]
 
 
@@ -150,7 +150,7 @@ def test_binds_that_cannot_land_are_forgotten_and_others_are_not() -> None:
     timed.binding(request="old")
     timed.now += REQUEST_SECONDS
     timed.binding(request="young")
-    timed.passes.forget(lambda *_: None)
+    timed.passes.drop_expired(lambda *_: None)
     assert timed.open() == [("a", True)]
 
 
@@ -159,7 +159,7 @@ def test_a_pod_asked_for_again_is_as_young_as_the_last_asking() -> None:
     timed.filtered()
     timed.now += FORGOTTEN_SECONDS + 1
     timed.filtered()
-    timed.passes.forget(lambda *_: None)
+    timed.passes.drop_expired(lambda *_: None)
     assert timed.open() == [("a", False)]
 
 
@@ -183,10 +183,10 @@ def test_a_refusal_of_filter_says_nothing_of_a_bind_by_somebody_else() -> None:
 def test_what_a_lost_replica_may_have_let_through_is_a_pass_of_filter() -> None:
     """Its bind may be sent minutes later, so time alone does not end it: an attempt that is refused does."""
     timed = Timed()
-    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
     timed.now += 2 * REQUEST_SECONDS
     assert timed.open() == [("a", False)]
-    assert [each.assumed for each in timed.passes.open()] == [True]
+    assert [each.assumed for each in timed.passes.open_passes()] == [True]
     timed.filter_refused()
     assert timed.open() == []
 
@@ -196,9 +196,9 @@ def test_a_pass_of_our_own_is_replaced_by_an_assumed_one() -> None:
     timed = Timed()
     timed.filtered()
     timed.now += 1
-    timed.passes.assume(namespace="team", name="a", queue="research")
-    assert [each.assumed for each in timed.passes.open()] == [True]
-    assert [one.at for one in timed.passes.open()] == [timed.now]
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
+    assert [each.assumed for each in timed.passes.open_passes()] == [True]
+    assert [one.at for one in timed.passes.open_passes()] == [timed.now]
 
 
 def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time_are_known() -> None:
@@ -208,7 +208,7 @@ def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time
         timed.filtered(name)
     timed.now += 1
     timed.filtered("later")
-    timed.passes.settle(before=timed.now - 0.5, waits=lambda each: each.name == "waits")
+    timed.passes.drop_settled(before=timed.now - 0.5, waits=lambda each: each.name == "waits")
     assert timed.open() == [("later", False), ("waits", False)]
 
 
@@ -216,7 +216,7 @@ def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
     passes = BindPasses(clock=lambda: 0.0, known=lambda: 2)
     for number in range(MAX_UNKNOWN_PODS + 2):
         assert not passes.is_full
-        passes.filtered(namespace="team", name=f"pod-{number}", queue="a")
+        passes.record_filter_pass(namespace="team", name=f"pod-{number}", queue="a")
     assert passes.is_full
 
 
@@ -227,11 +227,11 @@ def test_a_pass_knows_its_pod() -> None:
 def test_the_going_of_a_former_pod_of_that_name_closes_nothing() -> None:
     """A StatefulSet's pod is made again under its name; the old one's end comes late."""
     passes = BindPasses(clock=lambda: 0.0)
-    passes.filtered(namespace="team", name="web-0", queue="a", uid="new")
-    passes.arrived("team", "web-0", "old")
-    assert [one.uid for one in passes.open()] == ["new"]
-    passes.arrived("team", "web-0", "new")
-    assert not list(passes.open())
+    passes.record_filter_pass(namespace="team", name="web-0", queue="a", uid="new")
+    passes.close("team", "web-0", "old")
+    assert [one.uid for one in passes.open_passes()] == ["new"]
+    passes.close("team", "web-0", "new")
+    assert not list(passes.open_passes())
 
 
 def test_a_new_attempt_ends_all_that_was_let_through_before_it_was_asked_for() -> None:
@@ -240,28 +240,28 @@ def test_a_new_attempt_ends_all_that_was_let_through_before_it_was_asked_for() -
     timed.filtered()
     timed.binding(request="scheduler")
     timed.binding(request="mallory", by_scheduler=False)
-    timed.passes.assume(namespace="team", name="a", queue="research")
+    timed.passes.assume_pass(namespace="team", name="a", queue="research")
     timed.now += 3
-    timed.passes.asking_again("team", "a")
-    timed.passes.attempt_over("team", "a")
-    assert [(one.bind, one.by_scheduler) for one in timed.passes.open()] == [(True, False)]
+    timed.passes.record_retry("team", "a")
+    timed.passes.end_attempt("team", "a")
+    assert [(one.bind, one.by_scheduler) for one in timed.passes.open_passes()] == [(True, False)]
 
 
 def test_a_new_attempt_says_nothing_of_what_was_let_through_since_it_was_asked_for() -> None:
     """The queue was resumed meanwhile, and what is heard of the former attempt comes late."""
     timed = Timed()
-    timed.passes.asking_again("team", "a")
+    timed.passes.record_retry("team", "a")
     timed.now += 1
     timed.filtered()
     timed.binding()
-    timed.passes.attempt_over("team", "a")
+    timed.passes.end_attempt("team", "a")
     assert timed.open() == [("a", False), ("a", True)]
 
 
 def test_an_attempt_that_nobody_asked_for_ends_nothing() -> None:
     timed = Timed()
     timed.filtered()
-    timed.passes.attempt_over("team", "a")
+    timed.passes.end_attempt("team", "a")
     assert timed.open() == [("a", False)]
 
 
@@ -271,4 +271,4 @@ def test_what_lingers_is_old_and_its_schedulers() -> None:
     timed.binding("hand", request="mallory", by_scheduler=False)
     timed.now += 3
     timed.filtered("young")
-    assert [one.name for one in timed.passes.lingering(seconds=3)] == ["old"]
+    assert [one.name for one in timed.passes.open_longer_than(seconds=3)] == ["old"]

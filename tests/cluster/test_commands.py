@@ -54,7 +54,7 @@ def test_those_of_a_queue_are_those_held_that_aim_at_it(events: list[tuple[str, 
                 held |= {name: version} if what == "upsert" else {}
         for queue in QUEUES:
             expected = {(n, v) for n, v in held.items() if AIMS[n] == queue}
-            assert {(c.metadata.name, c.metadata.version) for c in commands.of(queue)} == expected
+            assert {(c.metadata.name, c.metadata.version) for c in commands.for_queue(queue)} == expected
         assert len(commands.all()) == len(held)
     assert set(told) <= set(QUEUES)
     assert set(commands.queues()) == {AIMS[name] for name in held}
@@ -65,7 +65,7 @@ def test_a_list_replaces_all() -> None:
     commands.upsert(read("old"))
     commands.replace([read("new", queue="b")])
     assert [one.metadata.name for one in commands.all()] == ["new"]
-    assert (commands.of("a"), len(commands.of("b"))) == ([], 1)
+    assert (commands.for_queue("a"), len(commands.for_queue("b"))) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_one_that_names_no_queue_is_there_to_be_dropped(target: dict[str, str] |
     obj: dict[str, Any] = command("odd", target="a")
     obj["target"] = {**obj["target"], **target} if target is not None else None
     commands.upsert(msgspec.json.decode(json.dumps(obj), type=Command))
-    assert (told, len(commands.of(NO_QUEUE)), commands.of("a")) == ([NO_QUEUE], 1, [])
+    assert (told, len(commands.for_queue(NO_QUEUE)), commands.for_queue("a")) == ([NO_QUEUE], 1, [])
     commands.drop("uid-odd")
-    assert commands.of(NO_QUEUE) == []
+    assert commands.for_queue(NO_QUEUE) == []
 
 
 def test_one_for_another_kind_is_of_no_queue() -> None:
     told: list[str] = []
     commands = Commands(tell=told.append)
     commands.upsert(read("other", kind="Job"))
-    assert (commands.of("a"), told, len(commands.all())) == ([], [], 1)
+    assert (commands.for_queue("a"), told, len(commands.all())) == ([], [], 1)

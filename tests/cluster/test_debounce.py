@@ -47,9 +47,9 @@ def test_a_burst_is_one_action() -> None:
     acting = Acting()
     with debounced(acting) as one:
         for _ in range(500):
-            one.ask()
+            one.trigger()
         eventually(lambda: acting.begun)
-        one.ask()
+        one.trigger()
         eventually(lambda: acting.begun > 1)
     assert acting.begun == 2
 
@@ -59,16 +59,16 @@ def test_a_burst_without_end_is_acted_upon_all_the_same(monkeypatch: pytest.Monk
     monkeypatch.setattr(debouncing, "MOST_SECONDS", 0.1)
     acting = Acting()
     with debounced(acting) as one:
-        one.ask()
-        eventually(lambda: one.ask() or acting.begun >= 3)
+        one.trigger()
+        eventually(lambda: one.trigger() or acting.begun >= 3)
 
 
 def test_what_is_asked_for_while_an_action_is_under_way_comes_after_it() -> None:
     acting = Acting(done=False)
     with debounced(acting) as one:
-        one.ask()
+        one.trigger()
         eventually(lambda: acting.begun == 1)
-        one.ask()
+        one.trigger()
         time.sleep(0.5)  # that nothing happens cannot be waited for
         assert acting.begun == 1
         acting.done = True
@@ -83,9 +83,9 @@ def test_an_action_that_fails_is_not_the_last() -> None:
         raise RuntimeError("as ordered")
 
     with debounced(fail) as one:
-        one.ask()
+        one.trigger()
         eventually(lambda: begun)
-        one.ask()
+        one.trigger()
         eventually(lambda: len(begun) == 2)
         assert one.alive
 
@@ -95,5 +95,5 @@ def test_a_stop_ends_it_whatever_it_waits_for() -> None:
         assert idle.alive
     busy = Acting(done=False)
     with debounced(busy) as one:
-        one.ask()
+        one.trigger()
         eventually(lambda: busy.begun)

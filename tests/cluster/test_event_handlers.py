@@ -47,9 +47,7 @@ class Stage(msgspec.Struct):
     picky: Picky = msgspec.field(default_factory=Picky)
 
     def isolated(self) -> IsolatedEventHandler[Namespace]:
-        return IsolatedEventHandler(
-            self.picky, kind="namespaces", isolation=KeyBackoff(clock=lambda: self.now)
-        )
+        return IsolatedEventHandler(self.picky, kind="namespaces", backoff=KeyBackoff(clock=lambda: self.now))
 
 
 @pytest.fixture

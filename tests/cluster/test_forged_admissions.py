@@ -40,7 +40,7 @@ FORGED = pytest.mark.parametrize("forged", [forged_pod, forged_group, forged_wor
 def test_nobody_ends_the_growth_of_anothers_workload(forged: Callable[[str], Wire]) -> None:
     """Its key is made of names that anybody can guess; then its queue would be Closed before it came."""
     server = Server().has(queue("research"), queue("labs"))
-    server.store.admissions.admitting(GROWTH, "research")
+    server.store.admissions.record(GROWTH, "research")
     server.has(forged(GROWTH))
     assert server.store.admissions.queues() == {"research"}
 
@@ -48,7 +48,7 @@ def test_nobody_ends_the_growth_of_anothers_workload(forged: Callable[[str], Wir
 @FORGED
 def test_what_admission_wrote_ends_what_it_began(forged: Callable[[str], Wire]) -> None:
     server = Server().has(queue("research"), queue("labs"))
-    server.store.admissions.admitting("request-1", "labs")
+    server.store.admissions.record("request-1", "labs")
     server.has(forged("request-1"))
     assert server.store.admissions.queues() == frozenset()
 
@@ -63,7 +63,7 @@ def test_nothing_new_is_known_by_the_growth_of_anothers_workload(
 ) -> None:
     """As it would be, were the key taken for what a former call for this request wrote."""
     server = Server().has(queue("research"), queue("labs"))
-    server.store.admissions.admitting(GROWTH, "labs")
+    server.store.admissions.record(GROWTH, "labs")
     body = submitted(GROWTH)
     body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "labs"
     answer = server.ask(path, body, uid="request-2")

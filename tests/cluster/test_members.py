@@ -71,13 +71,13 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
         held.tell(what, obj)
         oracle.tell(what, obj)
         members = held.members
-        every = [one for queue in members.queues() for one in members.of(queue)]
+        every = [one for queue in members.queues() for one in members.in_queue(queue)]
         assert {one.uid: one.version for one in every} == oracle.versions()
         assert len(every) == len(members)
         for queue in (*QUEUES, "", "absent"):
             assert members.counts(queue) == counted(every, queue)
-            waiting = {one.uid for one in members.of(queue) if one.waiting}
-            assert {one.uid for one in members.waiting(queue)} == waiting
+            waiting = {one.uid for one in members.in_queue(queue) if one.waiting}
+            assert {one.uid for one in members.waiting_in(queue)} == waiting
             assert set(members.bindable_namespaces(queue)) == bindable(every, queue)
             assert set(members.unmarked_namespaces(queue)) == bindable(every, queue, unmarked=True)
         assert members.live(QUEUES) == sum(counted(every, queue).live for queue in QUEUES)
@@ -90,7 +90,7 @@ def test_a_pod_is_found_by_its_name_unless_a_namesake_of_it_has_gone(history: li
     held = Held()
     for what, obj in history:
         held.tell(what, obj)
-    every = [one for queue in held.members.queues() for one in held.members.of(queue)]
+    every = [one for queue in held.members.queues() for one in held.members.in_queue(queue)]
     for one in every:
         found = held.members.get(one.namespace, one.name)
         namesakes = [other for other in every if other.key == one.key]
@@ -117,8 +117,8 @@ def test_what_is_heard_is_one_unbroken_story_for_each_pod(history: list[tuple[st
 def test_the_past_is_refused() -> None:
     held = Held()
     members = held.has(member(queue="research", version=5), member(queue="labs", version=4))
-    assert [one.version for one in members.of("research")] == [5]
-    assert members.of("labs") == []
+    assert [one.version for one in members.in_queue("research")] == [5]
+    assert members.in_queue("labs") == []
     assert len(held.heard) == 1
 
 
@@ -126,7 +126,7 @@ def test_a_list_that_is_of_the_past_for_one_pod_leaves_that_one() -> None:
     held = Held()
     held.has(member(queue="research", version=5))
     held.tell("replace", [member(queue="labs", version=4)])
-    assert [one.version for one in held.members.of("research")] == [5]
+    assert [one.version for one in held.members.in_queue("research")] == [5]
 
 
 def test_the_same_version_again_is_judged_again() -> None:
@@ -140,11 +140,11 @@ def test_the_same_version_again_is_judged_again() -> None:
     )
     waiting = read_pod(pod(annotations={GROUP: "gang"}))
     members.upsert(waiting)
-    assert [one.name for one in members.of_group("team", "gang") if not one.queue] == ["work"]
+    assert [one.name for one in members.in_podgroup("team", "gang") if not one.queue] == ["work"]
     queue_of["gang"] = "research"
     members.replace([waiting])
-    assert [one.name for one in members.of("research")] == ["work"]
-    assert [one for one in members.of_group("team", "gang") if not one.queue] == []
+    assert [one.name for one in members.in_queue("research")] == ["work"]
+    assert [one for one in members.in_podgroup("team", "gang") if not one.queue] == []
 
 
 def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
@@ -158,16 +158,16 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
         group_uid=lambda _, name: uids.get(name, ""),
     )
     came = read_pod(pod(annotations={GROUP: "gang"}))
-    assert not members.had_group("team", "gang", "first")
+    assert not members.had_podgroup("team", "gang", "first")
     members.upsert(came)
-    assert members.had_group("team", "gang", "first")
+    assert members.had_podgroup("team", "gang", "first")
     members.remove(came)
-    assert members.had_group("team", "gang", "first")
-    assert not members.had_group("team", "gang", "second")
+    assert members.had_podgroup("team", "gang", "first")
+    assert not members.had_podgroup("team", "gang", "second")
     uids.clear()
     members.upsert(came)
     members.remove(came)
-    assert not members.had_group("team", "gang", "")
+    assert not members.had_podgroup("team", "gang", "")
 
 
 def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -> None:
@@ -188,8 +188,8 @@ def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -
         came = read_pod(pod(annotations={GROUP: f"g-{number}"}))
         members.upsert(came)
         members.remove(came)
-    assert all(members.had_group("team", name, name) for name in present)
-    assert not members.had_group("team", "g-1", "g-1")
+    assert all(members.had_podgroup("team", name, name) for name in present)
+    assert not members.had_podgroup("team", "g-1", "g-1")
 
 
 def test_a_pod_that_is_none_of_our_business_is_not_kept() -> None:
@@ -226,14 +226,14 @@ def test_waiting_members_are_found_by_their_namespace_and_group() -> None:
         pod("b", annotations={GROUP: "other"}),
         pod("c", annotations={GROUP: "gang"}, namespace="elsewhere"),
     )
-    assert [one.name for one in members.of_group("team", "gang") if not one.queue] == ["a"]
-    assert {one.queue for one in members.of("")} == {""}
+    assert [one.name for one in members.in_podgroup("team", "gang") if not one.queue] == ["a"]
+    assert {one.queue for one in members.in_queue("")} == {""}
 
 
 def test_what_was_given_out_never_changes() -> None:
     held = Held()
     members = held.has(member(queue="research"))
-    [given_out], listed = members.of("research"), members.of("research")
+    [given_out], listed = members.in_queue("research"), members.in_queue("research")
     held.has(member(queue="research", version=2, nodeName="node-1"))
     assert given_out.node == ""
     assert listed == [given_out]
@@ -253,7 +253,7 @@ def test_what_was_given_out_never_changes() -> None:
     ids=str,
 )
 def test_what_a_member_may_be(more: Wire, live: bool, waiting: bool, bindable_: bool) -> None:
-    [one] = Held().has(member(**more)).of("research")
+    [one] = Held().has(member(**more)).in_queue("research")
     assert (one.live, one.waiting, one.bindable) == (live, waiting, bindable_)
 
 
@@ -268,7 +268,7 @@ def test_one_that_is_being_deleted_is_bound_no_more() -> None:
     )
     leaving = member(resources=None, version=2)
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
-    [one] = held.has(leaving).of("research")
+    [one] = held.has(leaving).in_queue("research")
     assert (one.live, one.waiting, one.bindable, one.may_be_bound) == (True, True, False, False)
     assert held.members.bindable_namespaces("research") == held.members.unmarked_namespaces("research") == []
 
@@ -291,7 +291,7 @@ def test_what_is_kept_of_a_pod() -> None:
         },
     )
     obj["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    [one] = Held().has(obj).of("research")
+    [one] = Held().has(obj).in_queue("research")
     assert (one.version, one.priority, one.owner_uid, one.nominated) == (7, -3, "uid-train", "node-9")
     assert (one.marked, one.gated, one.others_gated, one.leaving, one.written) == (True,) * 5
     assert (one.condition, one.woken) == ("why", "r1")
@@ -299,7 +299,7 @@ def test_what_is_kept_of_a_pod() -> None:
 
 def test_a_condition_that_holds_says_nothing() -> None:
     said = [{"type": "PodScheduled", "status": "True", "message": "old"}]
-    [one] = Held().has(member(status={"conditions": said})).of("research")
+    [one] = Held().has(member(status={"conditions": said})).in_queue("research")
     assert one.condition == ""
 
 
@@ -315,5 +315,5 @@ def test_a_condition_that_holds_says_nothing() -> None:
 def test_what_a_gate_said_is_void_once_it_is_off(gates: list[str], reason: str, told: str) -> None:
     """The scheduler writes the condition only when it has tried the pod."""
     said = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "why"}]
-    [one] = Held().has(member(gates=gates, status={"conditions": said})).of("research")
+    [one] = Held().has(member(gates=gates, status={"conditions": said})).in_queue("research")
     assert one.condition == told

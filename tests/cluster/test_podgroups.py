@@ -153,7 +153,8 @@ def test_after_every_event_all_counts_equal_a_recount(history: list[tuple[str, A
         assert len(found) == len(found.all()) == len(oracle.held)
         for queue in (*QUEUES, "", "absent"):
             of = {
-                (one.metadata.namespace, one.metadata.name): one.metadata.version for one in found.of(queue)
+                (one.metadata.namespace, one.metadata.name): one.metadata.version
+                for one in found.in_queue(queue)
             }
             assert of == oracle.of(queue)
             assert found.live([queue]) == oracle.live(queue)
@@ -238,7 +239,7 @@ def test_of_a_queue_that_no_group_names_nothing_is_kept() -> None:
 def test_what_was_given_out_never_changes() -> None:
     held = Held()
     held.tell("upsert", podgroup("a", queue="research"))
-    listed = held.groups.of("research")
+    listed = held.groups.in_queue("research")
     held.tell("upsert", podgroup("b", queue="research"))
     assert len(listed) == 1
 

@@ -15,7 +15,7 @@ class Reflector:
     def __init__(self) -> None:
         self.applied = 0
 
-    def push(self) -> None: ...
+    def advance_watch_cache(self) -> None: ...
 
     def rewatch(self) -> None: ...
 
@@ -34,23 +34,23 @@ class Settling:
 
     def filtered(self, name: str, *, uid: str = "", queue: str = "research") -> None:
         uid = uid or f"uid-{name}"
-        self.store.passes.filtered(namespace="team", name=name, queue=queue, uid=uid)
+        self.store.bind_passes.record_filter_pass(namespace="team", name=name, queue=queue, uid=uid)
 
     def binding(self, name: str) -> None:
-        self.store.passes.binding(
+        self.store.bind_passes.record_bind_pass(
             request=f"bind-{name}", namespace="team", name=name, queue="research", by_scheduler=True
         )
 
     def write(self, version: int) -> None:
         """One of ours, begun now; a moment goes by."""
-        self.store.moment(self.server.clock.seconds, version)
+        self.store.record_write(self.server.clock.seconds, version)
         self.server.clock.seconds += 1
 
     def settled(self, *, pods: int) -> list[str]:
         """Whose passes are left once the pods are known up to that version."""
         self.pods.applied = pods
-        self.store.settle_passes()
-        return sorted(each.name for each in self.store.passes.open())
+        self.store.drop_settled_passes()
+        return sorted(each.name for each in self.store.bind_passes.open_passes())
 
 
 @pytest.fixture
@@ -139,22 +139,22 @@ def test_the_writes_that_are_remembered_are_bounded(settling: Settling) -> None:
 def test_open_passes_are_named_in_order(settling: Settling) -> None:
     for name, of in (("b", "research"), ("a", "research"), ("c", "labs")):
         settling.filtered(name, queue=of)
-    named = settling.store.open_passes({"research"}, most=2)
+    named = settling.store.list_open_passes({"research"}, most=2)
     assert named == (("research", "team", "a"), ("research", "team", "b"))
-    assert settling.store.open_passes({"absent"}, most=2) == ()
+    assert settling.store.list_open_passes({"absent"}, most=2) == ()
 
 
 def test_more_than_can_be_named_are_none_of_them(settling: Settling) -> None:
     """A part of them would be taken for all."""
     for number in range(3):
         settling.filtered(f"member-{number}")
-    assert settling.store.open_passes({"research"}, most=2) is None
+    assert settling.store.list_open_passes({"research"}, most=2) is None
 
 
 def test_a_pod_with_a_pass_of_each_kind_is_named_once(settling: Settling) -> None:
     settling.filtered("a")
     settling.binding("a")
-    assert settling.store.open_passes({"research"}, most=2) == (("research", "team", "a"),)
+    assert settling.store.list_open_passes({"research"}, most=2) == (("research", "team", "a"),)
 
 
 def test_the_stopped_queues_of_open_binds_are_those_that_the_guard_let_pass(settling: Settling) -> None:
@@ -162,10 +162,10 @@ def test_the_stopped_queues_of_open_binds_are_those_that_the_guard_let_pass(sett
     settling.server.has(queue("labs", version=2, generation=2, state="Suspended"))
     settling.filtered("a", queue="labs")
     settling.binding("b")
-    assert settling.store.stopped_with_binds() == ()
+    assert settling.store.stopped_queues_with_binds() == ()
     settling.server.has(queue("research", version=2, generation=2, state="Suspended"))
-    assert settling.store.stopped_with_binds() == ("research",)
-    assert settling.store.stopped_with_passes() == ("labs", "research")
+    assert settling.store.stopped_queues_with_binds() == ("research",)
+    assert settling.store.stopped_queues_with_passes() == ("labs", "research")
 
 
 # In which words a pod is refused
@@ -186,14 +186,14 @@ def test_the_status_has_the_words_for_a_stop_of_the_same_specs(
 ) -> None:
     store = settling.store
     settling.server.has(queue("research", version=2, generation=2, state="Suspended"))
-    ruling = store.board.ruling("research")
+    ruling = store.snapshot.ruling("research")
     stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": refusal}
     status = {} if revision is None else {"stop": stop}
     settling.server.has(queue("research", version=3, generation=2, state="Suspended", status=status))
     text = ruling.text if expected == "our own" else expected
-    assert store.refusal(store.board.ruling("research")) == text
+    assert store.refusal_text(store.snapshot.ruling("research")) == text
 
 
 def test_a_queue_that_is_not_there_is_refused_in_our_own_words(settling: Settling) -> None:
-    ruling = settling.store.board.ruling("absent")
-    assert settling.store.refusal(ruling) == ruling.text
+    ruling = settling.store.snapshot.ruling("absent")
+    assert settling.store.refusal_text(ruling) == ruling.text

@@ -51,9 +51,9 @@ class Watched(Store):
         super().__init__(rules=MembershipSettings(), clock=SetClock())
         self.listen(lambda name, what: self.told.append((name, what)))
 
-    def refresh(self, changed: Collection[str] | None = None) -> None:
-        super().refresh(changed)
-        self.boards.append(self.board)
+    def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
+        super().publish_snapshot(changed)
+        self.boards.append(self.snapshot)
 
 
 def read_queue(obj: Wire) -> QueueObject:
@@ -80,7 +80,7 @@ def sink(store: Watched) -> QueueEventHandler:
 def test_a_list_publishes_one_board(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(queue(name)) for name in ("a", "b", "c")])
     assert len(store.boards) == 1
-    assert set(store.board.tree) == {"root", "a", "b", "c"}
+    assert set(store.snapshot.tree) == {"root", "a", "b", "c"}
 
 
 def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_board(
@@ -99,7 +99,7 @@ def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueEvent
     store.boards.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
     assert len(store.boards) == 1
-    assert not store.board.ruling("a").schedules
+    assert not store.snapshot.ruling("a").schedules
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
 ) -> None:
     """Replicas of two versions say the same; what is stored for other specs, or by hand, decides nothing."""
     sink.upsert(read_queue(queue("a", state="Suspended")))
-    ruling = store.board.ruling("a")
+    ruling = store.snapshot.ruling("a")
     for version, (revision, refusal, said) in enumerate(
         [
             (ruling.revision, "as an older version says it", "as an older version says it"),
@@ -136,8 +136,8 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
     ):
         status = {"stop": {"revision": revision, "refusal": refusal}}
         sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
-        assert store.refusal(store.board.ruling("a")) == said
-        assert not store.board.ruling("a").schedules
+        assert store.refusal_text(store.snapshot.ruling("a")) == said
+        assert not store.snapshot.ruling("a").schedules
 
 
 def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHandler) -> None:
@@ -146,7 +146,7 @@ def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHand
     sink.remove(read_queue(queue("a", version=2)))
     sink.remove(read_queue(queue("a", version=2)))
     assert len(store.boards) == 1
-    assert "a" not in store.board.tree
+    assert "a" not in store.snapshot.tree
 
 
 def test_whoever_finds_a_generation_finds_a_board_that_has_it(
@@ -155,37 +155,37 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(
     def heard(name: str, _: str) -> None:
         held = store.queues.get(name)
         if held is not None:
-            value = store.board.tree.get(name)
+            value = store.snapshot.tree.get(name)
             assert value is not None
             assert value.generation >= held.metadata.generation
-            assert store.board.seen >= held.metadata.version or not held.metadata.generation
+            assert store.snapshot.seen >= held.metadata.version or not held.metadata.generation
 
     store.listen(heard)
     for number in range(1, 6):
         state = "Open" if number % 2 else "Suspended"
         sink.upsert(read_queue(queue("a", version=number, generation=number, state=state)))
-    assert store.seen == 5
+    assert store.snapshot_version == 5
 
 
 def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEventHandler) -> None:
     class Ahead(Watched):
-        def refresh(self, changed: Collection[str] | None = None) -> None:
-            assert self.seen < self._coming, "said to be seen before it was published"
-            super().refresh(changed)
+        def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
+            assert self.snapshot_version < self._coming, "said to be seen before it was published"
+            super().publish_snapshot(changed)
 
     ahead = Ahead()
     QueueEventHandler(ahead).upsert(read_queue(queue("a", version=7)))
-    assert (ahead.seen, ahead.board.seen) == (7, 7)
+    assert (ahead.snapshot_version, ahead.snapshot.seen) == (7, 7)
     QueueEventHandler(ahead).remove(read_queue(queue("a", version=9)))
-    assert (ahead.seen, ahead.board.seen) == (9, 9)
+    assert (ahead.snapshot_version, ahead.snapshot.seen) == (9, 9)
 
 
 def test_a_request_sees_one_moment(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
-    before = store.board
+    before = store.snapshot
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
     assert before.ruling("a").schedules
-    assert not store.board.ruling("a").schedules
+    assert not store.snapshot.ruling("a").schedules
 
 
 # The past
@@ -197,9 +197,9 @@ def test_the_past_of_a_queue_is_refused(store: Watched, sink: QueueEventHandler)
     sink.upsert(read_queue(queue("a", version=4, generation=4)))
     sink.remove(read_queue(queue("a", version=4)))
     sink.replace([read_queue(queue("a", version=3))])
-    assert not store.board.ruling("a").schedules
+    assert not store.snapshot.ruling("a").schedules
     assert store.queues["a"].metadata.version == 5
-    assert store.seen == 5
+    assert store.snapshot_version == 5
 
 
 def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink: QueueEventHandler) -> None:
@@ -207,7 +207,7 @@ def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink
     again = queue("a", version=4)
     again["metadata"]["uid"] = "another"
     sink.upsert(read_queue(again))
-    assert store.board.ruling("a").schedules
+    assert store.snapshot.ruling("a").schedules
 
 
 @pytest.mark.parametrize("way", ["upsert", "remove"])
@@ -262,11 +262,11 @@ def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str
         obj = read_queue(queue(name, version=version, generation=version, parent=parent, state=state))
         getattr(sink, what)(obj)
         assert len(store.boards) - boards <= 1
-        assert {one: store.board.tree.get(one) for one in store.queues} == {
+        assert {one: store.snapshot.tree.get(one) for one in store.queues} == {
             one: queue_from_object(each) for one, each in store.queues.items()
         }
-        assert set(store.board.tree) == {"root", *store.queues}
-        assert store.board.seen <= store.seen
+        assert set(store.snapshot.tree) == {"root", *store.queues}
+        assert store.snapshot.seen <= store.snapshot_version
         if store.queues == held:
             assert len(store.boards) == boards
 
@@ -421,15 +421,15 @@ def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
     for number in range(MAX_EARLY_NAMESPACES + 1):
         server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
     assert asked == [1]
-    assert not server.store.was_judged_early("never-0")
-    assert server.store.was_judged_early(f"never-{MAX_EARLY_NAMESPACES}")
+    assert not server.store.take_judged_early("never-0")
+    assert server.store.take_judged_early(f"never-{MAX_EARLY_NAMESPACES}")
 
 
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:
     server = Server()
     store = server.store
     assert store.queue_of_pod("team", "work") is None
-    store.passes.filtered(namespace="team", name="work", queue="a")
+    store.bind_passes.record_filter_pass(namespace="team", name="work", queue="a")
     assert store.queue_of_pod("team", "work") == "a"
     server.has(member(queue="b"))
     assert store.queue_of_pod("team", "work") == "b"
@@ -438,10 +438,10 @@ def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_throu
 def test_the_stopped_queues_that_have_passes_open_are_named() -> None:
     server = Server().has(queue("a"), queue("b", parent="a"), queue("c"))
     for name in ("b", "c"):
-        server.store.passes.filtered(namespace="team", name=name, queue=name)
-    assert server.store.stopped_with_passes() == ()
+        server.store.bind_passes.record_filter_pass(namespace="team", name=name, queue=name)
+    assert server.store.stopped_queues_with_passes() == ()
     server.has(queue("a", version=2, generation=2, stopPolicy="Hold"))
-    assert server.store.stopped_with_passes() == ("b",)
+    assert server.store.stopped_queues_with_passes() == ("b",)
 
 
 def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_been_let_through() -> None:
@@ -454,15 +454,15 @@ def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_b
         member("bound", queue="a", resources=marked, nodeName="node-1"),
         member("done", queue="a", resources=marked, status={"phase": "Failed"}),
     )
-    server.store.assume_passes()
-    assert [(one.name, one.queue, one.bind) for one in server.store.passes.open()] == [
+    server.store.assume_bind_passes()
+    assert [(one.name, one.queue, one.bind) for one in server.store.bind_passes.open_passes()] == [
         ("waiting", "a", False)
     ]
 
 
 def test_a_pod_that_waits_for_its_group_is_a_member_of_none_until_it_comes() -> None:
     server = Server().has(pod(annotations={GROUP: "g"}))
-    assert [one.name for one in server.store.members.of("")] == ["work"]
+    assert [one.name for one in server.store.members.in_queue("")] == ["work"]
 
 
 # A stored queue as the rules see it
@@ -499,7 +499,7 @@ def test_a_resume_time_without_a_zone_stops_no_reflector(store: Watched, sink: Q
     sink.replace(
         [read_queue(queue("a", state="Suspended", resumeAt="2030-01-01T00:00:00")), read_queue(queue("b"))]
     )
-    assert "b" in store.board.tree
+    assert "b" in store.snapshot.tree
 
 
 # Namespaces that a queue does not select
@@ -596,16 +596,16 @@ def test_a_change_of_the_selector_is_told_of_all_below(selective: Server) -> Non
 def test_what_is_decided_for_a_namespace_is_worked_out_once(selective: Server) -> None:
     """Until the queue's chain changes, or the namespace's labels do."""
     store = selective.store
-    first = store.ruling_for("lab", namespace="team")
-    assert store.ruling_for("lab", namespace="team") is first
+    first = store.decision_for("lab", namespace="team")
+    assert store.decision_for("lab", namespace="team") is first
     selective.has(queue("free", version=2, generation=2, weight=2))
-    assert store.ruling_for("lab", namespace="team") is first
+    assert store.decision_for("lab", namespace="team") is first
     selective.has(namespace("team", labels={"x": "y"}, version=2))
-    assert store.ruling_for("lab", namespace="team") is not first
+    assert store.decision_for("lab", namespace="team") is not first
     selective.has(namespace("team", labels={"team": "a"}, version=3))
-    assert store.ruling_for("lab", namespace="team").selected
+    assert store.decision_for("lab", namespace="team").selected
     selective.has(queue("vision", version=2, generation=2, namespaceSelector={"matchLabels": {"team": "b"}}))
-    assert not store.ruling_for("lab", namespace="team").selected
+    assert not store.decision_for("lab", namespace="team").selected
 
 
 def test_where_no_selector_is_set_nobody_is_asked_for_labels(
@@ -614,9 +614,9 @@ def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     """A request costs what it did before there were selectors: the queue's own ruling, and one comparison."""
     monkeypatch.setattr(Store, "labels_of_namespace", None)
     store = selective.store
-    assert store.ruling_for("free", namespace="team") is store.board.ruling("free")
-    assert store.ruling_for("absent", namespace="team").selected
-    assert store.live_in("free") == 0
+    assert store.decision_for("free", namespace="team") is store.snapshot.ruling("free")
+    assert store.decision_for("absent", namespace="team").selected
+    assert store.live_members_of("free") == 0
 
 
 def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
@@ -628,8 +628,8 @@ def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
         member("d", queue="free"),
     )
     store = selective.store
-    assert [store.not_selected_in(name) for name in ("vision", "lab", "free", "root")] == [1, 1, 0, 0]
-    assert [store.live_pods_in(name) for name in ("vision", "lab", "free")] == [0, 0, 1]
+    assert [store.pods_not_selected_of(name) for name in ("vision", "lab", "free", "root")] == [1, 1, 0, 0]
+    assert [store.live_pods_of(name) for name in ("vision", "lab", "free")] == [0, 0, 1]
 
 
 def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -637,5 +637,5 @@ def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(namespace_access, "REMEMBERED", 3)
     server = Server().has(queue("vision", namespaceSelector=TEAM))
     for number in range(10):
-        server.store.ruling_for("vision", namespace=f"n{number}")
+        server.store.decision_for("vision", namespace=f"n{number}")
     assert len(server.store._access._answers) <= 3

@@ -27,7 +27,7 @@ def new(counting: Metrics) -> Iterator[Callable[..., WriteQueue]]:
     made: list[WriteQueue] = []
 
     def writers(threads: int = 1) -> WriteQueue:
-        made.append(WriteQueue(counting=counting, threads=threads, name="test-writer"))
+        made.append(WriteQueue(metrics=counting, threads=threads, name="test-writer"))
         return made[-1]
 
     yield writers

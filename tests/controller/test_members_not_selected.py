@@ -87,7 +87,7 @@ class Corner:
                 writers=writers,
                 guard_writers=writers,
                 drain_writers=Writes(),
-                recorder=EventRecorder(client=client, writers=writers, counting=Metrics()),
+                recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
             ),
         )
         self.releasing = Ungating(self.parts)
@@ -102,7 +102,7 @@ class Corner:
 
     def release(self, *, waking: bool = True) -> int:
         """What is done for all that wait, as after any change of the queue."""
-        waiting = self.server.store.members.waiting("vision")
+        waiting = self.server.store.members.waiting_in("vision")
         return self.releasing.release("vision", waiting, waking=lambda: waking)
 
     def written(self, what: str) -> list[object]:
@@ -197,7 +197,7 @@ def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
     corner.has("stranger", gates=[GATE])
     corner.has("own", "ours", gates=[GATE])
     telling = PodConditions(corner.parts)
-    telling.explain("vision", corner.server.store.members.waiting("vision"))
+    telling.explain("vision", corner.server.store.members.waiting_in("vision"))
     [(path, body)] = [one for one in corner.patches if "/status" in one[0]]
     assert path.startswith("/api/v1/namespaces/team/pods/stranger")
     assert body["status"]["conditions"][0]["message"] == DENIAL
@@ -206,7 +206,7 @@ def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
 def test_a_nominated_node_is_given_up_by_strangers_alone(corner: Corner) -> None:
     for name, where in (("stranger", "team"), ("own", "ours")):
         corner.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    Reservations(corner.parts).cancel("vision", corner.server.store.members.waiting("vision"))
+    Reservations(corner.parts).cancel("vision", corner.server.store.members.waiting_in("vision"))
     assert corner.written("nomination") == ["uid-stranger"]
 
 
@@ -215,14 +215,14 @@ def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> 
     guards = BindGuards(corner.parts, changed=lambda: None)
     store = corner.server.store
     corner.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
-    assert guards.wanted(store.board) == set()
+    assert guards.wanted(store.snapshot) == set()
     corner.has("stranger")
-    assert guards.wanted(store.board) == {"team"}
+    assert guards.wanted(store.snapshot) == {"team"}
     corner.label(2, team="a")
-    assert guards.wanted(store.board) == set()
+    assert guards.wanted(store.snapshot) == set()
     corner.server.has(namespace("far"))
-    store.passes.filtered(namespace="far", name="x", queue="vision")
-    assert guards.wanted(store.board) == {"far"}
+    store.bind_passes.record_filter_pass(namespace="far", name="x", queue="vision")
+    assert guards.wanted(store.snapshot) == {"far"}
 
 
 def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner: Corner) -> None:
@@ -231,7 +231,9 @@ def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner:
     nudging = PreemptionRetry(corner.parts, namespace="sluice-system")
 
     def consider() -> int:
-        nudging.retry_if_refused("vision", corner.server.store.members.waiting("vision"), waking=lambda: True)
+        nudging.retry_if_refused(
+            "vision", corner.server.store.members.waiting_in("vision"), waking=lambda: True
+        )
         return len(corner.written("nudge"))
 
     assert consider() == 0
@@ -250,6 +252,6 @@ def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner:
 def test_no_stranger_is_named_as_keeping_a_queue_from_closed(corner: Corner, stranger: Wire) -> None:
     corner.server.has(stranger, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
     store = corner.server.store
-    assert "kept" not in closing_blocker(store, store.board.verdict("vision", live=True))
+    assert "kept" not in closing_blocker(store, store.snapshot.verdict("vision", live=True))
     corner.label(2, team="a")
-    assert "kept from Closed by" in closing_blocker(store, store.board.verdict("vision", live=True))
+    assert "kept from Closed by" in closing_blocker(store, store.snapshot.verdict("vision", live=True))

@@ -53,7 +53,7 @@ class Told:
             client=client,
             writers=writers,
             drain_writers=self.evictions,
-            recorder=EventRecorder(client=client, writers=writers, counting=Metrics()),
+            recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )
         self._pod_conditions = PodConditions(cast(ControllerContext, parts))
 

@@ -59,13 +59,13 @@ def server() -> Server:
 
 def test_a_pod_of_no_queue_gets_every_name_it_came_with_and_leaves_no_pass(server: Server) -> None:
     assert ask(server, pod()) == PASSED
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 @pytest.mark.parametrize("name", ["research", "closing"])
 def test_a_pod_of_a_queue_that_schedules_gets_every_name_and_a_pass(server: Server, name: str) -> None:
     assert ask(server, member(queue=name)) == PASSED
-    [one] = server.store.passes.open_in({name})
+    [one] = server.store.bind_passes.open_passes_of({name})
     assert (one.namespace, one.name, one.bind) == ("team", "work", False)
 
 
@@ -102,13 +102,13 @@ def test_a_pod_of_a_queue_that_does_not_schedule_fails_on_every_node(
     server: Server, name: str, text: str
 ) -> None:
     assert ask(server, member(queue=name)) == failed(text)
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_pod_whose_podgroup_is_not_there_fails_on_every_node(server: Server) -> None:
     text = 'PodGroup "gang" does not exist; create it with: kubectl create -f PODGROUP'
     assert ask(server, pod(annotations={GROUP: "gang"})) == failed(text)
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_pod_is_judged_by_its_podgroup_once_that_has_come(server: Server) -> None:
@@ -134,7 +134,7 @@ def test_before_the_cluster_has_been_read_the_answer_is_an_explicit_error(server
         assert answer["Error"] == "sluice has not read the cluster yet; it answers as soon as it has"
         assert answer["NodeNames"] == []
         assert answer["FailedAndUnresolvableNodes"] == {}
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 # The wire
@@ -186,12 +186,12 @@ def test_the_pass_is_recorded_before_the_board_is_read(
 ) -> None:
     """A stop that is published in between finds the pass, or the answer has the stop: never neither."""
     server.has(*([member(queue="research")] if known else []))
-    record = "filtered" if known else "filtered_stranger"
+    record = "record_filter_pass" if known else "record_unknown_filter_pass"
     recorded = getattr(BindPasses, record)
 
     def then_the_queue_is_stopped(passes: BindPasses, **of: Any) -> Any:
         answer = recorded(passes, **of)
-        assert passes.open_in({"research"})
+        assert passes.open_passes_of({"research"})
         server.has(queue("research", version=2, generation=2, state="Suspended"))
         return answer
 
@@ -202,9 +202,9 @@ def test_the_pass_is_recorded_before_the_board_is_read(
 def test_a_refusal_closes_the_pass_of_the_attempt_before(server: Server) -> None:
     ask(server, member(queue="research"))
     server.has(queue("research", version=2, generation=2, state="Suspended"))
-    assert len(server.store.passes.open_in({"research"})) == 1
+    assert len(server.store.bind_passes.open_passes_of({"research"})) == 1
     ask(server, member(queue="research"))
-    assert server.store.passes.open_in({"research"}) == []
+    assert server.store.bind_passes.open_passes_of({"research"}) == []
 
 
 def test_the_pass_is_closed_when_the_pod_is_bound_or_gone(server: Server) -> None:
@@ -214,7 +214,7 @@ def test_the_pass_is_closed_when_the_pod_is_bound_or_gone(server: Server) -> Non
     server.has(member("bound", queue="research", version=2, nodeName="node-a"))
     server.lacks(member("gone", queue="research", version=2))
     server.has(member("waiting", queue="research", version=2))
-    assert [one.name for one in server.store.passes.open_in({"research"})] == ["waiting"]
+    assert [one.name for one in server.store.bind_passes.open_passes_of({"research"})] == ["waiting"]
 
 
 def test_a_resume_lets_the_next_attempt_through(server: Server) -> None:
@@ -252,7 +252,7 @@ def test_a_pod_of_a_namespace_that_is_not_selected_gets_no_node_and_leaves_no_pa
     for _ in range(2):
         assert ask(server, member(queue="vision")) == failed(text)
         assert ask(server, member(queue="below")) == failed(above)
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
     server.has(namespace("team", labels={"team": "a"}, version=2))
     assert ask(server, member(queue="vision")) == PASSED
     assert "is Suspended" in str(ask(server, member("other", queue="below")))
@@ -265,7 +265,7 @@ ANOTHER = "sluice knows another pod by this name; try again once its watch has c
 
 
 def passes_of(server: Server) -> list[tuple[str, str, str]]:
-    return sorted((each.name, each.queue, each.uid) for each in server.store.passes.open())
+    return sorted((each.name, each.queue, each.uid) for each in server.store.bind_passes.open_passes())
 
 
 @pytest.mark.parametrize("told", ["research", "stopped"])
@@ -332,7 +332,7 @@ TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try
 @pytest.mark.parametrize("revision", ["now", "before"])
 def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, revision: str) -> None:
     """Replicas of two versions say the same of one stop; what is said of former specs is no text of now."""
-    ruling = server.store.board.ruling("stopped")
+    ruling = server.store.snapshot.ruling("stopped")
     stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": "as an older one says"}
     server.has(
         queue("stopped", version=2, state="Suspended", reason="the\ndisks are full", status={"stop": stop})

@@ -104,7 +104,7 @@ def test_a_call_without_candidates_is_refused(server: Server) -> None:
 def test_it_opens_no_pass(server: Server) -> None:
     """Preemption binds nobody: the pod comes back through filter."""
     ask(server, member(queue="research"))
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_pod_of_a_namespace_that_is_not_selected_gets_no_victims() -> None:

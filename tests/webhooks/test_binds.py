@@ -41,7 +41,7 @@ def test_a_pod_named_like_a_probe_is_a_pod_like_any(server: Server) -> None:
 
 def test_a_pod_that_nobody_knows_is_bound(server: Server) -> None:
     assert bind(server).allowed
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 @pytest.mark.parametrize("of", [None, pod(), member(queue="research")], ids=["unknown", "none", "scheduling"])
@@ -53,19 +53,19 @@ def test_nothing_is_bound_once_the_api_server_has_been_lost(server: Server, of: 
     answer = bind(server)
     assert not answer.allowed
     assert "lost the API server" in answer.message
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_pod_of_no_queue_is_bound(server: Server) -> None:
     server.has(pod())
     assert bind(server).allowed
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_pod_of_a_queue_that_schedules_is_bound_and_leaves_a_pass(server: Server) -> None:
     server.has(member(queue="research"))
     assert bind(server).allowed
-    assert [one.name for one in server.store.passes.open_in({"research"})] == ["work"]
+    assert [one.name for one in server.store.bind_passes.open_passes_of({"research"})] == ["work"]
 
 
 def test_a_pod_of_a_queue_that_does_not_schedule_is_not_bound(server: Server) -> None:
@@ -75,7 +75,7 @@ def test_a_pod_of_a_queue_that_does_not_schedule_is_not_bound(server: Server) ->
     assert answer.message == (
         'queue "held" is stopped by stopPolicy Hold; resume it with: kubectl queue resume held'
     )
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 def test_a_member_that_waits_for_its_podgroup_is_not_bound(server: Server) -> None:
@@ -95,14 +95,14 @@ def test_a_pod_that_filter_saw_before_the_store_did_is_known(server: Server) -> 
 def test_the_pass_is_recorded_before_the_board_is_read(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = BindPasses.binding
+    recorded = BindPasses.record_bind_pass
 
     def then_the_queue_is_stopped(passes: BindPasses, **of: Any) -> None:
         recorded(passes, **of)
-        assert passes.open_in({"research"})
+        assert passes.open_passes_of({"research"})
         server.has(queue("research", version=2, generation=2, state="Suspended"))
 
-    monkeypatch.setattr(BindPasses, "binding", then_the_queue_is_stopped)
+    monkeypatch.setattr(BindPasses, "record_bind_pass", then_the_queue_is_stopped)
     server.has(member(queue="research"))
     assert not bind(server).allowed
 
@@ -115,7 +115,7 @@ def stopped_after_filter(server: Server) -> None:
     server.has(member(queue="research"))
     server.post("/extender/filter", {"Pod": member(queue="research"), "NodeNames": ["node-1"]})
     server.has(queue("research", version=2, generation=2, state="Suspended"))
-    assert len(server.store.passes) == 1
+    assert len(server.store.bind_passes) == 1
 
 
 def bind_of(server: Server, uid: str) -> Said:
@@ -128,7 +128,7 @@ def bind_of(server: Server, uid: str) -> Said:
 def test_a_refusal_of_the_schedulers_bind_closes_the_pass_that_filter_opened(server: Server) -> None:
     stopped_after_filter(server)
     assert not bind_of(server, "uid-work").allowed
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 @pytest.mark.parametrize("uid", ["", "uid-of-another"])
@@ -136,13 +136,13 @@ def test_a_refused_bind_that_does_not_name_the_pods_uid_closes_nothing(server: S
     """It is of another pod of that name, or of nobody's scheduler."""
     stopped_after_filter(server)
     assert not bind_of(server, uid).allowed
-    assert [one.bind for one in server.store.passes.open()] == [False]
+    assert [one.bind for one in server.store.bind_passes.open_passes()] == [False]
 
 
 def test_a_refusal_of_anybody_elses_bind_says_nothing_of_the_schedulers(server: Server) -> None:
     stopped_after_filter(server)
     bind(server, user="mallory")
-    assert [one.bind for one in server.store.passes.open()] == [False]
+    assert [one.bind for one in server.store.bind_passes.open_passes()] == [False]
 
 
 def test_a_refused_bind_hides_no_other_bind_of_the_same_pod(server: Server) -> None:
@@ -151,14 +151,14 @@ def test_a_refused_bind_hides_no_other_bind_of_the_same_pod(server: Server) -> N
     server.has(queue("research", version=2, generation=2, state="Suspended"))
     assert not bind(server, user=SCHEDULER, uid="second").allowed
     assert not bind(server, user="mallory", uid="third").allowed
-    assert [one.by_scheduler for one in server.store.passes.open_in({"research"})] == [False]
+    assert [one.by_scheduler for one in server.store.bind_passes.open_passes_of({"research"})] == [False]
 
 
 def test_a_dry_run_binds_nobody_and_leaves_no_pass(server: Server) -> None:
     server.has(member(queue="research"), member("other", queue="held"))
     assert bind(server, dry_run=True).allowed
     assert not bind(server, "other", dry_run=True).allowed
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
 
 
 @pytest.mark.parametrize("where", ["request", "object"])

@@ -262,7 +262,7 @@ def test_the_pods_of_work_that_was_taken_before_come_with_a_gate_and_wait(server
     """They say why; and nobody waits for what may never come of them."""
     relabelled(server, {"team": "a"})
     work = stored(server, workload(kind, "x", template({NAMED: "vision"})))
-    server.store.admissions.arrived("review-1")
+    server.store.admissions.close("review-1")
     relabelled(server, {}, version=3)
     made = pod(annotations={NAMED: "vision"}, owner=owner(work))
     answer = ask(server, made, user=CONTROLLER, uid="later")
@@ -415,7 +415,7 @@ def test_the_guard_refuses_the_bind_of_a_pod_whose_namespace_is_not_selected(ser
     server.has(member(queue="vision"))
     answer = server.ask("/validate/binds", binding(), name="work")
     assert (answer.allowed, answer.message) == (False, DENIAL)
-    assert len(server.store.passes) == 0
+    assert len(server.store.bind_passes) == 0
     relabelled(server, {"team": "a"})
     assert server.ask("/validate/binds", binding(), name="work").allowed
 
@@ -436,9 +436,9 @@ def test_the_guard_refuses_the_bind_of_a_pod_whose_namespace_is_not_selected(ser
 def test_what_is_not_selected_is_not_live_in_its_queue(server: Server, stranger: Wire) -> None:
     """So the queue becomes Closed, is deleted and gets children as if it were empty; also those above."""
     server.has(stranger)
-    assert [server.store.live_members(name) for name in ("vision", "root")] == [0, 0]
+    assert [server.store.live_members_below(name) for name in ("vision", "root")] == [0, 0]
     relabelled(server, {"team": "a"})
-    assert [server.store.live_members(name) for name in ("vision", "root")] == [1, 1]
+    assert [server.store.live_members_below(name) for name in ("vision", "root")] == [1, 1]
 
 
 def test_pods_of_strangers_keep_no_queue_from_children(server: Server) -> None:

@@ -82,6 +82,6 @@ def test_one_that_never_comes_is_forgotten(server: Server) -> None:
 def test_no_more_are_remembered_than_a_bound() -> None:
     coming = PendingNamespaces(clock=lambda: 0.0)
     for number in range(REMEMBERED + 5):
-        coming.note(f"n{number}", "research")
+        coming.record(f"n{number}", "research")
     assert coming.queue_of("n4") == ""
     assert coming.queue_of("n5") == coming.queue_of(f"n{REMEMBERED + 4}") == "research"

@@ -98,8 +98,8 @@ def test_a_member_is_admitted_with_affinity_in_the_place_of_its_nodes_name() -> 
     assert answer.allowed
     for step in replace_node_name("node-1", None):
         assert step in answer.patch
-    assert len(server.store.passes) == 0
-    assert server.store.stopped_with_passes() == ()
+    assert len(server.store.bind_passes) == 0
+    assert server.store.stopped_queues_with_passes() == ()
 
 
 def test_a_pod_that_is_no_member_keeps_its_nodes_name() -> None:

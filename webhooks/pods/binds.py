@@ -56,17 +56,17 @@ def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Ans
     if request.dry_run:
         return _answer(queue, namespace, store=store)
     by_scheduler = request.user_info.username in terms.scheduler_users
-    store.passes.binding(
+    store.bind_passes.record_bind_pass(
         request=request.uid, namespace=namespace, name=name, queue=queue, by_scheduler=by_scheduler
     )
     answer = _answer(queue, namespace, store=store)
     if not answer.allowed:
-        store.passes.bind_refused(
+        store.bind_passes.record_bind_refusal(
             request.uid, namespace, name, by_scheduler=by_scheduler, uid=binding.metadata.uid
         )
     return answer
 
 
 def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
-    ruling = store.ruling_for(queue, namespace=namespace)
+    ruling = store.decision_for(queue, namespace=namespace)
     return ALLOWED if ruling.schedules else deny(ruling.text)

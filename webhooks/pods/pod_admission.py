@@ -69,10 +69,12 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
     membership = submitted_pod_membership(
-        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_podgroup
     )
     if membership is None:
-        return _stranger(pod) if store.knows(request.namespace) else deny_unknown_namespace(request)
+        return (
+            _stranger(pod) if store.is_namespace_known(request.namespace) else deny_unknown_namespace(request)
+        )
     if membership.queue is None:
         return _without_group(pod, membership, terms=terms)
     if not valid_name(membership.queue):
@@ -94,7 +96,7 @@ def _member(
     if isinstance(ruling, Answer):
         return ruling
     if not ruling.schedules and pod.spec.node_name:
-        store.admissions.refused(request.uid)
+        store.admissions.withdraw(request.uid)
         if ruling.undecided:
             return deny_unknown_namespace(request)
         return deny(f"a pod with spec.nodeName would run at once: {ruling.text}")
@@ -205,7 +207,7 @@ def validate_create(request: Request, *, store: Store) -> Answer:
     """The answer to the validating webhook on CREATE: what is stored is what was answered."""
     pod = decode_object(request.object, _pods)
     membership = submitted_pod_membership(
-        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_group
+        store.pod_facts(pod, namespace=request.namespace), rules=store.rules, group=store.queue_of_podgroup
     )
     if membership is None:
         return ALLOWED
@@ -241,7 +243,7 @@ def validate_update(request: Request, *, store: Store, terms: AdmissionSettings)
                 f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
                 f'(it is "{held}"); delete the pod and create it in the other queue'
             )
-    concerned = store.judge(before) is not None or store.judge(after) is not None
+    concerned = store.pod_membership(before) is not None or store.pod_membership(after) is not None
     if not held and concerned and _names_of(before) != _names_of(after):
         return deny(
             "metadata: what names a pod's PodGroup or queue cannot be changed under it; "
@@ -259,12 +261,12 @@ def _names_of(pod: Pod) -> list[str]:
 
 
 def _ungated(pod: Pod, *, store: Store) -> Answer:
-    membership = store.judge(pod)
+    membership = store.pod_membership(pod)
     if membership is None:
         return ALLOWED
     if membership.queue is None:
         return deny(stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
-    ruling = store.ruling_for(membership.queue, namespace=pod.metadata.namespace)
+    ruling = store.decision_for(membership.queue, namespace=pod.metadata.namespace)
     if ruling.schedules:
         return ALLOWED
     return deny(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {ruling.text}')

@@ -75,12 +75,12 @@ _time = Converter[datetime | None](datetime | None)
 
 def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
     """The answer to the validating webhook."""
-    with store.edits.deciding:
+    with store.queue_edits.lock:
         answer, before, after = _judged(request, store=store, terms=terms)
         if answer.allowed and not request.dry_run:
             latest = after or before
             if latest is not None:
-                store.edits.note(latest.metadata.name, before=before, after=after)
+                store.queue_edits.record(latest.metadata.name, before=before, after=after)
     return answer
 
 
@@ -165,7 +165,7 @@ def _place(
         return None
     parent = wanted.parent or ROOT
     return parent_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or parent_pods_refusal(
-        parent, pods=store.live_pods_in(parent)
+        parent, pods=store.live_pods_of(parent)
     )
 
 
@@ -200,7 +200,7 @@ def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None
     own = own_state(
         was.desired,
         broken=around.chain(was.name).broken is not None,
-        live=store.live_members(was.name, tree=around) > 0,
+        live=store.live_members_below(was.name, tree=around) > 0,
     )
     return edit_refusal(was, wanted, own=own)
 
@@ -210,7 +210,9 @@ def _observed(told: SubmittedQueue, *, store: Store) -> bool:
     if (told.status or {}).get("observedGeneration") != told.metadata.generation:
         return False
     chain = (
-        store.board.tree.chain(told.metadata.name).queues if told.metadata.name in store.board.tree else ()
+        store.snapshot.tree.chain(told.metadata.name).queues
+        if told.metadata.name in store.snapshot.tree
+        else ()
     )
     above = [store.queues.get(queue.name) for queue in chain[1:]]
     return all(obj is None or obj.status.observed_generation == obj.metadata.generation for obj in above)
@@ -219,7 +221,7 @@ def _observed(told: SubmittedQueue, *, store: Store) -> bool:
 def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
     queue = queue_from_object(obj) if obj else Queue(name="")
     tree = _world(store).tree.with_queue(queue)
-    live = store.live_members(queue.name, tree=tree) > 0
+    live = store.live_members_below(queue.name, tree=tree) > 0
     found = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
     refusal = deletion_refusal(found, children=tree.children(queue.name), settled=settled)
     return deny(refusal) if refusal else ALLOWED
@@ -227,8 +229,8 @@ def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer
 
 def _world(store: Store) -> AdmittedQueues:
     """What is settled is looked up first: the board that is read after it has it."""
-    coming = store.edits.coming(store.queues)
-    tree = store.board.tree
+    coming = store.queue_edits.pending(store.queues)
+    tree = store.snapshot.tree
     if coming:
         others = {name: queue for name, queue in tree.queues.items() if name not in coming}
         tree = Tree(

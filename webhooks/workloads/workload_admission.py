@@ -127,14 +127,14 @@ def validate_scale(request: Request, *, store: Store) -> Answer:
     if held is None or not held.queue:
         return ALLOWED
     coming = scale_up_key(kind, request.namespace, request.name)
-    another = store.admissions.holds(coming, held.queue)
+    another = store.admissions.is_open(coming, held.queue)
     if not request.dry_run:
-        store.admissions.admitting(coming, held.queue)
-    ruling = store.ruling_for(held.queue, namespace=request.namespace)
+        store.admissions.record(coming, held.queue)
+    ruling = store.decision_for(held.queue, namespace=request.namespace)
     if ruling.accepts:
         return ALLOWED
     if not another:
-        store.admissions.refused(coming)
+        store.admissions.withdraw(coming)
     why = refusal_message(ruling, kind=kind.resource, store=store)
     return _not_revived(kind, held.queue, why, selected=ruling.selected)
 
@@ -142,7 +142,7 @@ def validate_scale(request: Request, *, store: Store) -> Answer:
 def _created(
     kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, terms: AdmissionSettings
 ) -> Answer:
-    found = store.judge_workload(kind, obj, namespace=request.namespace)
+    found = store.workload_membership(kind, obj, namespace=request.namespace)
     owned = _is_owned(kind, obj) and terms.is_controller(request.user_info.username)
     if isinstance(found, QueueConflict):
         return _disagreeing(found)
@@ -176,7 +176,7 @@ def _of_no_queue(
     obj: WorkloadObject, found: Membership | None, request: Request, *, store: Store, written: bool
 ) -> Answer:
     """`written`: whether its templates may be written to."""
-    if found is None and not store.knows(request.namespace):
+    if found is None and not store.is_namespace_known(request.namespace):
         return deny_unknown_namespace(request)
     patch = join_patches(
         [*remove_queue_from_workload(obj.metadata)], [*clean_templates(obj)] if written else []
@@ -193,7 +193,7 @@ def _updated(
     store: Store,
     terms: AdmissionSettings,
 ) -> Answer:
-    was = store.judge_workload(kind, before, namespace=request.namespace)
+    was = store.workload_membership(kind, before, namespace=request.namespace)
     now = _judged(kind, before, after, request.namespace, store=store)
     revived = is_live(kind, after) and not is_live(kind, before)
     if isinstance(now, QueueConflict):
@@ -266,7 +266,7 @@ def _judged(
     """Its membership after an update, with the owners it had: naming another owner moves nobody."""
     told = workload_facts(kind, after, namespace=where, namespace_queue=store.queue_of_namespace(where))
     told = replace(told, templates=submitted_names(before, after), owned=_is_owned(kind, before))
-    return workload_membership(told, rules=store.rules, group=store.queue_of_group)
+    return workload_membership(told, rules=store.rules, group=store.queue_of_podgroup)
 
 
 def _queue_of(found: Found) -> str | None:

@@ -167,9 +167,9 @@ def test_threads_may_share_it(client: Client) -> None:
 
 
 def test_a_line_that_is_cut_from_another_thread_ends_its_stream(client: Client, namespace: str) -> None:
-    line = client.line()
+    line = client.interruptible()
     stream = line.stream(path(namespace), query={"watch": "true", "timeoutSeconds": 60}, read_seconds=60)
-    threading.Timer(0.3, line.cut).start()
+    threading.Timer(0.3, line.interrupt).start()
     began = time.monotonic()
     with contextlib.suppress(Unreachable):
         list(stream.lines())

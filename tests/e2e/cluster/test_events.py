@@ -36,11 +36,11 @@ class Recording:
     def __init__(self) -> None:
         self.now = 100.0
         self.counting = Metrics()
-        self.writers = WriteQueue(counting=self.counting)
+        self.writers = WriteQueue(metrics=self.counting)
         nowhere = Configuration()
         nowhere.host = "http://127.0.0.1:1"
         self.recorder = EventRecorder(
-            client=Client(nowhere), writers=self.writers, counting=self.counting, clock=lambda: self.now
+            client=Client(nowhere), writers=self.writers, metrics=self.counting, clock=lambda: self.now
         )
 
     def say(self, number: int = 0, *, reason: str = "Stopped", message: str = "m", budget: str = "") -> bool:
@@ -161,9 +161,9 @@ def test_it_reaches_whoever_describes_the_object(
     client: Client, namespace: str, cluster: LocalCluster
 ) -> None:
     counting = Metrics()
-    writers = WriteQueue(counting=counting, threads=1)
+    writers = WriteQueue(metrics=counting, threads=1)
     writers.start()
-    recorder = EventRecorder(client=client, writers=writers, counting=counting)
+    recorder = EventRecorder(client=client, writers=writers, metrics=counting)
     recorder.record(subject(namespace=namespace), reason="QueueStopped", message="why", warning=True)
     path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3Duid-0"
     with cluster.api() as api:

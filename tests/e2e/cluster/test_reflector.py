@@ -399,7 +399,7 @@ def test_a_right_that_is_gone_ends_in_being_out_of_sync(
         eventually(lambda: not reflector.synced.is_set())
         proxy.relent()
         notes.create("later")
-        reflector.hurry()
+        reflector.retry_now()
         eventually(reflector.synced.is_set)
         assert sink.now() == notes.now()
     assert sink.lists == 2
@@ -469,7 +469,7 @@ def test_the_first_that_is_answered_wakes_the_others(
 
     def wake() -> None:
         for other in others:
-            other.hurry()
+            other.retry_now()
 
     with (
         reflected(client, path(namespace), sink) as late,
@@ -481,13 +481,13 @@ def test_the_first_that_is_answered_wakes_the_others(
         monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_MOST", 1_000.0)
         monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 1_000.0)
         eventually(lambda: late.failures > 0 and early.failures > 0)
-        early.hurry()
-        early.hurry()
+        early.retry_now()
+        early.retry_now()
         proxy.come_back()
         version = notes.create("later")
 
         def late_applies() -> bool:
-            early.hurry()
+            early.retry_now()
             return late.applied >= version
 
         eventually(late_applies)

@@ -31,7 +31,7 @@ NAMESPACES = "/api/v1/namespaces"
 @contextmanager
 def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
     store = Store(rules=MembershipSettings(), clock=Clock())
-    watching = Informers(client=client, store=store, counting=Metrics())
+    watching = Informers(client=client, store=store, metrics=Metrics())
     try:
         watching.start(patience=patience)
         yield store, watching
@@ -58,7 +58,7 @@ def make_pod(cluster: LocalCluster, namespace: str, name: str = "early") -> None
 
 
 def members(store: Store) -> list[Member]:
-    return store.members.of(QUEUE)
+    return store.members.in_queue(QUEUE)
 
 
 def lists(proxy: FaultyProxy, where: str) -> list[Asked]:

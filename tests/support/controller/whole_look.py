@@ -61,10 +61,10 @@ class Boundary:
         self.readable: dict[str, Wire] = {}
         self.refusal: Callable[[Sent], ClusterError | None] = lambda _: None
 
-    def line(self) -> Boundary:
+    def interruptible(self) -> Boundary:
         return self
 
-    def cut(self) -> None:
+    def interrupt(self) -> None:
         """No connection is open."""
 
     def get(self, path: str, **_: object) -> bytes:
@@ -113,11 +113,11 @@ class WholeLook:
         self.store.ready_when(lambda: True)
         self.client = Boundary()
         client = cast(Client, self.client)
-        self._watching = Informers(client=client, store=self.store, counting=self.counting)
+        self._watching = Informers(client=client, store=self.store, metrics=self.counting)
         self._watching.reflectors["pods"].applied = VERSION
-        self.store.judging = lambda: False  # no list is ever taken here
+        self.store.is_rejudging = lambda: False  # no list is ever taken here
         self._writers = [
-            Inline(counting=self.counting, name=name, isolation=self.store.isolation)
+            Inline(metrics=self.counting, name=name, backoff=self.store.backoff)
             for name in ("writer", "guard", "drain")
         ]
         others = SimpleNamespace(
@@ -139,7 +139,7 @@ class WholeLook:
                 drain_rate=0.0,
                 drain_in_flight=10,
                 drain_grace_limit=60,
-                recorder=EventRecorder(client=client, writers=self._writers[0], counting=self.counting),
+                recorder=EventRecorder(client=client, writers=self._writers[0], metrics=self.counting),
                 others=cast(OtherReplicas, others),
                 leading=lambda: True,
                 term=lambda: 1,

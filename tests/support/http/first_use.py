@@ -93,11 +93,11 @@ def works() -> list[Work]:
     client = Answering()
     store = Store(rules=MembershipSettings(), clock=Clock())
     store.ready_when(lambda: True)
-    watching = Informers(client=client, store=store, counting=Metrics())
+    watching = Informers(client=client, store=store, metrics=Metrics())
     leases = Leases(client, namespace="n")
     found: list[Work] = [
         lambda: leases.get("a"),
-        lambda: leases.listed(label="a"),
+        lambda: leases.list(label="a"),
         lambda: list(list_objects(client, "/x")),
         lambda: parse_drain_spec(DRAIN),
         lambda: parse_selector(SELECTOR),

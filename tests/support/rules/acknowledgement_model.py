@@ -349,18 +349,20 @@ class Cluster:
         self.changes.append(PodChange(self.tick_version(), "", "marker"))
 
     def filter(self, pod: str, replica: Replica) -> None:
-        replica.passes.filtered(namespace=NAMESPACE, name=pod, queue=CHILD)
+        replica.passes.record_filter_pass(namespace=NAMESPACE, name=pod, queue=CHILD)
         if self.spec_of(replica).schedules(CHILD):
             self.pods[pod] = "passed"
         else:
-            replica.passes.filter_refused(NAMESPACE, pod)
+            replica.passes.record_filter_refusal(NAMESPACE, pod)
 
     def send(self, pod: str, replica: Replica, server: int) -> None:
         guarded = self.labels[self.label_at[server]][1]
         if guarded and self.known(replica).get(pod) == "created":
-            replica.passes.binding(request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True)
+            replica.passes.record_bind_pass(
+                request=pod, namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
+            )
             if not self.spec_of(replica).schedules(CHILD):
-                replica.passes.bind_refused(pod, NAMESPACE, pod, by_scheduler=True)
+                replica.passes.record_bind_refusal(pod, NAMESPACE, pod, by_scheduler=True)
                 self.pods[pod] = "free"
                 return
         self.pods[pod] = "sent"
@@ -389,7 +391,7 @@ class Cluster:
         upto = self.chance.randint(replica.pods_at + 1, len(self.changes))
         for change in self.changes[replica.pods_at : upto]:
             if change.what == "bound":
-                replica.passes.arrived(NAMESPACE, change.pod)
+                replica.passes.close(NAMESPACE, change.pod)
         replica.pods_at = upto
         self.settle(replica)
 
@@ -401,7 +403,7 @@ class Cluster:
 
         for version, at in replica.settling:
             if version <= known:
-                replica.passes.settle(before=at, waits=waits)
+                replica.passes.drop_settled(before=at, waits=waits)
 
     def has_news(self, replica: Replica) -> bool:
         """Whether it would say something else, or its last word is a while ago."""
@@ -411,14 +413,14 @@ class Cluster:
         if view.pods is not None and view.pods != self.pods_version(replica):
             return True
         said = view.open or frozenset()
-        return said != frozenset(each.queue for each in replica.passes.open()) and not self.spec_of(
+        return said != frozenset(each.queue for each in replica.passes.open_passes()) and not self.spec_of(
             replica
         ).schedules(CHILD)
 
     def publish(self, replica: Replica) -> None:
         """As a Lease is renewed: what is said of passes is read after what is said of queues."""
         seen = self.spec_of(replica)
-        passes = [each for each in replica.passes.open() if not seen.schedules(each.queue)]
+        passes = [each for each in replica.passes.open_passes() if not seen.schedules(each.queue)]
         replica.view = ReplicaView(
             name=replica.name,
             queues=seen.version,
@@ -506,11 +508,11 @@ class Cluster:
                 return False
             for pod in self.bindable(self.leader):
                 if self.rules.assume_briefly:
-                    self.leader.passes.binding(
+                    self.leader.passes.record_bind_pass(
                         request="lost", namespace=NAMESPACE, name=pod, queue=CHILD, by_scheduler=True
                     )
                 else:
-                    self.leader.passes.assume(namespace=NAMESPACE, name=pod, queue=CHILD)
+                    self.leader.passes.assume_pass(namespace=NAMESPACE, name=pod, queue=CHILD)
             self.lost_version = -1
         return True
 
@@ -560,7 +562,7 @@ class Cluster:
             unaccounted=not counted,
             places=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
             guards=self.guards,
-            passes=tuple(map(pod_pass, self.leader.passes.open_in(queues))),
+            passes=tuple(map(pod_pass, self.leader.passes.open_passes_of(queues))),
             now=self.now,
             request_seconds=REQUEST,
             unasked_seconds=1.0,
