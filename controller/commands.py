@@ -189,7 +189,7 @@ class CommandHandler:
     def _said(self, command: Command, obj: QueueObject, outcome: tuple[State, Desired | None]) -> None:
         own, asked = outcome
         done = f"spec.state is {asked} now" if asked else f"nothing to do, the queue is {own}"
-        still = _still_stopped(self._context.store.snapshot.ruling(obj.metadata.name))
+        still = _still_stopped(self._context.store.snapshot.decision(obj.metadata.name))
         self._say(command, obj, f"{done}{still}")
         self._context.counting.commands.labels(command.action, "acted" if asked else "nothing").inc()
 

@@ -211,7 +211,7 @@ class QueueController:
     def _state(self, queue: str) -> str:
         """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
         board = self._store.snapshot
-        return board.ruling(queue).revision if queue in board.tree else ""
+        return board.decision(queue).revision if queue in board.tree else ""
 
     def _look_at(self, queue: str, whats: set[What]) -> None:
         """The Commands and the members of one queue."""
@@ -298,7 +298,7 @@ class QueueController:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
 
         def waking() -> bool:
-            return self._acknowledgement.seen_by_all(self._store.snapshot.seen)
+            return self._acknowledgement.seen_by_all(self._store.snapshot.resource_version)
 
         if self._ungating.release(queue, members, waking=waking):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
@@ -333,7 +333,7 @@ class QueueController:
                 continue
             wanted.add(queue)
             for above in board.tree.chain(queue).queues[1:]:
-                ruling = board.ruling(above.name)
+                ruling = board.decision(above.name)
                 if above.name in pending or not ruling.accepts or ruling.drains:
                     wanted.add(above.name)
         return sorted(wanted, key=lambda name: (board.tree.depth(name), name))

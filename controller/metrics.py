@@ -25,5 +25,5 @@ def set_gauges(context: ControllerContext) -> None:
 
 
 def _is_absent(store: Store, queue: str) -> bool:
-    stop = store.snapshot.ruling(queue).stop
-    return not queue or (stop is not None and stop.why is CauseKind.NOT_FOUND)
+    stop = store.snapshot.decision(queue).stop
+    return not queue or (stop is not None and stop.kind is CauseKind.NOT_FOUND)

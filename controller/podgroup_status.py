@@ -149,7 +149,7 @@ class PodGroupStatuses:
             return
         self._context.recorder.record(
             _subject(group),
-            reason=EVENT_REASONS[ruling.stop.why],
+            reason=EVENT_REASONS[ruling.stop.kind],
             message=ruling.text,
             budget=f"workloads/{ruling.queue}",
         )
@@ -213,7 +213,7 @@ def _scheduled(found: Phase, ruling: QueueDecision) -> _Finding:
     if found in {Phase.RUNNING, Phase.COMPLETED}:
         return _Finding(True, found.value, "enough of its pods are on nodes or done")
     if ruling.stop is not None:
-        return _Finding(False, ruling.stop.why.value, ruling.text)
+        return _Finding(False, ruling.stop.kind.value, ruling.text)
     return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
 
 

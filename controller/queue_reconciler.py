@@ -166,7 +166,7 @@ class QueueReconciler:
             self._forget_stop(queue)
         if not acknowledged and self._is_young(queue):
             return SOON_SECONDS
-        seen = self._acknowledgement.seen_by_all(self._context.store.snapshot.seen)
+        seen = self._acknowledgement.seen_by_all(self._context.store.snapshot.resource_version)
         checked = verdict.accepts or self._is_checked(queue)
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
@@ -196,7 +196,7 @@ class QueueReconciler:
         own = self._draining.progress.of(queue)
         if own is None:
             return None
-        found = [self._draining.progress.of(one) for one in self._context.store.snapshot.tree.below(queue)]
+        found = [self._draining.progress.of(one) for one in self._context.store.snapshot.tree.subtree(queue)]
         known = [both[1] for both in found if both is not None]
         if len(known) < len(found):
             return None
@@ -216,7 +216,7 @@ class QueueReconciler:
         if empty:
             return verdict, None
         if self._acknowledgement.nothing_pending(queue):
-            if self._acknowledgement.seen_by_all(store.snapshot.seen):
+            if self._acknowledgement.seen_by_all(store.snapshot.resource_version):
                 self._closing.request(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
@@ -229,13 +229,13 @@ class QueueReconciler:
 
     def _close(self, obj: QueueObject) -> Close:
         queue, board = obj.metadata.name, self._context.store.snapshot
-        below = board.tree.below(queue)
-        return Close(queue, obj.metadata.uid, board.ruling(queue).revision, below)
+        below = board.tree.subtree(queue)
+        return Close(queue, obj.metadata.uid, board.decision(queue).revision, below)
 
     def _is_checked(self, queue: str) -> bool:
         """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
         store = self._context.store
-        held = [store.queues.get(name) for name in store.snapshot.tree.below(queue)]
+        held = [store.queues.get(name) for name in store.snapshot.tree.subtree(queue)]
         closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
 
@@ -252,7 +252,7 @@ class QueueReconciler:
         self._acknowledged.pop(queue, None)
         stop = self.pending_stops.get(queue)
         if stop is None or stop.scope != scope:
-            stop = self.pending_stops[queue] = Pending(scope, board.seen, now)
+            stop = self.pending_stops[queue] = Pending(scope, board.resource_version, now)
         obstacle = self._acknowledgement.obstacle(queue, since=stop.seen)
         if obstacle is not None:
             self._wait_for(queue, obstacle, since=stop.at)
@@ -289,12 +289,12 @@ class QueueReconciler:
         if verdict.schedules:
             return None
         board, queue = self._context.store.snapshot, obj.metadata.name
-        ruling = board.ruling(queue)
+        ruling = board.decision(queue)
         chain = board.tree.chain(queue).queues
         return StopStatus(
             revision=ruling.revision,
             scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
-            queues=len(board.tree.below(queue)),
+            queues=len(board.tree.subtree(queue)),
             chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
             refusal=self._context.store.refusal_text(ruling),
             waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),

@@ -76,7 +76,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
         return None
     queue = membership.queue
     if queue is None:
-        return stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group))
+        return stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group))
     if member is not None:
         store.bind_passes.record_filter_pass(
             namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid

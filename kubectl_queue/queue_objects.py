@@ -74,7 +74,7 @@ def queue_of(item: Object) -> Queue:
         stop_policy=_word(StopPolicy, spec.get("stopPolicy"), StopPolicy.NONE),
         resume_at=_moment(spec.get("resumeAt")),
         reason=str(spec.get("reason") or ""),
-        namespaces=compile_selector(spec.get("namespaceSelector")),
+        namespace_selector=compile_selector(spec.get("namespaceSelector")),
     )
 
 
@@ -178,7 +178,7 @@ class QueueObjects:
 
     def branch(self, name: str) -> list[Object]:
         """The queue and all queues below it, as far as they were read, by name."""
-        return [self.items[each] for each in sorted(self.tree.below(name)) if each in self.items]
+        return [self.items[each] for each in sorted(self.tree.subtree(name)) if each in self.items]
 
     def from_top(self, name: str) -> list[Object]:
         """The branch with the queue itself first; it must have been read."""

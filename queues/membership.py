@@ -90,21 +90,22 @@ class NamingMetadata(msgspec.Struct, frozen=True):
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What membership asks of a workload.
+    """What decides the membership of a workload.
 
-    `templates`: of each of its pod templates; `own`: of itself; `schedulers`: who is to schedule its pods;
-    `spec_queue`: `spec.queue`, for the kind that has it; `owned`: it was made by another workload; `of_jobs`:
-    of each template of Jobs, whose own names these become.
+    `templates`: the names in each of its pod templates. `own_metadata`: those on the workload itself.
+    `schedulers`: the `schedulerName` of each template. `spec_queue`: `spec.queue`, for the kind that has it.
+    `owned`: another workload made it. `job_templates`: the metadata of each Job template, which becomes the
+    Jobs' own.
     """
 
     namespace: str
     templates: tuple[NamingMetadata, ...]
-    own: NamingMetadata
+    own_metadata: NamingMetadata
     schedulers: tuple[str, ...]
     spec_queue: str = ""
     namespace_queue: str = ""
     owned: bool = False
-    of_jobs: tuple[NamingMetadata, ...] = ()
+    job_templates: tuple[NamingMetadata, ...] = ()
 
 
 class QueueConflict(msgspec.Struct, frozen=True):
@@ -154,7 +155,7 @@ def workload_membership(
         _named(one if work.owned else without_webhook_names(one), work.namespace, rules=rules, group=group)
         for one in work.templates
     ]
-    for one in (work.own, *work.of_jobs):
+    for one in (work.own_metadata, *work.job_templates):
         named.append(_named(one, work.namespace, rules=rules, group=group))
     if work.spec_queue:
         named.append(Membership(work.spec_queue, Source.SPEC))

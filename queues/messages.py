@@ -42,10 +42,10 @@ def waiting_warning(cause: Cause) -> str:
 
 def _shortened(cause: Cause, way_out: str) -> str:
     """The warning with a name cut."""
-    kind, name, what = "queue", cause.queue, f": {cause.why}"
-    if cause.why is CauseKind.STOPPED:
+    kind, name, what = "queue", cause.queue, f": {cause.kind}"
+    if cause.kind is CauseKind.STOPPED:
         what = f" is stopped ({cause.policy})"
-    if cause.why is CauseKind.NO_PODGROUP:
+    if cause.kind is CauseKind.NO_PODGROUP:
         kind, name, what = "PodGroup", cause.by, " does not exist"
     room = WARNING_LIMIT - len(f'{kind} ""{what}: {way_out}')
     return f'{kind} "{printable(name, limit=max(8, room))}"{what}: {way_out}'
@@ -53,9 +53,9 @@ def _shortened(cause: Cause, way_out: str) -> str:
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     """Why a queue takes nothing new. `state` is what it shows: Closing, Closed, Suspended, Unknown."""
-    if cause.why is CauseKind.NOT_SELECTED:
+    if cause.kind is CauseKind.NOT_SELECTED:
         return stop_text(cause)
-    if cause.why is CauseKind.BROKEN:
+    if cause.kind is CauseKind.BROKEN:
         return f"{_is_stopped(cause)} and takes no new {kind}; {_way_out(cause)}"
     why = _because(cause.reason)
     if cause.by != cause.queue:
@@ -84,7 +84,7 @@ def truncate_warning(warning: str) -> str:
 def _is_stopped(cause: Cause) -> str:
     queue = f"queue {quoted(cause.queue)}"
     by = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
-    match cause.why:
+    match cause.kind:
         case CauseKind.SUSPENDED:
             return f"{queue} is Suspended" + (f" by {by}" if by else "")
         case CauseKind.STOPPED:
@@ -92,7 +92,7 @@ def _is_stopped(cause: Cause) -> str:
         case CauseKind.BROKEN:
             return f"{queue} is Unknown: {cause.broken}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
-            missing = queue if cause.why is CauseKind.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
+            missing = queue if cause.kind is CauseKind.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
             return f"{missing} does not exist"
         case CauseKind.CLOSED:
             return f"{queue} is Closed" + (f" by {by}" if by else "")
@@ -110,7 +110,7 @@ def _way_out(cause: Cause) -> str:
     way = remedy_command(cause)
     if not way:
         return NAME_RULE
-    match cause.why:
+    match cause.kind:
         case CauseKind.BROKEN:
             return f"mend it with: {way}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
@@ -125,12 +125,12 @@ def _way_out(cause: Cause) -> str:
 
 def remedy_command(cause: Cause) -> str:
     """What to type; empty where a name is none that an object could have."""
-    if cause.why is CauseKind.NO_PODGROUP:
+    if cause.kind is CauseKind.NO_PODGROUP:
         return "kubectl create -f PODGROUP"
-    if cause.why is CauseKind.NOT_SELECTED:
+    if cause.kind is CauseKind.NOT_SELECTED:
         return cause.way_out
-    name = cause.queue if cause.why is CauseKind.NOT_FOUND else cause.by
-    return f"{_VERBS[cause.why]} {name}" if valid_name(name) else ""
+    name = cause.queue if cause.kind is CauseKind.NOT_FOUND else cause.by
+    return f"{_VERBS[cause.kind]} {name}" if valid_name(name) else ""
 
 
 _VERBS = {

@@ -51,7 +51,9 @@ class Restriction(msgspec.Struct, frozen=True):
 def chain_restrictions(chain: Chain) -> tuple[Restriction, ...]:
     """The selectors of a chain, the nearest first."""
     return tuple(
-        Restriction(queue.name, queue.namespaces) for queue in chain.queues if queue.namespaces is not None
+        Restriction(queue.name, queue.namespace_selector)
+        for queue in chain.queues
+        if queue.namespace_selector is not None
     )
 
 
@@ -77,7 +79,7 @@ def namespace_denial(
 
 def _denied(queue: str, one: Restriction, namespace: str, *, unmet: str, way_out: str) -> Cause:
     return Cause(
-        why=CauseKind.NOT_SELECTED,
+        kind=CauseKind.NOT_SELECTED,
         queue=queue,
         by=one.queue,
         namespace=namespace,
@@ -97,7 +99,7 @@ def _relabel(namespace: str, unmet: LabelRequirement, *, queue: str) -> str:
     label = f"kubectl label namespace {namespace} "
     match unmet.operator:
         case Operator.IN:
-            return f"{label}--overwrite {unmet.key}={unmet.first}"
+            return f"{label}--overwrite {unmet.key}={unmet.example_value}"
         case Operator.EXISTS:
             return f"{label}{unmet.key}="
         case Operator.NOT_IN | Operator.DOES_NOT_EXIST:

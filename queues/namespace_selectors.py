@@ -41,12 +41,12 @@ TEXT_LIMIT = 120
 
 
 class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
-    """One requirement. `first`: the value to show or to set, where there is one."""
+    """One requirement. `example_value`: the value to show or to set, where there is one."""
 
     key: str
     operator: Operator
     values: frozenset[str] = frozenset()
-    first: str = ""
+    example_value: str = ""
     text: str
 
     def is_met(self, labels: Mapping[str, str]) -> bool:
@@ -117,7 +117,7 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
             key=key,
             operator=Operator.IN,
             values=frozenset({value}),
-            first=value,
+            example_value=value,
             text=f"{key}={value}",
         )
         for key, value in sorted((selector.match_labels or {}).items())
@@ -129,7 +129,7 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
                 key=one.key,
                 operator=one.operator,
                 values=frozenset(values),
-                first=values[0] if values else "",
+                example_value=values[0] if values else "",
                 text=printable(str(one), limit=TEXT_LIMIT),
             )
         )

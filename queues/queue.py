@@ -16,10 +16,10 @@ BUILT_IN = frozenset({ROOT, DEFAULT})
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One queue's wishes.
+    """What one queue's spec asks for.
 
-    `parent` is None for `root` alone. `revision` changes whenever the object's spec does. `namespaces`: which
-    may use it and the queues below it; None: all.
+    `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
+    `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
     """
 
     name: str
@@ -30,28 +30,28 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stop_policy: StopPolicy = StopPolicy.NONE
     resume_at: datetime | None = None
     reason: str = ""
-    namespaces: NamespaceSelector | None = None
+    namespace_selector: NamespaceSelector | None = None
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
-        if self.desired is Desired.SUSPENDED and self.resumed_at(now):
+        if self.desired is Desired.SUSPENDED and self.is_resumed(now):
             return Desired.OPEN
         return self.desired
 
     def stop_policy_at(self, now: datetime) -> StopPolicy:
-        return StopPolicy.NONE if self.resumed_at(now) else self.stop_policy
+        return StopPolicy.NONE if self.is_resumed(now) else self.stop_policy
 
-    def resumed_at(self, now: datetime) -> bool:
-        return self.resumes is not None and self.resumes <= now
+    def is_resumed(self, now: datetime) -> bool:
+        return self.resume_time is not None and self.resume_time <= now
 
     @property
-    def resumes(self) -> datetime | None:
+    def resume_time(self) -> datetime | None:
         """`resume_at` with its zone; one without is UTC."""
         at = self.resume_at
         return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
     @property
-    def asks_to_stop(self) -> bool:
+    def is_suspended_or_held(self) -> bool:
         """Whether it is stopped by its own wish, its time apart."""
         return self.desired is Desired.SUSPENDED or self.stop_policy is not StopPolicy.NONE
 

@@ -54,32 +54,40 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 class QueueSnapshot:
     """The rulings of one tree at one time."""
 
-    __slots__ = ("_rulings", "_scopes", "now", "restricted", "seen", "tree", "valid_until")
+    __slots__ = (
+        "_decisions",
+        "_scopes",
+        "now",
+        "resource_version",
+        "restricted_queues",
+        "tree",
+        "valid_until",
+    )
 
     def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
         self.tree = tree
-        self.seen = seen
+        self.resource_version = seen
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
-        self._rulings: Mapping[str, QueueDecision] = self._ruled(tree)
-        self.restricted = self._restricted()
+        self._decisions: Mapping[str, QueueDecision] = self._decide(tree)
+        self.restricted_queues = self._restricted()
         #: Worked out when it is asked for; whoever does so twice finds the same.
         self._scopes: dict[str, str] = {}
 
     @classmethod
-    def follow(
+    def updated(
         cls, before: QueueSnapshot, tree: Tree, *, changed: Collection[str], now: datetime, seen: int = 0
     ) -> QueueSnapshot:
         """The board of a tree that differs from that of `before` by the queues `changed` alone."""
         if before.valid_until is not None and before.valid_until <= now:
             return cls(tree, now=now, seen=seen)
         board = cls.__new__(cls)
-        board.tree, board.seen, board.now = tree, seen, now
+        board.tree, board.resource_version, board.now = tree, seen, now
         board.valid_until = _next_resume(tree, now=now)
-        concerned = {name for one in changed for name in (*tree.below(one), *before.tree.below(one))}
-        kept = {name: ruling for name, ruling in before._rulings.items() if name not in concerned}
-        board._rulings = {**kept, **board._ruled(concerned & set(tree))}
-        board.restricted = board._restricted()
+        concerned = {name for one in changed for name in (*tree.subtree(one), *before.tree.subtree(one))}
+        kept = {name: ruling for name, ruling in before._decisions.items() if name not in concerned}
+        board._decisions = {**kept, **board._decide(concerned & set(tree))}
+        board.restricted_queues = board._restricted()
         above = {
             one.name
             for which in (tree, before.tree)
@@ -93,16 +101,16 @@ class QueueSnapshot:
         }  # a copy at once: others work scopes out meanwhile
         return board
 
-    def _ruled(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
+    def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
         return {name: _ruling(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues}
 
     def _restricted(self) -> tuple[str, ...]:
         """The queues with a selector on their chain."""
-        return tuple(name for name, ruling in self._rulings.items() if ruling.restricted)
+        return tuple(name for name, ruling in self._decisions.items() if ruling.restricted)
 
-    def ruling(self, name: str) -> QueueDecision:
+    def decision(self, name: str) -> QueueDecision:
         """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
-        found = self._rulings.get(name)
+        found = self._decisions.get(name)
         return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
 
     def scope(self, name: str) -> str:
@@ -111,25 +119,25 @@ class QueueSnapshot:
         found = self._scopes.get(name)
         if found is None:
             below = sorted(
-                self.tree.queues[one].revision for one in self.tree.below(name) if one in self.tree
+                self.tree.queues[one].revision for one in self.tree.subtree(name) if one in self.tree
             )
-            found = self._scopes[name] = _digest(",".join((self.ruling(name).revision, *below)))
+            found = self._scopes[name] = _digest(",".join((self.decision(name).revision, *below)))
         return found
 
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
 
-    def draining(self) -> dict[str, list[str]]:
+    def draining_queues(self) -> dict[str, list[str]]:
         """The queues that drain, by the queue whose policy that is."""
         found: dict[str, list[str]] = {}
-        for ruling in self._rulings.values():
+        for ruling in self._decisions.values():
             if ruling.drains:
                 found.setdefault(ruling.policy_by, []).append(ruling.queue)
         return found
 
-    def stopped(self) -> Iterator[str]:
+    def stopped_queues(self) -> Iterator[str]:
         """The queues that do not schedule."""
-        return (ruling.queue for ruling in self._rulings.values() if not ruling.schedules)
+        return (ruling.queue for ruling in self._decisions.values() if not ruling.schedules)
 
 
 def decision_for_namespace(
@@ -188,4 +196,4 @@ def _next_resume(tree: Tree, *, now: datetime) -> datetime | None:
 
 def _end(queue: Queue) -> datetime | None:
     """When the queue's stop ends by itself, if it has one that does."""
-    return queue.resumes if queue.asks_to_stop else None
+    return queue.resume_time if queue.is_suspended_or_held else None

@@ -109,7 +109,7 @@ class Tree:
         """How many queues stand above this one: 0 for `root`."""
         return len(self.chain(name).queues) - 1
 
-    def below(self, name: str) -> frozenset[str]:
+    def subtree(self, name: str) -> frozenset[str]:
         """The queue and all its descendants, cycles included once."""
         seen = {name}
         waiting = [name]

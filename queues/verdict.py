@@ -57,7 +57,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `namespace`, what its selector asks for that the namespace has not (`unmet`), and what would change that.
     """
 
-    why: CauseKind
+    kind: CauseKind
     queue: str
     by: str
     policy: StopPolicy = StopPolicy.NONE
@@ -129,11 +129,11 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
         return _broken(name, chain.broken)
     suspended = _nearest(chain, Desired.SUSPENDED, now=now)
     if suspended:
-        return Cause(why=CauseKind.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
+        return Cause(kind=CauseKind.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
     held = _strictest(chain, now=now)
     if held:
         return Cause(
-            why=CauseKind.STOPPED,
+            kind=CauseKind.STOPPED,
             queue=name,
             by=held.name,
             policy=held.stop_policy_at(now),
@@ -145,7 +145,7 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
 def _refusal(name: str, chain: Chain, *, now: datetime) -> Cause | None:
     closed = _nearest(chain, Desired.CLOSED, now=now)
     if closed:
-        return Cause(why=CauseKind.CLOSED, queue=name, by=closed.name, reason=closed.reason)
+        return Cause(kind=CauseKind.CLOSED, queue=name, by=closed.name, reason=closed.reason)
     return _broken(name, chain.broken) if chain.broken else None
 
 
@@ -160,11 +160,11 @@ def _strictest(chain: Chain, *, now: datetime) -> Queue | None:
 
 
 def _broken(name: str, broken: ChainBreak) -> Cause:
-    return Cause(why=CauseKind.BROKEN, queue=name, by=broken.child, broken=broken)
+    return Cause(kind=CauseKind.BROKEN, queue=name, by=broken.child, broken=broken)
 
 
 def _not_found(name: str) -> Verdict:
-    cause = Cause(why=CauseKind.NOT_FOUND, queue=name, by=name)
+    cause = Cause(kind=CauseKind.NOT_FOUND, queue=name, by=name)
     return Verdict(
         queue=name,
         state=State.UNKNOWN,

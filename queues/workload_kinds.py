@@ -35,7 +35,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     resource: str
     kind: str
-    fixed: bool = False
+    immutable: bool = False
     optional: bool = False
     answers_for_children: bool = True
 
@@ -50,7 +50,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ROWS = (
-    WorkloadKind(key="jobs", group="batch", version="v1", resource="jobs", kind="Job", fixed=True),
+    WorkloadKind(key="jobs", group="batch", version="v1", resource="jobs", kind="Job", immutable=True),
     WorkloadKind(
         key="cronjobs",
         group="batch",
@@ -69,7 +69,7 @@ _ROWS = (
         version="v1alpha1",
         resource="jobs",
         kind="Job",
-        fixed=True,
+        immutable=True,
         optional=True,
     ),
     WorkloadKind(
@@ -78,7 +78,7 @@ _ROWS = (
         version="v1alpha2",
         resource="jobsets",
         kind="JobSet",
-        fixed=True,
+        immutable=True,
         optional=True,
     ),
 )

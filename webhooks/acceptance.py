@@ -58,7 +58,7 @@ def accept_submission(
     if not request.dry_run:
         store.admissions.record(request.uid, submission.queue)
     ruling = store.decision_for(submission.queue, namespace=request.namespace)
-    asked = store.snapshot.ruling(submission.queue) if ruling.undecided else ruling
+    asked = store.snapshot.decision(submission.queue) if ruling.undecided else ruling
     if not (ruling.selected or ruling.undecided):
         store.admissions.withdraw(request.uid)
     if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):

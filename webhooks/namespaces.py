@@ -55,7 +55,7 @@ def _not_selected(request: Request, meta: Metadata, labels: Mapping[str, str], *
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if not queue or meta.name in store.rules.exempt_namespaces or meta.deletion_timestamp is not None:
         return None
-    ruling = store.snapshot.ruling(queue)
+    ruling = store.snapshot.decision(queue)
     if not ruling.restricted:
         return None
     if request.operation != "CREATE":

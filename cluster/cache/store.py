@@ -205,13 +205,13 @@ class Store:
         """The queues that do not schedule and have passes open."""
         board = self.snapshot
         queues = {one.queue for one in self.bind_passes.open_passes()}
-        return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
+        return tuple(sorted(queue for queue in queues if not board.decision(queue).schedules))
 
     def stopped_queues_with_binds(self) -> tuple[str, ...]:
         """Those of them where a bind that the guard let pass may still land."""
         board = self.snapshot
         queues = {each.queue for each in self.bind_passes.open_passes() if each.bind}
-        return tuple(sorted(queue for queue in queues if not board.ruling(queue).schedules))
+        return tuple(sorted(queue for queue in queues if not board.decision(queue).schedules))
 
     def list_open_passes(
         self, queues: Container[str], *, most: int
@@ -245,7 +245,7 @@ class Store:
     def closed_queues_with_admissions(self) -> tuple[str, ...]:
         """The queues that do not accept and that something admitted before may still come to."""
         board = self.snapshot
-        return tuple(sorted(q for q in self.admissions.queues() if not board.ruling(q).accepts))
+        return tuple(sorted(q for q in self.admissions.queues() if not board.decision(q).accepts))
 
     def tell(self, queue: str, what: What = WHOLE) -> None:
         for listener in self._listeners:
@@ -292,7 +292,7 @@ class Store:
     def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
         """What a queue decides for the members of a namespace: one that it does not select it neither takes
         nor schedules. Where no selector is on its chain that is the queue's own ruling."""
-        ruling = self.snapshot.ruling(queue)
+        ruling = self.snapshot.decision(queue)
         if not ruling.restricted:
             return ruling
         labels = self.labels_of_namespace(namespace)
@@ -347,12 +347,12 @@ class Store:
 
     def live_members_below(self, queue: str, *, tree: Tree | None = None) -> int:
         """Live members of a queue and of those below it, as `live_in` counts them."""
-        return sum(map(self.live_members_of, (tree or self.snapshot.tree).below(queue)))
+        return sum(map(self.live_members_of, (tree or self.snapshot.tree).subtree(queue)))
 
     def live_members_of(self, queue: str) -> int:
         """Live members of a queue alone; those of namespaces that it does not select keep nobody waiting,
         and do not count."""
-        if not self.snapshot.ruling(queue).restricted:
+        if not self.snapshot.decision(queue).restricted:
             return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
         return sum(self._selected(queue, live) for live in self._live_by_namespace(queue))
 
@@ -362,7 +362,7 @@ class Store:
 
     def pods_not_selected_of(self, queue: str) -> int:
         """Live pods of a queue alone, of the namespaces that it does not select."""
-        if not self.snapshot.ruling(queue).restricted:
+        if not self.snapshot.decision(queue).restricted:
             return 0
         return self.members.counts(queue).live - self.live_pods_of(queue)
 
@@ -416,7 +416,7 @@ class Store:
             if changed is None:
                 self.snapshot = QueueSnapshot(tree, now=now, seen=self._coming)
             else:
-                self.snapshot = QueueSnapshot.follow(
+                self.snapshot = QueueSnapshot.updated(
                     self.snapshot, tree, changed=changed, now=now, seen=self._coming
                 )
 
@@ -481,12 +481,12 @@ class Store:
         `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
         """
         board, labels = self.snapshot, self.labels_of_namespace(namespace)
-        if not board.restricted or _asked_for(before) == _asked_for(labels):
+        if not board.restricted_queues or _asked_for(before) == _asked_for(labels):
             return
-        for queue in board.restricted:
+        for queue in board.restricted_queues:
             if not self._is_used_by(queue, namespace):
                 continue
-            was = decision_for_namespace(board.ruling(queue), namespace=namespace, labels=before).selected
+            was = decision_for_namespace(board.decision(queue), namespace=namespace, labels=before).selected
             if self.selects(queue, namespace) is not was:
                 self.selection_changes[queue] = self.selection_changes.get(queue, 0) + 1
                 self.tell(queue)
@@ -553,7 +553,9 @@ def queue_from_object(obj: QueueObject) -> Queue:
         stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
         resume_at=spec.resume_at,
         reason=spec.reason or "",
-        namespaces=None if spec.namespace_selector is None else compile_selector(spec.namespace_selector),
+        namespace_selector=None
+        if spec.namespace_selector is None
+        else compile_selector(spec.namespace_selector),
     )
 
 

@@ -303,12 +303,12 @@ def workload_facts(
     return WorkloadFacts(
         namespace=namespace,
         templates=tuple(template_names(one) for one in held),
-        own=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
+        own_metadata=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
         schedulers=tuple(one.spec.scheduler_name or obj.spec.scheduler_name for one in held),
         spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
         owned=owner is not None and any(row.kind == owner.kind for row in KINDS.values()),
-        of_jobs=tuple(_names(one.metadata) for one in _job_templates(obj)),
+        job_templates=tuple(_names(one.metadata) for one in _job_templates(obj)),
     )
 
 

@@ -90,7 +90,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         opened = None if self.open is None else frozenset(self.open)
         binds = None if self.binds is None else frozenset(self.binds)
         return ReplicaView(
-            name=name, queues=self.seen, pods=self.pods, open=opened, passes=named, binds=binds
+            name=name, queues=self.seen, pods=self.pods, open_queues=opened, passes=named, bind_queues=binds
         )
 
 

@@ -39,7 +39,7 @@ class QueueEventHandler:
         held = self._store.queues.get(obj.metadata.name)
         if held is not None and obj.metadata.older_than(held.metadata):
             return
-        below = self._store.snapshot.tree.below(obj.metadata.name)
+        below = self._store.snapshot.tree.subtree(obj.metadata.name)
         self._store.drop_queue(obj.metadata.name, version=obj.metadata.version)
         for name in below:
             self._store.tell(name)
@@ -48,7 +48,7 @@ class QueueEventHandler:
         if not wishes_changed:
             self._store.tell(name, STATUS)
             return
-        for queue in self._store.snapshot.tree.below(name):
+        for queue in self._store.snapshot.tree.subtree(name):
             self._store.tell(queue)
 
 

@@ -71,7 +71,7 @@ class DrainProgressTracker:
 
     def _record(self, answer: RequestResult, queue: str) -> None:
         """Who went, and why, on the pods and the work."""
-        text = self._store.snapshot.ruling(queue).text
+        text = self._store.snapshot.decision(queue).text
         recorder = self._parts.recorder
         if answer.unit.workload is not None and answer.pod is None:
             work = self._store.workloads.by_uid(answer.unit.workload.uid)

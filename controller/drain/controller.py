@@ -131,7 +131,7 @@ class DrainController:
 
     def is_draining(self, queue: str) -> bool:
         """Whether the queue drains, or did when drains were last looked at."""
-        return self._store.snapshot.ruling(queue).drains or self.progress.of(queue) is not None
+        return self._store.snapshot.decision(queue).drains or self.progress.of(queue) is not None
 
     def forget(self) -> None:
         """We lead no longer: whoever does may have done anything meanwhile."""
@@ -150,7 +150,7 @@ class DrainController:
         if board is self._board:
             return
         self._board = board
-        found = board.draining()
+        found = board.draining_queues()
         rate, now = self._parts.drain_rate, self._now()
         self._drains = {by: self._drains.get(by) or Drain(by, now=now, rate=rate) for by in found}
         self._by_queue = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
@@ -176,7 +176,7 @@ class DrainController:
     def _step_drain(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
         now = self._now()
         drain.last_step_at = now
-        version = self._store.snapshot.seen
+        version = self._store.snapshot.resource_version
         if drain.acknowledged_version < version:
             if not seen_by_all(version):
                 drain.due = now + STEP_SECONDS

@@ -148,7 +148,7 @@ class DrainRequests:
 
     def still_drains(self, queue: str) -> None:
         """Raises `DrainEnded` where the queue does not drain any more, or we lead no longer."""
-        if not self._parts.leading() or not self._parts.store.snapshot.ruling(queue).drains:
+        if not self._parts.leading() or not self._parts.store.snapshot.decision(queue).drains:
             raise DrainEnded
 
     def _eviction(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:

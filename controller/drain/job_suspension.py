@@ -121,7 +121,7 @@ class JobSuspension:
         )
 
     def _may_resume(self, work: Workload) -> bool:
-        return not work.queue or self._parts.store.snapshot.ruling(work.queue).schedules
+        return not work.queue or self._parts.store.snapshot.decision(work.queue).schedules
 
     def _resumption(self, work: Workload) -> Callable[[], None]:
         def give_back() -> None:
@@ -213,7 +213,7 @@ class JobSuspension:
         the same.
         """
         client, known = self._parts.client, self._parts.store.workloads.by_uid(work.uid)
-        if known is None or not self._parts.store.snapshot.ruling(known.queue).drains:
+        if known is None or not self._parts.store.snapshot.decision(known.queue).drains:
             raise SuspendBlocked("it is of a queue that is not drained")
         mine = self._pods(work, unit)
         foreign = next((pod for pod in mine if not self._is_drained(pod)), None)
@@ -241,7 +241,7 @@ class JobSuspension:
     def _is_drained(self, pod: Pod) -> bool:
         member = self._parts.store.members.by_uid(pod.metadata.uid)
         queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
-        return bool(queue) and self._parts.store.snapshot.ruling(queue).drains
+        return bool(queue) and self._parts.store.snapshot.decision(queue).drains
 
     def _create_command(
         self, work: SuspendableWorkload | Workload, kind: WorkloadKind, *, action: str

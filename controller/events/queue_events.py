@@ -61,7 +61,9 @@ class QueueEvents:
         found, held = after.status.condition(DRAINED), before.status.condition(DRAINED)
         if found is None or (held is not None and held.reason == found.reason):
             return
-        own_doing = self._context.store.snapshot.ruling(after.metadata.name).policy_by == after.metadata.name
+        own_doing = (
+            self._context.store.snapshot.decision(after.metadata.name).policy_by == after.metadata.name
+        )
         self._context.recorder.record(
             queue_subject(after),
             reason=DRAIN_EVENTS.get(found.reason, "DrainChanged"),

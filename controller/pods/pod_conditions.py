@@ -64,7 +64,7 @@ class PodConditions:
 
         Returns whether some are left for later: ask again in a while.
         """
-        ruling = self._context.store.snapshot.ruling(queue) if queue else None
+        ruling = self._context.store.snapshot.decision(queue) if queue else None
         evictions_wait = ruling is not None and ruling.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
         left = self._left.get(queue, {})
@@ -83,7 +83,7 @@ class PodConditions:
             if evictions_wait and member.created > since:
                 left[member.uid] = member.created
             elif own is None:
-                self._write(member, Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group))
+                self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group))
             elif own.stop is not None:
                 self._write(member, own.stop, text=own.text)
 
@@ -111,7 +111,7 @@ class PodConditions:
         self._told_of[work.uid] = ruling.revision
         self._context.recorder.record(
             workload_subject(work),
-            reason=EVENT_REASONS[stop.why],
+            reason=EVENT_REASONS[stop.kind],
             message=f"its pods wait: {ruling.text}",
             budget=f"workloads/{ruling.queue}",
         )
@@ -153,7 +153,7 @@ class PodConditions:
             return
         self._context.recorder.record(
             pod_subject(member),
-            reason=EVENT_REASONS[cause.why],
+            reason=EVENT_REASONS[cause.kind],
             message=text,
             budget=member.queue or "-",
         )

@@ -41,7 +41,7 @@ class PreemptionRetry:
         `waking`: whether pods may be woken; asked only where there is one. Returns whether it has to be
         considered again: they may not yet, or a nudge is under way that may have come before these pods.
         """
-        ruling = self._context.store.snapshot.ruling(queue)
+        ruling = self._context.store.snapshot.decision(queue)
         if not ruling.schedules:
             self._nudged.pop(queue, None)
             return False

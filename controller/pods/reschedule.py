@@ -68,13 +68,13 @@ class Reschedule:
             {
                 one.key
                 for one in store.bind_passes.open_longer_than(seconds=DOUBT_SECONDS)
-                if not board.ruling(one.queue).schedules
+                if not board.decision(one.queue).schedules
             }
         )
 
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:
-            ruling = self._context.store.snapshot.ruling(member.queue)
+            ruling = self._context.store.snapshot.decision(member.queue)
             now = self._context.store.members.by_uid(member.uid)
             if ruling.schedules or now is None or not now.bindable:
                 return

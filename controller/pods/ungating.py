@@ -62,7 +62,7 @@ class Ungating:
         `waking`: whether those that filter refused may be woken; asked only where there are any.
         Returns how many were left because they may not yet.
         """
-        ruling = self._context.store.snapshot.ruling(queue)
+        ruling = self._context.store.snapshot.decision(queue)
         if not ruling.schedules:
             return 0
         if self._begun.get(queue) != ruling.revision:
@@ -81,7 +81,7 @@ class Ungating:
 
     def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and nobody of it has been let go since."""
-        ruling = self._context.store.snapshot.ruling(queue)
+        ruling = self._context.store.snapshot.decision(queue)
         return ruling.schedules and self._begun.get(queue) != ruling.revision
 
     def assign_queues(self, members: Iterable[Member]) -> None:

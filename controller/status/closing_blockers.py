@@ -13,7 +13,7 @@ def closing_blocker(store: Store, verdict: Verdict) -> str:
     """For condition Accepting; empty where the queue accepts, or is Closed."""
     if verdict.refusal is None or verdict.state is State.CLOSED:
         return ""
-    for queue in sorted(store.snapshot.tree.below(verdict.queue)):
+    for queue in sorted(store.snapshot.tree.subtree(verdict.queue)):
         name = _keeper(store, queue)
         if name:
             others = " and others" if store.live_members_of(queue) > 1 else ""

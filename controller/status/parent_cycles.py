@@ -35,7 +35,7 @@ class ParentCycles:
         board = self._context.store.snapshot
         if board.tree is self._looked_at:
             return
-        found = find_cycles(board.tree, board.stopped())
+        found = find_cycles(board.tree, board.stopped_queues())
         ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
         self._context.store.backoff.attempt_each(
             "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str

@@ -93,7 +93,7 @@ class StopAcknowledgement:
         """The first thing that the stop which queues of version `since` have waits for; None if it holds."""
         reading = self._read()
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
-        below = self._store.snapshot.tree.below(queue)
+        below = self._store.snapshot.tree.subtree(queue)
         version = self._version_of_pods(queue, views, since=since)
         by_queue = self._open_passes()
         found = [each for name in below & by_queue.keys() for each in by_queue[name]]
@@ -103,14 +103,14 @@ class StopAcknowledgement:
             since=since,
             pods_since=version,
             pods=0 if self._store.is_rejudging() else self._progress.applied(PODS),
-            views=tuple(map(self._with_waits, views)) if views and ask else views,
+            replica_views=tuple(map(self._with_waits, views)) if views and ask else views,
             unaccounted=self._lost is not None,
-            places=self._places(below),
+            bindable_namespaces=self._places(below),
             guards=self._guards.on,
             passes=tuple(self._pass(each, ask=ask) for each in found),
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
-            unasked_seconds=UNASKED_SECONDS,
+            bypass_seconds=UNASKED_SECONDS,
         )
         first = next(obstacles(evidence), None)
         if first is not None and found:
@@ -129,7 +129,7 @@ class StopAcknowledgement:
 
     def nothing_pending(self, queue: str) -> bool:
         """Whether nothing that any live replica admitted to it or below can come any more."""
-        below, reading = self._store.snapshot.tree.below(queue), self._read()
+        below, reading = self._store.snapshot.tree.subtree(queue), self._read()
         if reading is None or self._store.admissions.any_open_in(below):
             return False
         views = reading.views.values()
@@ -183,16 +183,14 @@ class StopAcknowledgement:
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
         )
-        return PodPass(
-            queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, waiting_at=waits
-        )
+        return PodPass(queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, unsent_at=waits)
 
     def _with_waits(self, view: ReplicaView) -> ReplicaView:
         """With what is known here of the pods that it let through."""
         if not view.passes:
             return view
         named = [
-            msgspec.structs.replace(each, waiting_at=self._volumes.waiting_since(each.namespace, each.name))
+            msgspec.structs.replace(each, unsent_at=self._volumes.waiting_since(each.namespace, each.name))
             for each in view.passes
         ]
         return msgspec.structs.replace(view, passes=tuple(named))
@@ -237,7 +235,7 @@ class StopAcknowledgement:
     def _had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
         """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
         board = self._store.snapshot
-        if lost is None or queue not in board.tree or board.ruling(queue).schedules:
+        if lost is None or queue not in board.tree or board.decision(queue).schedules:
             return False
         above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]
         version = max((obj.metadata.version for obj in above if obj is not None), default=0)

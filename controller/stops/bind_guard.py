@@ -94,22 +94,24 @@ class BindGuards:
     def wanted(self, board: QueueSnapshot) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
         store = self._context.store
-        stopped = {*board.stopped(), *self._absent(board), ""}
+        stopped = {*board.stopped_queues(), *self._absent(board), ""}
         bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
         under_way = {one.namespace for one in store.bind_passes.open_passes_of(stopped)}
         return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
 
     def _not_selected(self, board: QueueSnapshot) -> set[str]:
         """The same for members of namespaces that their queue does not select."""
-        if not board.restricted:
+        if not board.restricted_queues:
             return set()
         store = self._context.store
         members = [
-            (queue, name) for queue in board.restricted for name in store.members.bindable_namespaces(queue)
+            (queue, name)
+            for queue in board.restricted_queues
+            for name in store.members.bindable_namespaces(queue)
         ]
         passes = [
             (one.queue, one.namespace)
-            for one in store.bind_passes.open_passes_of(frozenset(board.restricted))
+            for one in store.bind_passes.open_passes_of(frozenset(board.restricted_queues))
         ]
         return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 

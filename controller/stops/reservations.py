@@ -28,7 +28,7 @@ class Reservations:
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        ruling = self._context.store.snapshot.ruling(queue)
+        ruling = self._context.store.snapshot.decision(queue)
         if ruling.schedules and not ruling.restricted:
             return
         nominated = [

@@ -25,9 +25,13 @@ AUTHOR = "sluice: resumeAt"
 def undo_if_past(obj: QueueObject, *, context: ControllerContext) -> None:
     """Write the resumption that a queue's `resumeAt` asked for, if its time has come."""
     queue = queue_from_object(obj)
-    if queue.resumes is None or not queue.asks_to_stop or not queue.resumed_at(context.store.clock.now()):
+    if (
+        queue.resume_time is None
+        or not queue.is_suspended_or_held
+        or not queue.is_resumed(context.store.clock.now())
+    ):
         return
-    moment = queue.resumes.isoformat()
+    moment = queue.resume_time.isoformat()
     if obj.metadata.annotation(names.RESUMED) == moment:
         context.recorder.record(
             queue_subject(obj),

@@ -63,10 +63,10 @@ class DrainPreview(NamedTuple):
 
 def previews(inventory: Inventory, queues: QueueObjects, *, names: Iterable[str]) -> list[DrainPreview]:
     """One for each policy by which one of these queues or a queue below them drains."""
-    branches = {each for name in names for each in queues.tree.below(name)}
+    branches = {each for name in names for each in queues.tree.subtree(name)}
     return [
         _preview(by, tuple(sorted(draining)), inventory, queues)
-        for by, draining in sorted(queues.decisions.draining().items())
+        for by, draining in sorted(queues.decisions.draining_queues().items())
         if by in queues.items and branches.intersection(draining)
     ]
 
@@ -132,7 +132,7 @@ def _drain_specs(queues: QueueObjects) -> Mapping[str, DrainSpec]:
     """The settings by which each queue drains; a queue whose settings cannot be read evicts nothing."""
     return {
         name: spec
-        for by, names in queues.decisions.draining().items()
+        for by, names in queues.decisions.draining_queues().items()
         if by in queues.items
         for spec in [_drain_spec(by, queues)]
         if not spec.unreadable

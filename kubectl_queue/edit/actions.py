@@ -112,7 +112,7 @@ class ActionOperation:
         """Closed schedules: the pods that the queue's own suspension parked will run."""
         if self.action is not Action.CLOSE or before.own_state(name) is not State.SUSPENDED:
             return []
-        if after.decisions.ruling(name).stop is not None:
+        if after.decisions.decision(name).stop is not None:
             return []
         parked = sum(map(_parked_pods, (item for item in before.branch(name) if _schedules(item, after))))
         pods = f"the {parked} pods that are" if parked > 1 else "the pod that is" if parked else "whatever is"
@@ -161,7 +161,7 @@ def _stop_texts(judged: Verdict, *, name: str, state: State, action: Action) -> 
 
 
 def _schedules(item: Object, queues: QueueObjects) -> bool:
-    return queues.decisions.ruling(name_of(item)).schedules
+    return queues.decisions.decision(name_of(item)).schedules
 
 
 def _parked_pods(item: Object) -> int:

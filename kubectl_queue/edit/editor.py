@@ -140,5 +140,5 @@ class QueueEditor:
 
     def _branch(self, name: str) -> Sequence[Object]:
         items = self.queues.items
-        below = sorted(self.queues.tree.below(name) - {name})
+        below = sorted(self.queues.tree.subtree(name) - {name})
         return [items.get(name) or self._read(name), *(items[other] for other in below if other in items)]

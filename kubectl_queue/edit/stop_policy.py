@@ -152,9 +152,9 @@ def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -
     suspended = after.desired is Desired.SUSPENDED
     if suspended and operation.resume_at is not None:
         yield f'the suspension of queue "{after.name}" ends at the same time'
-    elif suspended and before.resumes is not None and after.resumes is None:
+    elif suspended and before.resume_time is not None and after.resume_time is None:
         yield (
-            f'queue "{after.name}" is Suspended too, and no longer until {written(before.resumes)}: that '
+            f'queue "{after.name}" is Suspended too, and no longer until {written(before.resume_time)}: that '
             "time belonged to the stop before; set one with --until"
         )
 

@@ -57,13 +57,13 @@ def draw(
 
 def _tops(tree: Tree) -> list[str]:
     """`root`, then each queue whose parent is missing, then one queue of each cycle."""
-    reached = set(tree.below(ROOT))
+    reached = set(tree.subtree(ROOT))
     tops = [ROOT]
     orphans = sorted(name for name in tree if name != ROOT and (tree.queues[name].parent or ROOT) not in tree)
     for name in (*orphans, *sorted(tree)):
         if name not in reached:
             tops.append(name)
-            reached |= tree.below(name)
+            reached |= tree.subtree(name)
     return tops
 
 
@@ -120,14 +120,14 @@ def _counted(name: str, key: str, snapshot: QueueObjects) -> str:
 
 def _end(queue: Queue, *, now: datetime) -> Iterator[str]:
     """When the queue's own stop ends by itself."""
-    if queue.asks_to_stop and queue.resumes is not None:
-        yield f"resumes at {moment(queue.resumes, now=now)}"
+    if queue.is_suspended_or_held and queue.resume_time is not None:
+        yield f"resumes at {moment(queue.resume_time, now=now)}"
 
 
 def _namespaces(queue: Queue) -> Iterator[str]:
     """Which namespaces its own selector selects, where that is not all."""
-    if queue.namespaces is not None:
-        yield f"for namespaces with {queue.namespaces.text}"
+    if queue.namespace_selector is not None:
+        yield f"for namespaces with {queue.namespace_selector.text}"
 
 
 def _drain(name: str, verdict: Verdict, snapshot: QueueObjects) -> Iterator[str]:
@@ -147,8 +147,8 @@ def _causes(verdict: Verdict) -> Iterator[str]:
 
 
 def _cause(cause: Cause) -> str:
-    held = cause.why is CauseKind.STOPPED
-    what = f"stopPolicy {cause.policy}" if held else cause.why.value.lower()
+    held = cause.kind is CauseKind.STOPPED
+    what = f"stopPolicy {cause.policy}" if held else cause.kind.value.lower()
     by = "" if cause.by == cause.queue else f" {'of' if held else 'by'} {cause.by}"
     reason = printable(cause.reason)
     return what + by + (f" ({reason})" if reason else "")

@@ -109,7 +109,7 @@ class Explainer:
     def _namespace_labels(self, item: Object, queues: ObservedQueues | None) -> Mapping[str, str] | None:
         """The labels of the object's namespace, read where a queue of its chain has a selector."""
         name = str(at(item, "metadata.namespace") or "")
-        needed = queues is not None and any(queue.namespaces for queue in queues.tree.queues.values())
+        needed = queues is not None and any(queue.namespace_selector for queue in queues.tree.queues.values())
         namespace = self._objects.find(NAMESPACE, name, namespace="") if name and needed else None
         return labels_of(namespace) if namespace is not None else None
 

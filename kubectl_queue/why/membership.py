@@ -166,7 +166,7 @@ def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> Wo
     return WorkloadFacts(
         namespace=namespace,
         templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
-        own=NamingMetadata(labels_of(item), annotations_of(item)),
+        own_metadata=NamingMetadata(labels_of(item), annotations_of(item)),
         schedulers=tuple(str(at(each, "spec.schedulerName") or scheduler) for each in templates),
         spec_queue=str(spec_of(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
         namespace_queue=namespace_queue,

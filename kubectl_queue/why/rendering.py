@@ -51,7 +51,7 @@ def _sections(told: Explanation, *, now: datetime, drain: Sequence[str]) -> Iter
 
 def _said(refusal: Stop, told: Explanation) -> bool:
     """A broken chain neither schedules nor accepts, and is told once."""
-    return any((stop.why, stop.queue) == (refusal.why, refusal.queue) for stop in told.stops)
+    return any((stop.kind, stop.queue) == (refusal.kind, refusal.queue) for stop in told.stops)
 
 
 def _belonging(belonging: ExplainedMembership) -> list[str]:

@@ -58,17 +58,17 @@ def subject(
     ended = _ended(kind, item)
     is_pod = kind is POD_TYPE
     return ObservedObject(
-        thing=object_reference(kind, item),
+        ref=object_reference(kind, item),
         owners=owners,
         group=_group(item),
         phase=ended,
         finished=bool(ended),
-        leaving=bool(at(item, "metadata.deletionTimestamp")),
+        deleting=bool(at(item, "metadata.deletionTimestamp")),
         node=str(spec_of(item).get("nodeName") or "") if is_pod else "",
         gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
-        asked=not is_pod or _asked(item),
-        said=_said(kind, item),
-        idle="" if is_pod else _idle(item),
+        calls_extender=not is_pod or _asked(item),
+        message=_said(kind, item),
+        idle_reason="" if is_pod else _idle(item),
         namespace_labels=labels,
     )
 

@@ -36,9 +36,9 @@ def spec_refusal(queue: Queue) -> str | None:
             'spec.state: queue "root" cannot be Closed; '
             "to stop every queue suspend it: kubectl queue suspend root"
         )
-    if queue.resumes is not None and queue.desired is Desired.CLOSED:
+    if queue.resume_time is not None and queue.desired is Desired.CLOSED:
         return (
-            f'spec.resumeAt: "{queue.resumes.isoformat()}" cannot be set with spec.state Closed, '
+            f'spec.resumeAt: "{queue.resume_time.isoformat()}" cannot be set with spec.state Closed, '
             "which no time undoes; remove spec.resumeAt or use spec.state Suspended"
         )
     return None
@@ -118,7 +118,7 @@ def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bo
             f"({', '.join(children[:3])}{', ...' if len(children) > 3 else ''}); "
             "delete or move them first"
         )
-    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.why is CauseKind.CLOSED:
+    if verdict.state is not State.CLOSED and verdict.refusal and verdict.refusal.kind is CauseKind.CLOSED:
         return (
             f'queue "{name}" is {verdict.state} and can be deleted once it is Closed, '
             "when its members have ended; "

@@ -47,15 +47,15 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with those whose quota meets its own: its parent (None for `root`), the parent's other
-    children, and its own children. `joined`: it is, and was not only to be, under that parent."""
+    children, and its own children. `is_child`: it is, and was not only to be, under that parent."""
 
     name: str
     own: Quota = Quota()
     parent: str = ""
-    above: Quota | None = None
-    beside: Mapping[str, Quota] = {}
-    below: Mapping[str, Quota] = {}
-    joined: bool = True
+    parent_quota: Quota | None = None
+    sibling_quotas: Mapping[str, Quota] = {}
+    child_quotas: Mapping[str, Quota] = {}
+    is_child: bool = True
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -93,10 +93,10 @@ def quota_refusal(before: QuotaFamily, after: QuotaFamily) -> str | None:
 def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """Every rule that is broken in this family."""
     yield from _within(family.own)
-    if family.above is not None and family.joined:
-        yield from _under(family, family.above)
-    elif family.above is not None:
-        yield from _under(_without(family), family.above)
+    if family.parent_quota is not None and family.is_child:
+        yield from _under(family, family.parent_quota)
+    elif family.parent_quota is not None:
+        yield from _under(_without(family), family.parent_quota)
     yield from _over(family)
 
 
@@ -120,7 +120,7 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
     for field in _SHARED:
         for resource, bound in _of(above, field).items():
             mine = _of(family.own, field).get(resource, 0)
-            others = _sum(family.beside, field, resource)
+            others = _sum(family.sibling_quotas, field, resource)
             if mine + others > bound:
                 yield (
                     ("under", field, resource),
@@ -149,21 +149,22 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
         for resource, bound in _of(family.own, field).items():
-            needed = _sum(family.below, field, resource)
+            needed = _sum(family.child_quotas, field, resource)
+            children = _named(family.child_quotas, field, resource)
             if needed > bound:
                 yield (
                     ("over", field, resource),
                     Violation(
                         needed - bound,
                         f"{_place(field, resource)}: {_told(bound, resource)} is less than its children have "
-                        f"together, {_told(needed, resource)} ({_named(family.below, field, resource)}); "
+                        f"together, {_told(needed, resource)} ({children}); "
                         f"set {_told(needed, resource)} at least, or lower theirs first",
                     ),
                 )
     for resource, bound in family.own.capability.items():
         over = {
             name: quota
-            for name, quota in family.below.items()
+            for name, quota in family.child_quotas.items()
             if quota.capability.get(resource, bound) > bound
         }
         if over:
@@ -181,7 +182,7 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
 
 def _without(family: QuotaFamily) -> QuotaFamily:
     """The same while the queue is not there yet."""
-    return QuotaFamily(name=family.name, parent=family.parent, beside=family.beside)
+    return QuotaFamily(name=family.name, parent=family.parent, sibling_quotas=family.sibling_quotas)
 
 
 def _of(quota: Quota, field: str) -> Amounts:

@@ -62,4 +62,4 @@ def fields_to_clear(
 
 
 def _is_past(field: str, queue: Queue, *, now: datetime) -> bool:
-    return field == RESUME_AT and (queue.desired is Desired.CLOSED or queue.resumed_at(now))
+    return field == RESUME_AT and (queue.desired is Desired.CLOSED or queue.is_resumed(now))

@@ -47,7 +47,7 @@ class Requirement(msgspec.Struct, frozen=True):
     operator: Operator
     values: list[str] | None = None
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """A label that is not there is in no list: NotIn holds."""
         match self.operator:
             case Operator.IN:
@@ -84,7 +84,7 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
         held = self.match_labels
         if held and any(labels.get(key) != value for key, value in held.items()):
             return False
-        return all(one.holds(labels) for one in self.match_expressions or ())
+        return all(one.matches(labels) for one in self.match_expressions or ())
 
     def __str__(self) -> str:
         equal = [f"{key}={value}" for key, value in (self.match_labels or {}).items()]

@@ -67,7 +67,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 class PodPass(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that was let through and is neither bound nor gone, as far as is known.
 
-    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `waiting_at`: a moment, in
+    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `unsent_at`: a moment, in
     monotonic seconds, at which its bind had certainly not been sent; None if no such moment is known.
     """
 
@@ -75,56 +75,59 @@ class PodPass(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     bind: bool = False
-    waiting_at: float | None = None
+    unsent_at: float | None = None
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
-    """What another live replica says. `None`: it does not say.
+    """What another live replica reports. `None`: it does not report this.
 
-    `queues` and `pods`: up to which version it knows them. `open`: the stopped queues that it has open passes
-    of; `binds`: those where some are of binds that the guard let pass. `passes`: those passes; None also
-    where they are too many to be named.
+    `queues`, `pods`: the versions up to which it knows them. `open_queues`: the stopped queues of which it
+    has open passes. `bind_queues`: those of which some are binds that the guard let pass. `passes`: the
+    open passes; None also where they are too many to be named.
     """
 
     name: str
     queues: int
     pods: int | None
-    open: frozenset[str] | None
+    open_queues: frozenset[str] | None
     passes: tuple[PodPass, ...] | None
-    binds: frozenset[str] | None = None
+    bind_queues: frozenset[str] | None = None
 
 
 class BindableNamespace(msgspec.Struct, frozen=True):
-    """A namespace where a member of a queue could be bound. `unasked`: its scheduler may not call filter."""
+    """A namespace where a member of a queue could be bound.
+
+    `bypasses_filter`: the scheduler of that member may not call filter.
+    """
 
     queue: str
     namespace: str
-    unasked: bool = False
+    bypasses_filter: bool = False
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """All that the leader knows when it decides. Times are its monotonic seconds.
 
-    `queues`: the stopped queue and those below it. `since`: the version of the queues that the stop has.
-    `pods_since`: a version that was current after all replicas were read to have seen the stop; None until
-    they have. `pods`: up to which version the leader knows the pods. `views`: of the other live replicas;
-    None if they cannot be read. `unaccounted`: a replica is gone, and its passes are not among `passes` yet.
-    `guards`: since when binds in a namespace are known to meet the guard. `passes`: the leader's own, and
-    those that a replica which is gone is assumed to have let through.
+    `queues`: the stopped queue and those below it. `since`: the version of the queues that has the stop.
+    `pods_since`: a version that was current after all replicas had reported to have seen the stop; None until
+    they have. `pods`: the version up to which the leader knows the pods. `replica_views`: those of the other
+    live replicas; None if they cannot be read. `unaccounted`: a replica is gone, and its passes are not among
+    `passes` yet. `guards`: since when binds in a namespace are known to be guarded. `passes`: the leader's
+    own, and those that a replica which is gone is assumed to have let through.
     """
 
     queues: frozenset[str]
     since: int
     pods_since: int | None
     pods: int
-    views: tuple[ReplicaView, ...] | None
+    replica_views: tuple[ReplicaView, ...] | None
     unaccounted: bool
-    places: tuple[BindableNamespace, ...]
+    bindable_namespaces: tuple[BindableNamespace, ...]
     guards: Mapping[str, float]
     passes: tuple[PodPass, ...]
     now: float
     request_seconds: float
-    unasked_seconds: float
+    bypass_seconds: float
 
 
 def may_acknowledge(evidence: Evidence) -> bool:
@@ -139,10 +142,10 @@ def replicas_have_seen(views: tuple[ReplicaView, ...] | None, *, since: int) -> 
 
 def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
     """What the stop waits for, in the order in which it is obtained; nothing if it holds."""
-    if evidence.views is None:
+    if evidence.replica_views is None:
         yield Obstacle(ObstacleReason.REPLICAS_UNKNOWN, "the Leases of the other replicas cannot be read")
         return
-    for view in evidence.views:
+    for view in evidence.replica_views:
         if view.queues < evidence.since:
             yield Obstacle(ObstacleReason.REPLICA_BEHIND, f"replica {view.name} has not seen the stop")
     if evidence.pods_since is None:
@@ -150,13 +153,13 @@ def obstacles(evidence: Evidence) -> Iterator[Obstacle]:
             ObstacleReason.PODS_BEHIND, "the pods have not been read since all replicas have seen the stop"
         )
         return
-    yield from _pods_behind(evidence, evidence.views, since=evidence.pods_since)
+    yield from _pods_behind(evidence, evidence.replica_views, since=evidence.pods_since)
     if evidence.unaccounted:
         yield Obstacle(
             ObstacleReason.REPLICA_LOST, "a replica is gone; the pods it may have let through are counted"
         )
     yield from _unguarded(evidence)
-    yield from _open_passes(evidence, evidence.views)
+    yield from _open_passes(evidence, evidence.replica_views)
 
 
 def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: int) -> Iterator[Obstacle]:
@@ -169,14 +172,14 @@ def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: i
 
 
 def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
-    for place in evidence.places:
+    for place in evidence.bindable_namespaces:
         if place.queue not in evidence.queues:
             continue
         since = evidence.guards.get(place.namespace)
         if since is None:
             text = f"binds in namespace {place.namespace} do not meet the guard yet"
             yield Obstacle(ObstacleReason.UNGUARDED, text)
-        elif place.unasked and since > evidence.now - evidence.unasked_seconds:
+        elif place.bypasses_filter and since > evidence.now - evidence.bypass_seconds:
             text = f"a bind in namespace {place.namespace} may have begun before the guard was on"
             yield Obstacle(ObstacleReason.GUARD_TOO_NEW, text)
 
@@ -186,11 +189,11 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
         if each.queue in evidence.queues and can_land(each, evidence):
             yield _open(each, "this replica")
     for view in views:
-        if view.open is None:
+        if view.open_queues is None:
             yield Obstacle(ObstacleReason.PASS_OPEN, f"replica {view.name} does not say what it let through")
             continue
-        concerned = view.open & evidence.queues
-        if met_guard := evidence.queues & (concerned if view.binds is None else view.binds):
+        concerned = view.open_queues & evidence.queues
+        if met_guard := evidence.queues & (concerned if view.bind_queues is None else view.bind_queues):
             text = f"replica {view.name} let binds of {', '.join(sorted(met_guard))} pass the guard"
             yield Obstacle(ObstacleReason.PASS_OPEN, text)
         if view.passes is not None:
@@ -198,7 +201,10 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             yield from (_open(each, view.name) for each in named if can_land(each, evidence))
             concerned -= {each.queue for each in named}
         # Unnamed passes: the pods are known, so each is in one of these places, or bound, or gone.
-        if any(p.queue in concerned and not _guarded_long(p.namespace, evidence) for p in evidence.places):
+        if any(
+            p.queue in concerned and not _guarded_long(p.namespace, evidence)
+            for p in evidence.bindable_namespaces
+        ):
             text = f"replica {view.name} let pods of {', '.join(sorted(concerned))} through"
             yield Obstacle(ObstacleReason.PASS_OPEN, text)
 
@@ -208,7 +214,7 @@ def can_land(each: PodPass, evidence: Evidence) -> bool:
     if each.bind:
         return True
     since = evidence.guards.get(each.namespace)
-    if since is not None and each.waiting_at is not None and each.waiting_at >= since:
+    if since is not None and each.unsent_at is not None and each.unsent_at >= since:
         return False
     return not _guarded_long(each.namespace, evidence)
 

@@ -36,7 +36,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
     pairs = (
         ("state", before.desired.value, after.desired.value),
         ("stopPolicy", before.stop_policy.value, after.stop_policy.value),
-        ("resumeAt", _time(before.resumes), _time(after.resumes)),
+        ("resumeAt", _time(before.resume_time), _time(after.resume_time)),
         ("parent", before.parent or "", after.parent or ""),
         ("namespaceSelector", _selector(before), _selector(after)),
     )
@@ -49,7 +49,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
 
 def _selector(queue: Queue) -> str:
     """As it is shown, cut; "" selects every namespace."""
-    return queue.namespaces.text if queue.namespaces else ""
+    return queue.namespace_selector.text if queue.namespace_selector else ""
 
 
 _history = msgspec.json.Decoder(list[Change])

@@ -43,14 +43,14 @@ def accepting_condition(verdict: Verdict, *, kept_by: str = "") -> DerivedCondit
         return DerivedCondition(ACCEPTING, True, "Open", f'queue "{verdict.queue}" takes new work')
     text = refusal_text(verdict.refusal, state=verdict.state, kind="work")
     return DerivedCondition(
-        ACCEPTING, False, verdict.refusal.why.value, text + (f"; {kept_by}" if kept_by else "")
+        ACCEPTING, False, verdict.refusal.kind.value, text + (f"; {kept_by}" if kept_by else "")
     )
 
 
 def active_condition(verdict: Verdict) -> DerivedCondition:
     if verdict.stop is None:
         return DerivedCondition(ACTIVE, True, "Ready", f'queue "{verdict.queue}" schedules its pods')
-    return DerivedCondition(ACTIVE, False, verdict.stop.why.value, stop_text(verdict.stop))
+    return DerivedCondition(ACTIVE, False, verdict.stop.kind.value, stop_text(verdict.stop))
 
 
 def not_acknowledged_condition(verdict: Verdict) -> DerivedCondition:

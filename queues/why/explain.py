@@ -74,7 +74,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_queue(self) -> bool:
-        return self.subject.thing.kind == QUEUE
+        return self.subject.ref.kind == QUEUE
 
 
 def explain(
@@ -84,7 +84,7 @@ def explain(
     case = _case(subject, belonging, queues)
     fate = _fate(case)
     return Explanation(
-        object=subject.thing,
+        object=subject.ref,
         fate=fate,
         summary=_summary(case, fate),
         owners=subject.owners,
@@ -108,7 +108,7 @@ def _case(
     if denied is not None:
         found = (denied, *found)
     if belonging and queue is None:
-        missing = Cause(why=CauseKind.NO_PODGROUP, queue="", by=belonging.group)
+        missing = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=belonging.group)
         found = (explain_cause(missing, queues=queues),)
     return _Case(
         subject=subject,
@@ -127,7 +127,7 @@ def _denied(subject: ObservedObject, verdict: Verdict | None, queues: ObservedQu
         return None
     return namespace_stop(
         verdict.queue,
-        namespace=subject.thing.namespace,
+        namespace=subject.ref.namespace,
         labels=subject.namespace_labels,
         queues=queues,
     )
@@ -141,7 +141,7 @@ def _fate(case: _Case) -> Fate:
         (Fate.RUNS, case.subject.node),
         (Fate.STOPPED, case.stops),
         (Fate.UNREAD, unread),
-        (Fate.WAITS, case.subject.thing.kind == POD),
+        (Fate.WAITS, case.subject.ref.kind == POD),
         (Fate.REFUSES, case.is_queue and case.refusal),
     ):
         if holds:
@@ -150,7 +150,7 @@ def _fate(case: _Case) -> Fate:
 
 
 def _summary(case: _Case, fate: Fate) -> str:
-    thing, phase = str(case.subject.thing), case.subject.phase
+    thing, phase = str(case.subject.ref), case.subject.phase
     if case.is_queue and fate in {Fate.STOPPED, Fate.REFUSES, Fate.FREE}:
         return _of_a_queue(case)
     words = {
@@ -167,7 +167,7 @@ def _summary(case: _Case, fate: Fate) -> str:
 
 def _of_a_queue(case: _Case) -> str:
     told = [each.text for each in (*case.stops[:1], *filter(None, [case.refusal]))]
-    return told[0] if told else f"{case.subject.thing} schedules its pods and takes new work"
+    return told[0] if told else f"{case.subject.ref} schedules its pods and takes new work"
 
 
 def _closing(case: _Case) -> str:
@@ -180,22 +180,22 @@ def _closing(case: _Case) -> str:
 
 def _notes(case: _Case, fate: Fate) -> Iterator[str]:
     """What else there is to know."""
-    if case.subject.leaving:
+    if case.subject.deleting:
         yield "it is being deleted"
-    if case.subject.idle and fate is not Fate.FINISHED:
-        yield case.subject.idle
+    if case.subject.idle_reason and fate is not Fate.FINISHED:
+        yield case.subject.idle_reason
     yield from _about_the_object(case, fate)
     if fate is not Fate.FINISHED:
         yield from _about_the_queue(case)
 
 
 def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
-    is_pod = case.subject.thing.kind == POD
+    is_pod = case.subject.ref.kind == POD
     if fate is Fate.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
         if case.denied is not None:
             yield f"nothing new of its namespace is scheduled: {case.denied.text}"
-    elif fate is Fate.STOPPED and is_pod and not case.subject.asked:
+    elif fate is Fate.STOPPED and is_pod and not case.subject.calls_extender:
         yield _unasked(case.subject)
     elif fate in {Fate.WAITS, Fate.UNREAD, Fate.STRANGER, Fate.FREE} and not case.subject.node:
         yield from _waiting(case)
@@ -225,11 +225,11 @@ def _waiting(case: _Case) -> Iterator[str]:
         yield f"it is held by scheduling gates of others: {', '.join(others)}"
     if names.GATE in subject.gates and case.verdict:
         yield "its gate is still on; the controller takes it off, is it running?"
-    elif subject.said:
-        own = subject.thing.kind != POD or names.GATE in subject.gates
+    elif subject.message:
+        own = subject.ref.kind != POD or names.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
-        yield f"{by}: {printable(subject.said, limit=_SAID_LIMIT)}"
-    elif subject.thing.kind == POD and not others:
+        yield f"{by}: {printable(subject.message, limit=_SAID_LIMIT)}"
+    elif subject.ref.kind == POD and not others:
         yield "kube-scheduler has said nothing of it yet"
 
 
@@ -258,4 +258,4 @@ def _asks_for_labels(case: _Case) -> bool:
     """Whether a selector is on the chain of its queue."""
     assert case.queues is not None and case.verdict is not None  # noqa: S101 - the caller has seen to it
     chain = case.queues.tree.chain(case.verdict.queue).queues
-    return any(queue.namespaces is not None for queue in chain)
+    return any(queue.namespace_selector is not None for queue in chain)

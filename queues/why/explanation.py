@@ -71,22 +71,22 @@ class ExplainedMembership(_JsonStruct, frozen=True):
 class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The object that is asked about, as it is stored.
 
-    `owners`: nearest first. `asked`: kube-scheduler asks the extender about it. `said`: what the object
-    itself says of why it waits. `idle`: why it makes no pods, for a workload that makes none.
-    `namespace_labels`: those of its namespace; None where they were not read.
+    `owners`: nearest first. `calls_extender`: kube-scheduler asks the extender about it. `message`: what the
+    object itself says of why it waits. `idle_reason`: why it makes no pods, for a workload that makes none.
+    `namespace_labels`: the labels of its namespace; None where they were not read.
     """
 
-    thing: ObjectRef
+    ref: ObjectRef
     owners: tuple[ObjectRef, ...] = ()
     group: ObjectRef | None = None
     phase: str = ""
     finished: bool = False
-    leaving: bool = False
+    deleting: bool = False
     node: str = ""
     gates: tuple[str, ...] = ()
-    asked: bool = True
-    said: str = ""
-    idle: str = ""
+    calls_extender: bool = True
+    message: str = ""
+    idle_reason: str = ""
     namespace_labels: Mapping[str, str] | None = None
 
 
@@ -123,7 +123,7 @@ class Stop(_JsonStruct, frozen=True):
     """
 
     queue: str
-    why: CauseKind
+    kind: CauseKind = msgspec.field(name="why")
     text: str
     way_out: str
     policy: StopPolicy = StopPolicy.NONE

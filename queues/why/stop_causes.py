@@ -68,12 +68,12 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
     what = text.rpartition("; ")[0]  # each text ends with the way out
     queue = queues.tree.get(cause.by) if queues else None
     record = queues.record(cause.by) if queues else QueueRecord()
-    timed = queue.resumes if queue and cause.why in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None
+    timed = queue.resume_time if queue and cause.kind in {CauseKind.SUSPENDED, CauseKind.STOPPED} else None
     change = find_change(cause, queue=queue, changes=record.changes)
-    unknown = change is None and cause.why in _OF_A_FIELD
+    unknown = change is None and cause.kind in _OF_A_FIELD
     return Stop(
         queue=cause.by,
-        why=cause.why,
+        kind=cause.kind,
         text=what,
         way_out=remedy_command(cause) or NAME_RULE,
         policy=cause.policy,
@@ -95,8 +95,8 @@ def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
             state=queues.verdict(queue.name).state,
             desired=queue.desired,
             stop_policy=queue.stop_policy,
-            resume_at=queue.resumes if queue.asks_to_stop else None,
-            namespace_selector=queue.namespaces.text if queue.namespaces else "",
+            resume_at=queue.resume_time if queue.is_suspended_or_held else None,
+            namespace_selector=queue.namespace_selector.text if queue.namespace_selector else "",
         )
 
 
@@ -105,7 +105,7 @@ def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
     if first.queue not in queues.tree:
         return
     for queue in queues.tree.chain(first.queue).queues:
-        if queue.name == first.by and first.why is not CauseKind.BROKEN:
+        if queue.name == first.by and first.kind is not CauseKind.BROKEN:
             continue
         cause = _own_stop(queue, of=first.queue, now=queues.now)
         if cause is not None:
@@ -114,11 +114,11 @@ def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
 
 def _own_stop(queue: Queue, *, of: str, now: datetime) -> Cause | None:
     if queue.desired_at(now) is Desired.SUSPENDED:
-        return Cause(why=CauseKind.SUSPENDED, queue=of, by=queue.name, reason=queue.reason)
+        return Cause(kind=CauseKind.SUSPENDED, queue=of, by=queue.name, reason=queue.reason)
     policy = queue.stop_policy_at(now)
     if policy is StopPolicy.NONE:
         return None
-    return Cause(why=CauseKind.STOPPED, queue=of, by=queue.name, policy=policy, reason=queue.reason)
+    return Cause(kind=CauseKind.STOPPED, queue=of, by=queue.name, policy=policy, reason=queue.reason)
 
 
 def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...]) -> Change | None:
@@ -129,7 +129,7 @@ def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...
 
 
 def _made_by(cause: Cause, queue: Queue | None) -> tuple[str, str]:
-    match cause.why:
+    match cause.kind:
         case CauseKind.SUSPENDED:
             return "state", Desired.SUSPENDED.value
         case CauseKind.CLOSED:
@@ -139,7 +139,7 @@ def _made_by(cause: Cause, queue: Queue | None) -> tuple[str, str]:
         case CauseKind.BROKEN:
             return "parent", (queue.parent or "") if queue else ""
         case CauseKind.NOT_SELECTED:
-            text = queue.namespaces.text if queue and queue.namespaces else ""
+            text = queue.namespace_selector.text if queue and queue.namespace_selector else ""
             return "namespaceSelector", text
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
             return "", ""

@@ -90,7 +90,7 @@ def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_board(
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b"), queue("c", parent="a"))])
     store.boards.clear()
     sink.replace([read_queue(queue("c", parent="root", version=2, generation=2))])
-    assert all(board.ruling("c").schedules for board in store.boards)
+    assert all(board.decision("c").schedules for board in store.boards)
     assert len(store.boards) == 1
 
 
@@ -99,7 +99,7 @@ def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueEvent
     store.boards.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
     assert len(store.boards) == 1
-    assert not store.snapshot.ruling("a").schedules
+    assert not store.snapshot.decision("a").schedules
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
 ) -> None:
     """Replicas of two versions say the same; what is stored for other specs, or by hand, decides nothing."""
     sink.upsert(read_queue(queue("a", state="Suspended")))
-    ruling = store.snapshot.ruling("a")
+    ruling = store.snapshot.decision("a")
     for version, (revision, refusal, said) in enumerate(
         [
             (ruling.revision, "as an older version says it", "as an older version says it"),
@@ -136,8 +136,8 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
     ):
         status = {"stop": {"revision": revision, "refusal": refusal}}
         sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
-        assert store.refusal_text(store.snapshot.ruling("a")) == said
-        assert not store.snapshot.ruling("a").schedules
+        assert store.refusal_text(store.snapshot.decision("a")) == said
+        assert not store.snapshot.decision("a").schedules
 
 
 def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHandler) -> None:
@@ -158,7 +158,7 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(
             value = store.snapshot.tree.get(name)
             assert value is not None
             assert value.generation >= held.metadata.generation
-            assert store.snapshot.seen >= held.metadata.version or not held.metadata.generation
+            assert store.snapshot.resource_version >= held.metadata.version or not held.metadata.generation
 
     store.listen(heard)
     for number in range(1, 6):
@@ -175,17 +175,17 @@ def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEv
 
     ahead = Ahead()
     QueueEventHandler(ahead).upsert(read_queue(queue("a", version=7)))
-    assert (ahead.snapshot_version, ahead.snapshot.seen) == (7, 7)
+    assert (ahead.snapshot_version, ahead.snapshot.resource_version) == (7, 7)
     QueueEventHandler(ahead).remove(read_queue(queue("a", version=9)))
-    assert (ahead.snapshot_version, ahead.snapshot.seen) == (9, 9)
+    assert (ahead.snapshot_version, ahead.snapshot.resource_version) == (9, 9)
 
 
 def test_a_request_sees_one_moment(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
     before = store.snapshot
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
-    assert before.ruling("a").schedules
-    assert not store.snapshot.ruling("a").schedules
+    assert before.decision("a").schedules
+    assert not store.snapshot.decision("a").schedules
 
 
 # The past
@@ -197,7 +197,7 @@ def test_the_past_of_a_queue_is_refused(store: Watched, sink: QueueEventHandler)
     sink.upsert(read_queue(queue("a", version=4, generation=4)))
     sink.remove(read_queue(queue("a", version=4)))
     sink.replace([read_queue(queue("a", version=3))])
-    assert not store.snapshot.ruling("a").schedules
+    assert not store.snapshot.decision("a").schedules
     assert store.queues["a"].metadata.version == 5
     assert store.snapshot_version == 5
 
@@ -207,7 +207,7 @@ def test_a_queue_made_again_is_another_whatever_its_version(store: Watched, sink
     again = queue("a", version=4)
     again["metadata"]["uid"] = "another"
     sink.upsert(read_queue(again))
-    assert store.snapshot.ruling("a").schedules
+    assert store.snapshot.decision("a").schedules
 
 
 @pytest.mark.parametrize("way", ["upsert", "remove"])
@@ -266,7 +266,7 @@ def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str
             one: queue_from_object(each) for one, each in store.queues.items()
         }
         assert set(store.snapshot.tree) == {"root", *store.queues}
-        assert store.snapshot.seen <= store.snapshot_version
+        assert store.snapshot.resource_version <= store.snapshot_version
         if store.queues == held:
             assert len(store.boards) == boards
 
@@ -614,7 +614,7 @@ def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     """A request costs what it did before there were selectors: the queue's own ruling, and one comparison."""
     monkeypatch.setattr(Store, "labels_of_namespace", None)
     store = selective.store
-    assert store.decision_for("free", namespace="team") is store.snapshot.ruling("free")
+    assert store.decision_for("free", namespace="team") is store.snapshot.decision("free")
     assert store.decision_for("absent", namespace="team").selected
     assert store.live_members_of("free") == 0
 

@@ -214,7 +214,7 @@ def test_a_group_that_the_definition_lets_in_is_named_where_it_keeps_its_queue(l
 def test_a_queue_with_a_field_that_cannot_be_read_is_held_by_what_can(look: WholeLook) -> None:
     """Where it does not say whether it stops, it does."""
     look.hears(queue("a", status={"conditions": 5}), queue("b", stopPolicy=["Hold"]), queue("c"))
-    assert [look.store.snapshot.ruling(name).schedules for name in "abc"] == [True, False, True]
+    assert [look.store.snapshot.decision(name).schedules for name in "abc"] == [True, False, True]
     assert look.store.synced
 
 

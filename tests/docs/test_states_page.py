@@ -168,13 +168,13 @@ def test_each_cause_has_its_row() -> None:
         if why is CauseKind.NOT_SELECTED:
             assert (schedules, accepts) == ("no", "no")  # tests/queues/test_namespace_access.py shows both
             continue
-        assert way_out.replace("NAME", "it") == remedy_command(Cause(why=why, queue="it", by="it"))
+        assert way_out.replace("NAME", "it") == remedy_command(Cause(kind=why, queue="it", by="it"))
         if why is CauseKind.NO_PODGROUP:
             assert (schedules, accepts) == ("no", "yes")  # tests/webhooks/test_pod_admission.py shows both
             continue
         found = CAUSED[why]
         assert (schedules, accepts) == (yes(found.schedules), yes(found.accepts))
-        assert why in {cause.why for cause in (found.stop, found.refusal) if cause}
+        assert why in {cause.kind for cause in (found.stop, found.refusal) if cause}
 
 
 def test_each_event_on_queues_and_commands_is_told_of() -> None:
@@ -214,7 +214,7 @@ def test_each_field_whose_changes_are_kept_is_named() -> None:
         desired=Desired.SUSPENDED,
         stop_policy=StopPolicy.HOLD,
         resume_at=NOW,
-        namespaces=compile_selector({"matchLabels": {"team": "a"}}),
+        namespace_selector=compile_selector({"matchLabels": {"team": "a"}}),
     )
     fields = [line.field for line in changes.changes_between(before, after, by="ann", reason="", at=NOW)]
     what, where, _ = tables("What is written where")[0][0]

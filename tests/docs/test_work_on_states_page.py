@@ -133,7 +133,7 @@ def test_each_kind_of_workload_has_its_row() -> None:
         assert row[:2] == [kind.kind, kind.group]
         assert row[4:] == [
             yes(kind.answers_for_children),
-            yes(not kind.fixed),
+            yes(not kind.immutable),
             "if installed" if kind.optional else "always",
         ]
 

@@ -332,7 +332,7 @@ TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try
 @pytest.mark.parametrize("revision", ["now", "before"])
 def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, revision: str) -> None:
     """Replicas of two versions say the same of one stop; what is said of former specs is no text of now."""
-    ruling = server.store.snapshot.ruling("stopped")
+    ruling = server.store.snapshot.decision("stopped")
     stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": "as an older one says"}
     server.has(
         queue("stopped", version=2, state="Suspended", reason="the\ndisks are full", status={"stop": stop})

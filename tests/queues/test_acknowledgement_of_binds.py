@@ -25,19 +25,19 @@ def evidence(view: ReplicaView, *, guarded_at: float = 0.0) -> Evidence:
         since=10,
         pods_since=12,
         pods=12,
-        views=(view,),
+        replica_views=(view,),
         unaccounted=False,
-        places=(BindableNamespace("research", "team"),),
+        bindable_namespaces=(BindableNamespace("research", "team"),),
         guards={"team": guarded_at},
         passes=(),
         now=1000.0,
         request_seconds=60.0,
-        unasked_seconds=2.0,
+        bypass_seconds=2.0,
     )
 
 
 def view(*, passes: tuple[PodPass, ...] | None, binds: frozenset[str] | None) -> ReplicaView:
-    return ReplicaView(name="b", queues=10, pods=12, open=OPEN, passes=passes, binds=binds)
+    return ReplicaView(name="b", queues=10, pods=12, open_queues=OPEN, passes=passes, bind_queues=binds)
 
 
 @pytest.mark.parametrize("passes", [None, (NAMED,)], ids=["unnamed", "named"])
@@ -69,5 +69,5 @@ def test_a_pass_of_filter_can_land_where_the_guard_is_new(passes: tuple[PodPass,
 
 def test_a_view_that_has_nothing_open_holds_nothing_up() -> None:
     """Also one of an older version, that does not say of which kind its passes are."""
-    said = ReplicaView(name="b", queues=10, pods=12, open=frozenset(), passes=(), binds=None)
+    said = ReplicaView(name="b", queues=10, pods=12, open_queues=frozenset(), passes=(), bind_queues=None)
     assert list(obstacles(evidence(said))) == []

@@ -37,7 +37,7 @@ def board(*queues: Queue, now: datetime = NOW) -> QueueSnapshot:
 
 
 def rulings(of: QueueSnapshot) -> dict[str, QueueDecision]:
-    return {name: of.ruling(name) for name in of.tree}
+    return {name: of.decision(name) for name in of.tree}
 
 
 @MODEST
@@ -46,7 +46,7 @@ def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: 
     """For every queue, and one that is not there, the board says what the verdict says, members or none."""
     of = QueueSnapshot(Tree(queues), now=now)
     for name in (*of.tree, "nobody"):
-        ruling, found = of.ruling(name), asked(of.tree, name, live=live, now=now)
+        ruling, found = of.decision(name), asked(of.tree, name, live=live, now=now)
         assert (
             ruling.queue,
             ruling.accepts,
@@ -88,7 +88,9 @@ def test_a_ruling_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datet
 def test_the_stopped_are_those_that_do_not_schedule(queues: dict[str, Queue], now: datetime) -> None:
     """`stopped` names each of them once, and no other."""
     of = QueueSnapshot(Tree(queues), now=now)
-    assert sorted(of.stopped()) == sorted(n for n in of.tree if not asked(of.tree, n, now=now).schedules)
+    assert sorted(of.stopped_queues()) == sorted(
+        n for n in of.tree if not asked(of.tree, n, now=now).schedules
+    )
 
 
 @MODEST
@@ -110,13 +112,13 @@ def test_a_board_keeps_its_tree_and_time() -> None:
 def test_a_board_says_how_new_its_tree_is() -> None:
     """What was seen is told as it was given, 0 if nothing was, and changes no ruling."""
     old, new = QueueSnapshot(tree(queue("q")), now=NOW), QueueSnapshot(tree(queue("q")), now=NOW, seen=7)
-    assert (old.seen, new.seen) == (0, 7)
+    assert (old.resource_version, new.resource_version) == (0, 7)
     assert rulings(old) == rulings(new)
 
 
 def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
     """Its members are taken and do not run; there is no revision of what is not."""
-    ruling = board().ruling("new")
+    ruling = board().decision("new")
     assert (ruling.accepts, ruling.schedules, ruling.drains, ruling.revision) == (True, False, False, "")
     assert "new" in ruling.text
     assert "new" in ruling.warning
@@ -185,7 +187,7 @@ def test_a_time_that_undoes_nothing_does_not_end_a_board(desired: Desired) -> No
 
 
 def revised(name: str, *queues: Queue) -> str:
-    return board(*queues).ruling(name).revision
+    return board(*queues).decision(name).revision
 
 
 def at(name: str, parent: str = "root", *, uid: str = "u", generation: int = 1) -> Queue:
@@ -236,7 +238,7 @@ def test_the_revision_is_short_and_plain() -> None:
 def test_the_passing_of_time_is_no_revision() -> None:
     """A stop that ended by itself is the same spec."""
     timed = line(queue("q", desired=SUSPENDED, resume_at=NOW))
-    before, after = (QueueSnapshot(timed, now=now).ruling("q") for now in (NOW - SECOND, NOW))
+    before, after = (QueueSnapshot(timed, now=now).decision("q") for now in (NOW - SECOND, NOW))
     assert (before.schedules, after.schedules) == (False, True)
     assert before.revision == after.revision
 
@@ -249,11 +251,15 @@ def test_a_board_that_follows_another_is_the_one_made_anew(
     """Whatever changed, came or went, and however much time went by."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     former = QueueSnapshot(Tree(before), now=min(then, now))
-    following = QueueSnapshot.follow(former, Tree(after), changed=changed, now=max(then, now), seen=7)
+    following = QueueSnapshot.updated(former, Tree(after), changed=changed, now=max(then, now), seen=7)
     anew = QueueSnapshot(Tree(after), now=max(then, now), seen=7)
     assert rulings(following) == rulings(anew)
-    assert (following.valid_until, following.seen, following.now) == (anew.valid_until, anew.seen, anew.now)
-    assert set(following.stopped()) == set(anew.stopped())
+    assert (following.valid_until, following.resource_version, following.now) == (
+        anew.valid_until,
+        anew.resource_version,
+        anew.now,
+    )
+    assert set(following.stopped_queues()) == set(anew.stopped_queues())
 
 
 @MODEST
@@ -264,7 +270,7 @@ def test_what_does_not_change_keeps_its_ruling(
     """A queue apart from the one that changed is not worked out again."""
     former = QueueSnapshot(Tree(queues), now=now)
     name = data.draw(st.sampled_from(sorted(former.tree)))
-    following = QueueSnapshot.follow(former, former.tree, changed=[name], now=now)
-    apart = set(former.tree) - former.tree.below(name)
+    following = QueueSnapshot.updated(former, former.tree, changed=[name], now=now)
+    apart = set(former.tree) - former.tree.subtree(name)
     if former.valid_until is None or former.valid_until > now:
-        assert all(following.ruling(one) is former.ruling(one) for one in apart)
+        assert all(following.decision(one) is former.decision(one) for one in apart)

@@ -77,7 +77,7 @@ class Histories(RuleBasedStateMachine):
         if parent_refusal(moved, tree=Tree(self.queues)) is None:
             self.write(moved)
             tree = Tree(self.queues)
-            assert all(tree.chain(below).broken is None for below in tree.below(name))
+            assert all(tree.chain(below).broken is None for below in tree.subtree(name))
 
     @rule(name=names, parent=parents)
     def move_past_the_rules(self, name: str, parent: str) -> None:
@@ -154,7 +154,7 @@ class Histories(RuleBasedStateMachine):
     def the_board_agrees(self) -> None:
         board = QueueSnapshot(Tree(self.queues), now=self.now)
         for name in NAMES:
-            ruling, found = board.ruling(name), self.verdict(name)
+            ruling, found = board.decision(name), self.verdict(name)
             assert (ruling.accepts, ruling.schedules, ruling.drains) == (
                 found.accepts,
                 found.schedules,

@@ -42,7 +42,7 @@ def test_each_row_is_found_by_its_key_and_by_what_a_review_is_about(key: str, ro
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
 def test_what_sets_a_row_apart(key: str, row: WorkloadKind) -> None:
-    assert row.fixed is ((row.group, row.kind) in FIXED)
+    assert row.immutable is ((row.group, row.kind) in FIXED)
     assert row.optional is ((row.group, row.kind) in OPTIONAL)
     assert row.answers_for_children is (row.kind != "CronJob"), "a Job that a CronJob makes is new work"
 
@@ -73,7 +73,7 @@ def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         KINDS["jobs"] = KINDS["cronjobs"]  # type: ignore[index]
     with pytest.raises(AttributeError):
-        KINDS["jobs"].fixed = False  # type: ignore[misc]
+        KINDS["jobs"].immutable = False  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ Labels = Mapping[str, str]
 
 
 def selecting(name: str, selector: Any, parent: str | None = "root", **wishes: Any) -> Queue:
-    return queue(name, parent, namespaces=compile_selector(selector), **wishes)
+    return queue(name, parent, namespace_selector=compile_selector(selector), **wishes)
 
 
 def one_of(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def one_of(key: str, operator: str, *values: str) -> dict[str, Any]:
 def ruled(
     *queues: Queue, name: str = "q", namespace: str = "team", labels: Labels | None = None
 ) -> QueueDecision:
-    ruling = QueueSnapshot(tree(*queues), now=NOW).ruling(name)
+    ruling = QueueSnapshot(tree(*queues), now=NOW).decision(name)
     return decision_for_namespace(ruling, namespace=namespace, labels={} if labels is None else labels)
 
 
@@ -165,10 +165,10 @@ def test_a_namespace_has_to_match_every_selector_of_the_chain(
     for name in forest:
         written = [parse_selector(selectors.get(above.name)) for above in forest.chain(name).queues]
         expected = all(one.selects(labels) for one in written if one is not None)
-        found = decision_for_namespace(board.ruling(name), namespace="team", labels=labels)
+        found = decision_for_namespace(board.decision(name), namespace="team", labels=labels)
         assert found.selected is expected
         assert found.selected or not (found.accepts or found.schedules)
-        assert (name in board.restricted) is bool(board.ruling(name).restricted)
+        assert (name in board.restricted_queues) is bool(board.decision(name).restricted)
 
 
 def _with(one: Queue, selector: Any) -> Queue:
@@ -177,7 +177,7 @@ def _with(one: Queue, selector: Any) -> Queue:
         uid=one.uid,
         parent=one.parent,
         desired=one.desired,
-        namespaces=compile_selector(selector),
+        namespace_selector=compile_selector(selector),
     )
 
 
@@ -197,8 +197,8 @@ def test_a_selector_of_root_is_for_every_queue() -> None:
 def test_where_no_selector_is_nothing_is_restricted() -> None:
     """So that a request asks for nobody's labels, and gets the queue's own ruling."""
     board = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
-    assert (board.restricted, board.ruling("q").restricted) == ((), ())
-    assert decision_for_namespace(board.ruling("q"), namespace="team", labels=None) is board.ruling("q")
+    assert (board.restricted_queues, board.decision("q").restricted) == ((), ())
+    assert decision_for_namespace(board.decision("q"), namespace="team", labels=None) is board.decision("q")
 
 
 def test_a_queue_that_is_not_there_has_no_selector() -> None:
@@ -209,10 +209,10 @@ def test_a_queue_that_is_not_there_has_no_selector() -> None:
 def test_a_board_that_follows_knows_whose_selector_changed() -> None:
     """Also for the queues below, and when it is taken away again."""
     before = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
-    after = QueueSnapshot.follow(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
-    assert set(after.restricted) == {"p", "q"}
-    assert after.ruling("q").restricted == chain_restrictions(after.tree.chain("q"))
-    assert QueueSnapshot.follow(after, before.tree, changed=["p"], now=NOW).restricted == ()
+    after = QueueSnapshot.updated(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
+    assert set(after.restricted_queues) == {"p", "q"}
+    assert after.decision("q").restricted == chain_restrictions(after.tree.chain("q"))
+    assert QueueSnapshot.updated(after, before.tree, changed=["p"], now=NOW).restricted_queues == ()
 
 
 # Labels that are not known
@@ -232,7 +232,7 @@ def test_a_board_that_follows_knows_whose_selector_changed() -> None:
 def test_of_a_namespace_that_is_not_known_the_name_is(selector: Any, *, selected: bool) -> None:
     """Nothing is believed of other labels, that there are none neither."""
     board = QueueSnapshot(tree(selecting("q", selector)), now=NOW)
-    found = decision_for_namespace(board.ruling("q"), namespace="team", labels=None)
+    found = decision_for_namespace(board.decision("q"), namespace="team", labels=None)
     assert found.selected is selected
     assert selected or plain(found.text)
 
@@ -250,7 +250,7 @@ def test_the_denial_names_the_queue_the_namespace_what_is_missing_and_the_way_ou
     )
     assert (found.stop, found.refusal) == (found.stop, found.stop)
     assert found.stop is not None
-    assert (found.stop.why, found.stop.by, found.stop.queue) == (CauseKind.NOT_SELECTED, "p", "q")
+    assert (found.stop.kind, found.stop.by, found.stop.queue) == (CauseKind.NOT_SELECTED, "p", "q")
     again = ruled(selecting("p", one_of("team", "In", "a", "b")), queue("q", "p", desired=SUSPENDED))
     assert again == found
 
@@ -325,7 +325,7 @@ def test_no_value_is_an_error_of_ours(value: Any) -> None:
 def test_a_stop_is_told_of_first_where_the_namespace_is_selected() -> None:
     found = ruled(selecting("q", TEAM, stop_policy=HOLD), labels={"team": "a"})
     assert found.stop is not None
-    assert found.stop.why is CauseKind.STOPPED
+    assert found.stop.kind is CauseKind.STOPPED
     assert found.accepts
 
 

@@ -72,19 +72,19 @@ def test_the_time_is_the_same_in_every_zone() -> None:
     """A `resumeAt` written with an offset means that moment, not that clock reading."""
     east = NOW.astimezone(timezone(timedelta(hours=14)))
     stop = queue("q", desired=SUSPENDED, resume_at=east)
-    assert (stop.resumed_at(NOW - SECOND), stop.resumed_at(NOW)) == (False, True)
+    assert (stop.is_resumed(NOW - SECOND), stop.is_resumed(NOW)) == (False, True)
 
 
 def test_a_time_without_a_zone_does_not_break_every_queue() -> None:
     """One queue's naive `resumeAt` leaves the board of all queues whole."""
     odd = queue("odd", desired=SUSPENDED, resume_at=NOW.replace(tzinfo=None))
-    assert QueueSnapshot(tree(odd, queue("q")), now=NOW).ruling("q").schedules
+    assert QueueSnapshot(tree(odd, queue("q")), now=NOW).decision("q").schedules
 
 
 def test_a_time_without_a_zone_is_utc() -> None:
     """What the API server would have refused is read as the API server writes it."""
     odd = queue("odd", desired=SUSPENDED, resume_at=NOW.replace(tzinfo=None))
-    assert (odd.resumed_at(NOW - SECOND), odd.resumed_at(NOW)) == (False, True)
+    assert (odd.is_resumed(NOW - SECOND), odd.is_resumed(NOW)) == (False, True)
 
 
 @pytest.mark.parametrize(("desired", "policy", "_desired", "_policy"), UNDONE)
@@ -94,7 +94,7 @@ def test_a_queue_asks_to_stop_by_a_suspension_or_a_policy(
 ) -> None:
     """Closed and Open ask for no stop without a policy; the time has no part in it."""
     stop = queue("q", desired=desired, stop_policy=policy, resume_at=at)
-    assert stop.asks_to_stop is (desired is SUSPENDED or policy in (HOLD, DRAIN))
+    assert stop.is_suspended_or_held is (desired is SUSPENDED or policy in (HOLD, DRAIN))
 
 
 def test_the_queues_that_always_exist_are_root_and_default() -> None:

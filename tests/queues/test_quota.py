@@ -62,7 +62,10 @@ def test_resources_that_only_one_of_them_names_are_free() -> None:
 @pytest.mark.parametrize("field", ["guarantee", "deserved"])
 def test_children_together_may_have_what_the_parent_has(field: str) -> None:
     """The refusal says what the sum would be and what is left."""
-    around = {"above": quota(**{field: 10}), "beside": {"a": quota(**{field: 4}), "b": quota(**{field: 3})}}
+    around = {
+        "parent_quota": quota(**{field: 10}),
+        "sibling_quotas": {"a": quota(**{field: 4}), "b": quota(**{field: 3})},
+    }
     assert refusal(Quota(), quota(**{field: 3}), **around) is None
     found = refusal(Quota(), quota(**{field: 4}), **around)
     says(found, f"spec.{field}", '"4" makes "11"', 'queue "labs", which has "10"', 'set "3" at most')
@@ -70,7 +73,7 @@ def test_children_together_may_have_what_the_parent_has(field: str) -> None:
 
 def test_a_childs_capability_may_be_its_parents() -> None:
     """Each child's by itself, not their sum."""
-    around = {"above": quota(capability=10), "beside": {"a": quota(capability=10)}}
+    around = {"parent_quota": quota(capability=10), "sibling_quotas": {"a": quota(capability=10)}}
     assert refusal(Quota(), quota(capability=10), **around) is None
     says(
         refusal(Quota(), quota(capability=11), **around), "spec.capability.cpu", '"11"', '"10" of its parent'
@@ -80,8 +83,8 @@ def test_a_childs_capability_may_be_its_parents() -> None:
 def test_coming_under_a_parent_counts_like_asking_for_more() -> None:
     """The quota is the old one, the sum is new."""
     mine = quota(deserved=4)
-    around = {"above": quota(deserved=10), "beside": {"a": quota(deserved=7)}}
-    before, after = family(mine, joined=False, **around), family(mine, **around)
+    around = {"parent_quota": quota(deserved=10), "sibling_quotas": {"a": quota(deserved=7)}}
+    before, after = family(mine, is_child=False, **around), family(mine, **around)
     says(quota_refusal(before, after), '"4" makes "11"')
     assert quota_refusal(after, after) is None
 
@@ -93,8 +96,8 @@ def test_coming_under_a_parent_counts_like_asking_for_more() -> None:
 def test_a_parent_may_not_shrink_below_what_its_children_have_together(field: str) -> None:
     """The refusal names the children, those with most first."""
     below = {name: quota(**{field: amount}) for name, amount in (("a", 1), ("b", 4), ("c", 3), ("d", 2))}
-    assert refusal(quota(**{field: 20}), quota(**{field: 10}), below=below) is None
-    found = refusal(quota(**{field: 20}), quota(**{field: 9}), below=below)
+    assert refusal(quota(**{field: 20}), quota(**{field: 10}), child_quotas=below) is None
+    found = refusal(quota(**{field: 20}), quota(**{field: 9}), child_quotas=below)
     says(
         found, f"spec.{field}", '"9" is less', '"10" ("b" "4", "c" "3", "d" "2", 1 more)', 'set "10" at least'
     )
@@ -103,15 +106,15 @@ def test_a_parent_may_not_shrink_below_what_its_children_have_together(field: st
 def test_a_parents_capability_may_not_shrink_below_a_childs() -> None:
     """Those that have more are named, and no others."""
     below = {"a": quota(capability=8), "b": quota(capability=2)}
-    found = refusal(quota(capability=9), quota(capability=7), below=below)
+    found = refusal(quota(capability=9), quota(capability=7), child_quotas=below)
     says(found, "spec.capability.cpu", '"7" is less', '("a" "8")', 'set "8" at least')
 
 
 def test_a_bound_may_be_taken_away_from_above_the_children() -> None:
     """No bound is no smaller bound; one that is set anew is."""
     below = {"a": quota(deserved=8)}
-    assert refusal(quota(deserved=9), Quota(), below=below) is None
-    assert refusal(Quota(), quota(deserved=7), below=below) is not None
+    assert refusal(quota(deserved=9), Quota(), child_quotas=below) is None
+    assert refusal(Quota(), quota(deserved=7), child_quotas=below) is not None
 
 
 # Mending
@@ -119,7 +122,10 @@ def test_a_bound_may_be_taken_away_from_above_the_children() -> None:
 
 def test_a_sum_that_is_too_much_can_be_brought_down_step_by_step() -> None:
     """Each child in its turn, though the sum is still too much; but not up again."""
-    around = {"above": quota(deserved=10), "beside": {"a": quota(deserved=9), "b": quota(deserved=9)}}
+    around = {
+        "parent_quota": quota(deserved=10),
+        "sibling_quotas": {"a": quota(deserved=9), "b": quota(deserved=9)},
+    }
     assert refusal(quota(deserved=9), quota(deserved=8), **around) is None
     assert refusal(quota(deserved=9), quota(deserved=9, capability=20), **around) is None
     assert refusal(quota(deserved=8), quota(deserved=9), **around) is not None
@@ -127,8 +133,8 @@ def test_a_sum_that_is_too_much_can_be_brought_down_step_by_step() -> None:
 
 def test_a_queue_without_a_share_is_no_part_of_a_sum_that_is_too_much() -> None:
     """It may be created beside those that make it so."""
-    around = {"above": quota(deserved=1), "beside": {"a": quota(deserved=9)}}
-    before = family(Quota(), joined=False, **around)
+    around = {"parent_quota": quota(deserved=1), "sibling_quotas": {"a": quota(deserved=9)}}
+    before = family(Quota(), is_child=False, **around)
     assert quota_refusal(before, family(quota(capability=5), **around)) is None
 
 
@@ -140,10 +146,10 @@ FAMILIES = st.builds(
     name=st.just("q"),
     own=QUOTAS,
     parent=st.just("labs"),
-    above=st.none() | QUOTAS,
-    beside=OTHERS,
-    below=OTHERS,
-    joined=st.booleans(),
+    parent_quota=st.none() | QUOTAS,
+    sibling_quotas=OTHERS,
+    child_quotas=OTHERS,
+    is_child=st.booleans(),
 )
 
 
@@ -151,7 +157,7 @@ FAMILIES = st.builds(
 @given(around=FAMILIES, after=QUOTAS)
 def test_whatever_is_taken_leaves_no_fault_that_was_not_there(around: QuotaFamily, after: Quota) -> None:
     """And none is greater than it was; and whatever is refused breaks some rule."""
-    wanted = replace(around, own=after, joined=True)
+    wanted = replace(around, own=after, is_child=True)
     was, now = dict(violations(around)), dict(violations(wanted))
     worse = {key for key, fault in now.items() if key not in was or fault.excess > was[key].excess}
     found = quota_refusal(around, wanted)
@@ -170,8 +176,8 @@ def test_writing_what_is_there_is_never_refused(around: QuotaFamily) -> None:
 @given(mine=QUOTAS, parent=QUOTAS, beside=OTHERS)
 def test_child_and_parent_are_held_to_the_same(mine: Quota, parent: Quota, beside: dict[str, Quota]) -> None:
     """The tree breaks a rule between the two as seen from the child just when it does from the parent."""
-    from_child = QuotaFamily(name="q", own=mine, parent="p", above=parent, beside=beside)
-    from_parent = QuotaFamily(name="p", own=parent, below={**beside, "q": mine})
+    from_child = QuotaFamily(name="q", own=mine, parent="p", parent_quota=parent, sibling_quotas=beside)
+    from_parent = QuotaFamily(name="p", own=parent, child_quotas={**beside, "q": mine})
     seen = {key[1:] for key, _ in violations(from_child) if key[0] == "under"}
     shown = {key[1:] for key, _ in violations(from_parent) if key[0] == "over"}
     assert {key for key in seen if key[0] != "capability"} == {key for key in shown if key[0] != "capability"}

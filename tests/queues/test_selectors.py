@@ -186,7 +186,7 @@ values = st.lists(st.sampled_from(("", "x", "y")), min_size=1, max_size=2)
 @given(labels, st.sampled_from("abc"), values)
 def test_each_operator_has_its_opposite(held: dict[str, str], key: str, operands: list[str]) -> None:
     """NotIn holds just where In does not, DoesNotExist just where Exists does not."""
-    has = {operator: Requirement(key, operator, operands).holds(held) for operator in Operator}
+    has = {operator: Requirement(key, operator, operands).matches(held) for operator in Operator}
     assert has[Operator.IN] is not has[Operator.NOT_IN]
     assert has[Operator.EXISTS] is not has[Operator.DOES_NOT_EXIST]
     assert has[Operator.EXISTS] or not has[Operator.IN]

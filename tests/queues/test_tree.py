@@ -53,7 +53,7 @@ def test_root_has_nobody_above_it(parent: str | None) -> None:
 def test_root_is_nobodys_child() -> None:
     """A parent written on `root` does not put `root` below that queue."""
     odd = tree(Queue(name="root", parent="a"), queue("a"))
-    assert (odd.children("a"), odd.below("a")) == ((), {"a"})
+    assert (odd.children("a"), odd.subtree("a")) == ((), {"a"})
 
 
 @pytest.mark.parametrize("parent", [None, ""])
@@ -66,7 +66,7 @@ def test_no_parent_means_root(parent: str | None) -> None:
 def test_a_queue_without_a_parent_is_below_root(parent: str | None) -> None:
     """What has `root` on its chain is among the children of `root` and below it."""
     orphan = tree(Queue(name="q", parent=parent))
-    assert (orphan.children("root"), orphan.below("root")) == (("q",), {"root", "q"})
+    assert (orphan.children("root"), orphan.subtree("root")) == (("q",), {"root", "q"})
 
 
 def test_a_chain_ends_before_a_parent_that_is_missing() -> None:
@@ -128,7 +128,7 @@ def test_a_long_chain_is_walked_without_recursion() -> None:
     deep = tree(*(queue(f"q{i}", f"q{i - 1}" if i else "root") for i in range(10_000)))
     assert len(deep.chain("q9999").queues) == 10_001
     assert deep.depth("q9999") == 10_000
-    assert len(deep.below("q0")) == 10_000
+    assert len(deep.subtree("q0")) == 10_000
 
 
 def test_the_chain_of_a_queue_that_is_not_there_is_a_key_error() -> None:
@@ -158,13 +158,13 @@ def test_a_leaf_has_no_children() -> None:
 def test_below_a_queue_are_itself_and_all_its_descendants() -> None:
     """Siblings and ancestors are not below."""
     wood = tree(queue("a"), queue("b", "a"), queue("c", "b"), queue("d", "a"), queue("e"))
-    assert wood.below("a") == {"a", "b", "c", "d"}
+    assert wood.subtree("a") == {"a", "b", "c", "d"}
 
 
 def test_below_a_queue_of_a_cycle_is_the_whole_cycle_once() -> None:
     """A cycle ends the search instead of going round."""
     knot = tree(queue("a", "b"), queue("b", "a"), queue("x", "a"))
-    assert knot.below("a") == {"a", "b", "x"}
+    assert knot.subtree("a") == {"a", "b", "x"}
 
 
 def test_a_tree_with_a_queue_more_leaves_the_old_one_alone() -> None:
@@ -226,7 +226,7 @@ def test_below_is_the_other_way_round_of_above(queues: dict[str, Queue]) -> None
     """In any tree a queue is below another just where that one is on its chain."""
     wood, above = Tree(queues), truths(queues, now=NOW)
     for name in wood:
-        assert wood.below(name) == {other for other in wood if name in above[other].above}
+        assert wood.subtree(name) == {other for other in wood if name in above[other].above}
 
 
 @pytest.mark.parametrize("parent", ["a", "root", "ghost", ""])
@@ -237,5 +237,5 @@ def test_a_parent_of_root_is_overlooked(parent: str) -> None:
     assert held.chain("a").broken is None
     assert held.chain("root").broken is None
     assert held.children("root") == ("a",)
-    assert held.below("a") == {"a"}
+    assert held.subtree("a") == {"a"}
     assert (held.depth("root"), held.depth("a")) == (0, 1)

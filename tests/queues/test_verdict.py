@@ -157,7 +157,7 @@ def test_the_strictest_policy_of_the_chain_wins(policies: tuple[StopPolicy, ...]
     found = asked(deep, "q")
     assert found.policy is strictest
     assert found.stop == (
-        None if strictest is NONE else Cause(why=CauseKind.STOPPED, queue="q", by=nearest, policy=strictest)
+        None if strictest is NONE else Cause(kind=CauseKind.STOPPED, queue="q", by=nearest, policy=strictest)
     )
 
 
@@ -223,7 +223,7 @@ def test_the_nearest_suspension_is_named() -> None:
     deep = line(
         queue("g", desired=SUSPENDED, reason="far"), queue("p", desired=SUSPENDED, reason="near"), queue("q")
     )
-    assert asked(deep, "q").stop == Cause(why=CauseKind.SUSPENDED, queue="q", by="p", reason="near")
+    assert asked(deep, "q").stop == Cause(kind=CauseKind.SUSPENDED, queue="q", by="p", reason="near")
 
 
 def test_the_nearest_close_is_named() -> None:
@@ -231,27 +231,27 @@ def test_the_nearest_close_is_named() -> None:
     deep = line(
         queue("g", desired=CLOSED, reason="far"), queue("p", desired=CLOSED, reason="near"), queue("q")
     )
-    assert asked(deep, "q").refusal == Cause(why=CauseKind.CLOSED, queue="q", by="p", reason="near")
+    assert asked(deep, "q").refusal == Cause(kind=CauseKind.CLOSED, queue="q", by="p", reason="near")
 
 
 def test_the_reason_is_that_of_the_queue_that_holds() -> None:
     """A held queue gives the reason written on the queue whose policy wins."""
     deep = line(queue("p", stop_policy=DRAIN, reason="theirs"), queue("q", stop_policy=HOLD, reason="mine"))
     assert asked(deep, "q").stop == Cause(
-        why=CauseKind.STOPPED, queue="q", by="p", policy=DRAIN, reason="theirs"
+        kind=CauseKind.STOPPED, queue="q", by="p", policy=DRAIN, reason="theirs"
     )
 
 
 def test_a_suspension_is_named_before_a_policy() -> None:
     """Where both stop a queue the suspension is the cause that is told, even a farther one."""
     deep = line(queue("p", desired=SUSPENDED), queue("q", stop_policy=DRAIN))
-    assert asked(deep, "q").stop == Cause(why=CauseKind.SUSPENDED, queue="q", by="p")
+    assert asked(deep, "q").stop == Cause(kind=CauseKind.SUSPENDED, queue="q", by="p")
 
 
 def test_a_broken_chain_is_named_before_any_stop() -> None:
     """A queue that hangs nowhere has to be hung first: the break is the cause, and names who to mend."""
     gap = tree(queue("q", "p", desired=SUSPENDED, stop_policy=HOLD), queue("p", "ghost"))
-    cause = Cause(why=CauseKind.BROKEN, queue="q", by="p", broken=gap.chain("q").broken)
+    cause = Cause(kind=CauseKind.BROKEN, queue="q", by="p", broken=gap.chain("q").broken)
     assert (asked(gap, "q").stop, asked(gap, "q").refusal) == (cause, cause)
     assert asked(gap, "q").broken == gap.chain("q").broken is not None
 
@@ -259,7 +259,7 @@ def test_a_broken_chain_is_named_before_any_stop() -> None:
 def test_a_close_is_named_before_a_broken_chain() -> None:
     """Who asks why nothing is taken hears of the close first."""
     gap = tree(queue("q", "ghost", desired=CLOSED))
-    assert asked(gap, "q").refusal == Cause(why=CauseKind.CLOSED, queue="q", by="q")
+    assert asked(gap, "q").refusal == Cause(kind=CauseKind.CLOSED, queue="q", by="q")
 
 
 @pytest.mark.parametrize("wish", [{"desired": SUSPENDED}, {"desired": CLOSED}])
@@ -275,7 +275,7 @@ def test_a_cause_that_is_no_policy_and_no_break_names_none(wish: dict[str, objec
 def test_a_queue_that_is_not_there_takes_its_members_and_keeps_them(live: bool) -> None:
     """Members of a queue that is to come are taken, and do not run until it is there."""
     found = asked(Tree({}), "new", live=live)
-    cause = Cause(why=CauseKind.NOT_FOUND, queue="new", by="new")
+    cause = Cause(kind=CauseKind.NOT_FOUND, queue="new", by="new")
     assert (found.queue, found.state, found.accepts, found.schedules) == ("new", State.UNKNOWN, True, False)
     assert (found.stop, found.refusal, found.drains, found.policy) == (cause, None, False, NONE)
     assert (found.broken, cause.policy, cause.broken) == (None, NONE, None)
@@ -284,7 +284,7 @@ def test_a_queue_that_is_not_there_takes_its_members_and_keeps_them(live: bool) 
 @pytest.mark.parametrize("name", ["", "Root", "root ", "default", "\u202e", "x" * 10_000])
 def test_no_name_is_too_odd_to_be_answered(name: str) -> None:
     """A queue that cannot exist is one that is not there."""
-    assert asked(Tree({}), name).stop == Cause(why=CauseKind.NOT_FOUND, queue=name, by=name)
+    assert asked(Tree({}), name).stop == Cause(kind=CauseKind.NOT_FOUND, queue=name, by=name)
 
 
 def test_the_reasons_of_conditions_and_events_are_the_designs() -> None:

@@ -110,7 +110,7 @@ def test_a_cause_is_a_queue_of_the_chain_that_does_what_it_is_named_for(
             }
             assert cause.queue == found.queue
             assert cause.by in truth.above
-            assert guilty[cause.why]
+            assert guilty[cause.kind]
 
 
 @MODEST
@@ -171,7 +171,7 @@ def test_a_stop_reaches_those_below_and_nobody_else(
     target = data.draw(st.sampled_from(sorted(queues)))
     stopped = {**queues, target: but(queues[target], **data.draw(st.sampled_from(STOPS)))}
     before, after = Tree(queues), Tree(stopped)
-    for name in set(before) - before.below(target):
+    for name in set(before) - before.subtree(target):
         assert asked(before, name, now=now) == asked(after, name, now=now)
 
 
@@ -185,7 +185,7 @@ def test_a_suspended_or_held_queue_schedules_nothing_below_it(
     target = data.draw(st.sampled_from(sorted(queues)))
     stop = data.draw(st.sampled_from([stop for stop in STOPS if stop != {"desired": CLOSED}]))
     wood = Tree({**queues, target: but(queues[target], resume_at=None, **stop)})
-    assert not any(asked(wood, name, now=now).schedules for name in wood.below(target))
+    assert not any(asked(wood, name, now=now).schedules for name in wood.subtree(target))
 
 
 @MODEST
@@ -197,7 +197,7 @@ def test_a_closed_queue_accepts_nothing_below_it(
     assume(queues)
     target = data.draw(st.sampled_from(sorted(queues)))
     wood = Tree({**queues, target: but(queues[target], desired=CLOSED)})
-    assert not any(asked(wood, name, now=now).accepts for name in wood.below(target))
+    assert not any(asked(wood, name, now=now).accepts for name in wood.subtree(target))
 
 
 def but_the_state(found: Verdict) -> list[object]:

@@ -45,7 +45,7 @@ def seen(*held: Queue, **records: QueueRecord) -> ObservedQueues:
 
 
 def pod(**facts: Any) -> ObservedObject:
-    return ObservedObject(thing=ObjectRef(kind="Pod", name="p", namespace="ns"), **facts)
+    return ObservedObject(ref=ObjectRef(kind="Pod", name="p", namespace="ns"), **facts)
 
 
 def told(subject: ObservedObject, queues: ObservedQueues | None, *, of: str = "b") -> Explanation:
@@ -53,7 +53,7 @@ def told(subject: ObservedObject, queues: ObservedQueues | None, *, of: str = "b
 
 
 def of_queue(queues: ObservedQueues, name: str = "b") -> Explanation:
-    subject = ObservedObject(thing=ObjectRef(kind="Queue", name=name))
+    subject = ObservedObject(ref=ObjectRef(kind="Queue", name=name))
     return explain(subject, ExplainedMembership(queue=name), queues=queues)
 
 
@@ -87,7 +87,7 @@ def test_every_queue_of_the_chain_that_stops_it_is_told_nearest_suspension_first
         queue("b", parent="a", stop_policy=StopPolicy.HOLD_AND_DRAIN),
     )
     found = told(pod(), queues)
-    assert [(stop.queue, stop.why) for stop in found.stops] == [
+    assert [(stop.queue, stop.kind) for stop in found.stops] == [
         ("a", CauseKind.SUSPENDED),
         ("b", CauseKind.STOPPED),
         ("root", CauseKind.STOPPED),
@@ -133,14 +133,14 @@ def test_each_cause_is_looked_up_in_its_field(cause: CauseKind, field: str, to: 
     wanted = Change(by="ann", field=field, to=to)
     other = Change(by="eve", field="resumeAt", to="x")
     held = queue("b", parent="gone")
-    of = Cause(why=cause, queue="b", by="b", policy=StopPolicy.HOLD)
+    of = Cause(kind=cause, queue="b", by="b", policy=StopPolicy.HOLD)
     assert find_change(of, queue=held, changes=(wanted, other)) == wanted
 
 
 def test_a_queue_that_is_not_there_stops_its_pods_and_nobody_did_that() -> None:
     """The way out is to make it."""
     (stop,) = told(pod(), seen(queue("root"))).stops
-    assert (stop.why, stop.way_out) == (CauseKind.NOT_FOUND, "kubectl queue create b")
+    assert (stop.kind, stop.way_out) == (CauseKind.NOT_FOUND, "kubectl queue create b")
     assert (stop.change, stop.created, stop.lost) == (None, "", False)
 
 
@@ -161,7 +161,7 @@ def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
 
 def test_a_pod_whose_queue_schedules_is_told_what_kube_scheduler_says() -> None:
     """The queue is not the cause, and is said not to be."""
-    found = told(pod(said="0/3 nodes are available"), seen(queue("b")))
+    found = told(pod(message="0/3 nodes are available"), seen(queue("b")))
     assert found.fate is Fate.WAITS
     assert found.summary == 'Pod ns/p waits, but not for its queue: queue "b" schedules its pods'
     assert found.notes == ("kube-scheduler says: 0/3 nodes are available",)
@@ -182,7 +182,7 @@ def test_what_else_may_hold_a_pod_is_told(gates: tuple[str, ...], note: str) -> 
 
 def test_a_pod_of_no_queue_is_said_to_be_of_none() -> None:
     """What kube-scheduler says of it is told all the same."""
-    found = explain(pod(said="no room"), None, queues=None)
+    found = explain(pod(message="no room"), None, queues=None)
     assert (found.fate, found.chain) == (Fate.STRANGER, ())
     assert found.summary == "Pod ns/p is of no queue: none holds it back"
     assert found.notes == ("kube-scheduler says: no room",)
@@ -218,7 +218,7 @@ def test_a_pod_that_kube_scheduler_does_not_ask_about_is_named_as_such(
     gates: tuple[str, ...], by: str
 ) -> None:
     """One of another scheduler, or older than the installation, is stopped by gate and guard alone."""
-    (note,) = told(pod(asked=False, gates=gates), STOPPED_BY_A).notes
+    (note,) = told(pod(calls_extender=False, gates=gates), STOPPED_BY_A).notes
     assert note.endswith(by)
     assert names.MARKER in note
 
@@ -242,7 +242,7 @@ def test_a_closed_queue_has_nothing_that_keeps_it() -> None:
 
 def test_a_waiting_pod_of_a_closing_queue_may_still_be_scheduled() -> None:
     """Closing schedules what it had taken."""
-    found = told(pod(said="no room"), seen(queue("b", desired=Desired.CLOSED)))
+    found = told(pod(message="no room"), seen(queue("b", desired=Desired.CLOSED)))
     assert found.fate is Fate.WAITS
     assert found.notes[-1] == "its queue takes nothing new; what it had taken before is still scheduled"
 
@@ -255,7 +255,9 @@ def test_an_open_queue_is_free() -> None:
 
 def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
     """What makes no pods by its own wish is told to."""
-    job = ObservedObject(thing=ObjectRef(kind="Job", name="j", namespace="ns"), idle="spec.suspend is true")
+    job = ObservedObject(
+        ref=ObjectRef(kind="Job", name="j", namespace="ns"), idle_reason="spec.suspend is true"
+    )
     found = told(job, seen(queue("b")))
     assert found.fate is Fate.FREE
     assert found.notes[0] == "spec.suspend is true"
@@ -264,7 +266,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
 
 def test_a_queue_that_may_not_be_read_is_said_to_be_unread() -> None:
     """What the pod says itself is told: it names the queue and the way out."""
-    found = told(pod(said="queue b is Suspended", gates=(names.GATE,)), None)
+    found = told(pod(message="queue b is Suspended", gates=(names.GATE,)), None)
     assert (found.fate, found.chain, found.stops) == (Fate.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
@@ -280,7 +282,7 @@ def test_a_status_that_lags_is_told() -> None:
 def test_what_others_wrote_stays_on_one_line() -> None:
     """No reason, name or message steers the terminal or breaks the layout."""
     queues = seen(queue("b", desired=Desired.SUSPENDED, reason="x\n\x1b[2Jy"))
-    subject = pod(said="a\nb\x07", gates=("g\n",))
+    subject = pod(message="a\nb\x07", gates=("g\n",))
     assert told(subject, queues).summary.endswith("(x [2Jy)")
     assert all(note.isprintable() for note in told(subject, seen(queue("b"))).notes)
 
@@ -291,7 +293,7 @@ def test_what_others_wrote_stays_on_one_line() -> None:
 TEAM = compile_selector({"matchLabels": {"team": "x"}})
 SET = Change(by="ann", field="namespaceSelector", to="team=x", at="2030-01-01T11:30:00Z")
 NARROW = seen(
-    queue("a", namespaces=TEAM, stop_policy=StopPolicy.HOLD),
+    queue("a", namespace_selector=TEAM, stop_policy=StopPolicy.HOLD),
     queue("b", parent="a"),
     a=QueueRecord(changes=(SET,), created=MADE),
 )
@@ -306,15 +308,15 @@ def test_a_namespace_that_is_not_selected_is_said_first_with_who_set_the_selecto
         'the namespaceSelector of its ancestor "a" asks for team=x'
     )
     first, second = found.stops
-    assert (first.queue, first.why, first.change) == ("a", CauseKind.NOT_SELECTED, SET)
+    assert (first.queue, first.kind, first.change) == ("a", CauseKind.NOT_SELECTED, SET)
     assert first.way_out == "kubectl label namespace ns --overwrite team=x"
-    assert second.why is CauseKind.STOPPED
+    assert second.kind is CauseKind.STOPPED
     assert [each.namespace_selector for each in found.chain] == ["", "team=x", ""]
 
 
 def test_a_namespace_that_is_selected_waits_for_what_else_there_is() -> None:
     found = told(pod(namespace_labels={"team": "x"}), NARROW)
-    assert [stop.why for stop in found.stops] == [CauseKind.STOPPED]
+    assert [stop.kind for stop in found.stops] == [CauseKind.STOPPED]
 
 
 def test_labels_that_could_not_be_read_are_said_to_be_unread() -> None:
@@ -333,6 +335,6 @@ def test_what_runs_goes_on_and_says_what_its_namespace_lacks() -> None:
 
 
 def test_a_selector_that_the_queue_was_made_with_is_its_makers() -> None:
-    queues = seen(queue("b", namespaces=TEAM))
+    queues = seen(queue("b", namespace_selector=TEAM))
     (stop,) = told(pod(namespace_labels={}), queues).stops
     assert (stop.change, stop.created) == (None, MADE)

@@ -53,7 +53,7 @@ def work(*templates: NamingMetadata, own: NamingMetadata | None = None, **more: 
     return WorkloadFacts(
         namespace=more.pop("namespace", "team"),
         templates=templates,
-        own=own or names(),
+        own_metadata=own or names(),
         schedulers=more.pop("schedulers", ("default-scheduler",)),
         **more,
     )

@@ -49,7 +49,7 @@ def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Ans
         return deny(CUT_OFF)
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:
-        return deny(stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=member.group)))
+        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group)))
     queue = store.queue_of_pod(namespace, name)
     if not queue:
         return ALLOWED

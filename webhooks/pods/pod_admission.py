@@ -126,7 +126,7 @@ def _stranger(pod: Pod) -> Answer:
 
 
 def _without_group(pod: Pod, membership: Membership, *, terms: AdmissionSettings) -> Answer:
-    cause = Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group)
+    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)
     if pod.spec.node_name:
         return deny(f"a pod with spec.nodeName would run at once: {stop_text(cause)}")
     patch = join_patches(_taken_off(pod), marker(pod, terms=terms), gate(pod))
@@ -265,7 +265,7 @@ def _ungated(pod: Pod, *, store: Store) -> Answer:
     if membership is None:
         return ALLOWED
     if membership.queue is None:
-        return deny(stop_text(Cause(why=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
+        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
     ruling = store.decision_for(membership.queue, namespace=pod.metadata.namespace)
     if ruling.schedules:
         return ALLOWED

@@ -181,13 +181,15 @@ def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQue
     around = QuotaFamily(
         name=wanted.name,
         parent=parent or "",
-        above=above,
-        beside=world.quotas(world.tree.children(parent), but=wanted.name) if parent and shared else {},
-        below=world.quotas(world.tree.children(wanted.name), but=wanted.name),
+        parent_quota=above,
+        sibling_quotas=world.quotas(world.tree.children(parent), but=wanted.name)
+        if parent and shared
+        else {},
+        child_quotas=world.quotas(world.tree.children(wanted.name), but=wanted.name),
     )
-    joined = was is not None and was.parent == parent
+    is_child = was is not None and was.parent == parent
     return quota_refusal(
-        msgspec.structs.replace(around, own=quotas[0], joined=joined),
+        msgspec.structs.replace(around, own=quotas[0], is_child=is_child),
         msgspec.structs.replace(around, own=quotas[1]),
     )
 

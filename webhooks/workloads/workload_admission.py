@@ -202,7 +202,7 @@ def _updated(
     held = recorded_queue(before) or _queue_of(was) or ""
     queue = held if now == was else _queue_of(now) or ""
     moved = queue != held
-    if moved and (kind.fixed or _is_owned(kind, before)):
+    if moved and (kind.immutable or _is_owned(kind, before)):
         return _not_moved(kind, held, owned=_is_owned(kind, before))
     if not queue or not (moved or revived):
         patch = _followed(kind, before, after, now, queue=queue, moved=moved)
@@ -292,7 +292,7 @@ def _spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[Pat
 def _without_group(found: Found) -> tuple[str, ...]:
     if not isinstance(found, Membership):
         return ()
-    return (truncate_warning(waiting_warning(Cause(why=CauseKind.NO_PODGROUP, queue="", by=found.group))),)
+    return (truncate_warning(waiting_warning(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=found.group))),)
 
 
 def _disagreeing(found: QueueConflict) -> Answer:

@@ -191,7 +191,7 @@ def why(queue: Object, *others: Object) -> tuple[str, ...]:
     queues_read = ReadQueues(queue, *others)
     chain = read_chain(cast("Queues", queues_read), "b")
     assert chain is not None
-    subject = ObservedObject(thing=ObjectRef("Deployment", "d", "ns"))
+    subject = ObservedObject(ref=ObjectRef("Deployment", "d", "ns"))
     return explain(subject, ExplainedMembership(queue="b"), queues=records(chain)).notes
 
 

@@ -158,7 +158,7 @@ def test_a_pod_says_itself_why_it_waits() -> None:
             containers=MARKED,
         ),
     )
-    assert (found.said, found.gates, found.asked) == ("no room", (names.GATE,), True)
+    assert (found.message, found.gates, found.calls_extender) == ("no room", (names.GATE,), True)
     assert found.group == ObjectRef(kind="PodGroup", name="gang", namespace="ns")
 
 
@@ -174,7 +174,7 @@ def test_kube_scheduler_asks_about_marked_pods_and_those_of_a_scheduler_of_ours(
     spec: dict[str, Any], *, asked: bool
 ) -> None:
     """A scheduler of its own asks about every pod, so its pods carry no marker."""
-    assert subject(POD, held(**spec)).asked is asked
+    assert subject(POD, held(**spec)).calls_extender is asked
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_what_has_ended_is_known_for_each_kind(kind: str, status: dict[str, Any]
 
 def test_a_workload_that_makes_no_pods_is_idle() -> None:
     """By its own wish."""
-    assert "spec.suspend" in subject(TYPES[1], held(suspend=True)).idle
-    assert "spec.replicas" in subject(TYPES[1], held(replicas=0)).idle
-    assert subject(PODGROUP, held()).idle == ""
+    assert "spec.suspend" in subject(TYPES[1], held(suspend=True)).idle_reason
+    assert "spec.replicas" in subject(TYPES[1], held(replicas=0)).idle_reason
+    assert subject(PODGROUP, held()).idle_reason == ""
 
 
 CHANGE = Change(
@@ -236,7 +236,7 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
         stops=(
             Stop(
                 queue="a",
-                why=CauseKind.SUSPENDED,
+                kind=CauseKind.SUSPENDED,
                 text="",
                 way_out="kubectl queue resume a",
                 change=CHANGE,
@@ -245,7 +245,7 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
         ),
         refusal=Stop(
             queue="b",
-            why=CauseKind.CLOSED,
+            kind=CauseKind.CLOSED,
             text="",
             way_out="kubectl queue open b",
             created="2030-01-01T11:00:00Z",

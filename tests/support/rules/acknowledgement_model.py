@@ -412,7 +412,7 @@ class Cluster:
             return True
         if view.pods is not None and view.pods != self.pods_version(replica):
             return True
-        said = view.open or frozenset()
+        said = view.open_queues or frozenset()
         return said != frozenset(each.queue for each in replica.passes.open_passes()) and not self.spec_of(
             replica
         ).schedules(CHILD)
@@ -425,9 +425,9 @@ class Cluster:
             name=replica.name,
             queues=seen.version,
             pods=None if replica.old else self.pods_version(replica),
-            open=None if replica.old else frozenset(each.queue for each in passes),
+            open_queues=None if replica.old else frozenset(each.queue for each in passes),
             passes=None if replica.old or self.chance.random() < 0.5 else tuple(map(pod_pass, passes)),
-            binds=None if replica.old else frozenset(each.queue for each in passes if each.bind),
+            bind_queues=None if replica.old else frozenset(each.queue for each in passes if each.bind),
         )
         replica.settling.append((self.tick_version(), self.now))
         # Time goes by between two renewals: what is passed later has a later time.
@@ -484,9 +484,9 @@ class Cluster:
                     name=view.name,
                     queues=view.queues,
                     pods=view.pods if view.pods is not None else self.version,
-                    open=view.open or frozenset(),
+                    open_queues=view.open_queues or frozenset(),
                     passes=view.passes,
-                    binds=view.binds or frozenset(),
+                    bind_queues=view.bind_queues or frozenset(),
                 )
             views.append(view)
         return tuple(views)
@@ -558,29 +558,31 @@ class Cluster:
             since=since,
             pods_since=pods_since,
             pods=self.pods_version(self.leader),
-            views=views,
+            replica_views=views,
             unaccounted=not counted,
-            places=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
+            bindable_namespaces=(BindableNamespace(CHILD, NAMESPACE),) if here else (),
             guards=self.guards,
             passes=tuple(map(pod_pass, self.leader.passes.open_passes_of(queues))),
             now=self.now,
             request_seconds=REQUEST,
-            unasked_seconds=1.0,
+            bypass_seconds=1.0,
         )
 
     def old_rule_holds(self, evidence: Evidence) -> bool:
         """The rule as it was: of pods it knows what it knows."""
         longest = self.now - REQUEST
-        guarded = all(place.namespace in self.guards for place in evidence.places)
-        long = all(self.guards.get(place.namespace, longest + 1) <= longest for place in evidence.places)
-        views = evidence.views or ()
+        guarded = all(place.namespace in self.guards for place in evidence.bindable_namespaces)
+        long = all(
+            self.guards.get(place.namespace, longest + 1) <= longest for place in evidence.bindable_namespaces
+        )
+        views = evidence.replica_views or ()
         if not guarded or any(view.queues < evidence.since for view in views):
             return False
         if any(
             each.bind or self.guards.get(each.namespace, longest + 1) > longest for each in evidence.passes
         ):
             return False
-        return long or not any((view.open or frozenset()) & evidence.queues for view in views)
+        return long or not any((view.open_queues or frozenset()) & evidence.queues for view in views)
 
     def land(self, write: Write) -> None:
         self.paused.remove(write)
