@@ -30,13 +30,9 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
-from cluster.cache.store import (
-    STATUS,
-    WHOLE,
-    What,
-)
 from controller.commands import CommandHandler
 from controller.context import ControllerContext, queue_subject
 from controller.default_queues import create_default_queues
@@ -83,14 +79,14 @@ class QueueController:
         self._reschedule = Reschedule(context, nudge=self._preemption_retry.retry_all)
         self._acknowledgement = StopAcknowledgement(context, guards=self._guards, recalling=self._reschedule)
         self._draining = DrainController(
-            context, changed=lambda queue: self._work_queue.add_batched(queue, STATUS)
+            context, changed=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS)
         )
         self._reconciler = QueueReconciler(
             context,
             acknowledging=self._acknowledgement,
             draining=self._draining,
-            written=lambda queue: self._work_queue.add_batched(queue, STATUS),
-            asked=lambda queue: self._work_queue.add(queue, STATUS),
+            written=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS),
+            asked=lambda queue: self._work_queue.add(queue, QueueChange.STATUS),
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context)
@@ -100,7 +96,7 @@ class QueueController:
         self._reservations = Reservations(context)
         self._unreadable = UnreadableEvents(context)
         self._thread: threading.Thread | None = None
-        context.store.listen(self._work_queue.add_change)
+        context.store.add_listener(self._work_queue.add_change)
         context.store.progress.listen(
             lambda _kind: self._work_queue.wake(list(self._reconciler.pending_stops))
         )
@@ -124,7 +120,7 @@ class QueueController:
 
     def elected(self) -> None:
         """We lead from now on; from any thread."""
-        self._work_queue.add("", STATUS)
+        self._work_queue.add("", QueueChange.STATUS)
 
     def _run(self) -> None:
         while not self._work_queue.stopped:
@@ -164,7 +160,7 @@ class QueueController:
             self._work_queue.pause(UNSYNCED_SECONDS)
             return
         for queue in self._backoff.take_due_queues():
-            changes.setdefault(queue, set()).add(WHOLE)
+            changes.setdefault(queue, set()).add(QueueChange.SPEC)
         self._refresh(changes)
         self._step("doubt", self._reschedule.retry_old_passes)
         if not self._lead(changes):
@@ -180,9 +176,9 @@ class QueueController:
         draining = {queue for queue in wanted if self._draining.is_draining(queue)}
         for queue in wanted:
             if queue not in draining:
-                self._reconcile(queue, wish=WHOLE in changes.get(queue, ()))
-        for queue, whats in changes.items():
-            self._look_at(queue, whats)
+                self._reconcile(queue, wish=QueueChange.SPEC in changes.get(queue, ()))
+        for queue, changes_of_queue in changes.items():
+            self._look_at(queue, changes_of_queue)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
         for queue in self._ungating.take_failed() | self._preemption_retry.take_failed():
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
@@ -190,7 +186,7 @@ class QueueController:
         seen_by_all = self._acknowledgement.seen_by_all
         self._step("drains", lambda: told.update(self._draining.step(seen_by_all=seen_by_all)))
         for queue in self._to_reconcile({*draining, *told}):
-            self._reconcile(queue, wish=WHOLE in changes.get(queue, ()))
+            self._reconcile(queue, wish=QueueChange.SPEC in changes.get(queue, ()))
         self._step("closing", self._reconciler.ask)
         self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
@@ -213,11 +209,11 @@ class QueueController:
         board = self._store.snapshot
         return board.decision(queue).revision if queue in board.tree else ""
 
-    def _look_at(self, queue: str, whats: set[What]) -> None:
+    def _look_at(self, queue: str, changes_of_queue: set[Change]) -> None:
         """The Commands and the members of one queue."""
         if queue:
             self._step("commands", lambda: self._carry_out(queue), queue=queue)
-        self._step("members", lambda: self._look_at_members(queue, whats), queue=queue)
+        self._step("members", lambda: self._look_at_members(queue, changes_of_queue), queue=queue)
 
     def _report_failures(self) -> None:
         """An event on each object that something failed at."""
@@ -250,7 +246,7 @@ class QueueController:
     def _everything(self, changes: Changes) -> None:
         store = self._store
         for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
-            changes.setdefault(queue, set()).add(WHOLE)
+            changes.setdefault(queue, set()).add(QueueChange.SPEC)
 
     def _refresh(self, changes: Changes) -> None:
         """Everything anew when its time has come, or when the board has outlived its own."""
@@ -269,8 +265,8 @@ class QueueController:
         self._podgroup_statuses.forget()
         self._ungating.forget_absent_queues()
 
-    def _look_at_members(self, queue: str, whats: set[What]) -> None:
-        members = self._members(queue, whats)
+    def _look_at_members(self, queue: str, changes_of_queue: set[Change]) -> None:
+        members = self._members(queue, changes_of_queue)
         if queue:
             self._release(queue, members)
         else:
@@ -280,19 +276,19 @@ class QueueController:
         self._reservations.cancel(queue, members)
         self._draining.queue_changed(queue)
         self._draining.job_suspension.resume(queue)
-        if WHOLE in whats:
+        if QueueChange.SPEC in changes_of_queue:
             self._podgroup_statuses.reconcile_queue(queue)
         else:
-            self._podgroup_statuses.reconcile(_groups(whats))
+            self._podgroup_statuses.reconcile(_groups(changes_of_queue))
 
     def _let_go(self, changes: Changes) -> None:
         """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
-        for queue, whats in changes.items():
-            if queue and WHOLE in whats and self._ungating.is_resumed(queue):
-                self._step("release", partial(self._let_go_of, queue, whats), queue=queue)
+        for queue, changes_of_queue in changes.items():
+            if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
+                self._step("release", partial(self._let_go_of, queue, changes_of_queue), queue=queue)
 
-    def _let_go_of(self, queue: str, whats: set[What]) -> None:
-        self._ungating.release(queue, self._members(queue, whats), waking=_not_yet)
+    def _let_go_of(self, queue: str, changes_of_queue: set[Change]) -> None:
+        self._ungating.release(queue, self._members(queue, changes_of_queue), waking=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
@@ -310,16 +306,16 @@ class QueueController:
         if self._commands.execute(queue):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
 
-    def _members(self, queue: str, whats: set[What]) -> list[Member]:
+    def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:
         found = []
-        for uid in _uids(whats):
+        for uid in _uids(changes_of_queue):
             member = self._store.members.by_uid(uid)
             if member is None:
                 self._ungating.forget(uid)
                 self._pod_conditions.forget(uid)
             elif member.queue == queue:
                 found.append(member)
-        if WHOLE not in whats:
+        if QueueChange.SPEC not in changes_of_queue:
             return found
         # What runs is looked at only where its queue is to be written down yet.
         return self._store.members.waiting_in(queue) if queue else self._store.members.in_queue(queue)
@@ -360,11 +356,11 @@ def _not_yet() -> bool:
     return False
 
 
-def _uids(whats: Iterable[What]) -> list[str]:
+def _uids(changes_of_queue: Iterable[Change]) -> list[str]:
     """The members that changed."""
-    return [what for what in whats if isinstance(what, str) and what not in {STATUS, WHOLE}]
+    return [change.uid for change in changes_of_queue if isinstance(change, PodChange)]
 
 
-def _groups(whats: Iterable[What]) -> list[GroupKey]:
+def _groups(changes_of_queue: Iterable[Change]) -> list[GroupKey]:
     """The PodGroups that changed."""
-    return [what for what in whats if isinstance(what, GroupKey)]
+    return [change.key for change in changes_of_queue if isinstance(change, PodGroupChange)]

@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import decode_response
+from cluster.cache.changes import QueueChange
 from cluster.cache.members import tally_pods
 from cluster.cache.podgroups import (
     GroupKey,
     phase_of,
     queue_of,
 )
-from cluster.cache.store import STATUS
 from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, PodGroup
 from controller.context import ControllerContext
@@ -130,7 +130,7 @@ class PodGroupStatuses:
         def done(ok: bool) -> None:
             if not ok:
                 self._failed.put(key)
-                self._context.store.tell(queue_of(group), STATUS)
+                self._context.store.notify(queue_of(group), QueueChange.STATUS)
 
         what, writers = ("podgroup", meta.uid), self._context.writers
         if not writers.submit(what, write, rank=(2,), done=done, subject=_subject(group)):

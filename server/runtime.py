@@ -37,9 +37,9 @@ from certs.secret_store import load_or_create
 from certs.serving_certificate import ensure
 from cluster.api.client import Client, load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
+from cluster.cache.changes import Change, QueueChange
 from cluster.cache.marker_pods import MarkerPods
 from cluster.cache.store import (
-    WHOLE,
     Clock,
     Store,
 )
@@ -133,7 +133,7 @@ class Runtime:
         self.store.ready_when(lambda: self._informers.synced() and self._presence.alive)
         self.store.cut_off = self._cut_off
         self.store.marker_seen = self._presence.report_pods
-        self.store.listen(lambda _queue, what: self._presence.report_change() if what == WHOLE else None)
+        self.store.add_listener(self._note_change)
         recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.counting)
         self._controller = QueueController(
             ControllerContext(
@@ -248,6 +248,11 @@ class Runtime:
             passes=store.list_open_passes(stopped, most=MAX_PASSES_NAMED),
             binds=_names_or_none(store.stopped_queues_with_binds()),
         )
+
+    def _note_change(self, _queue: str, change: Change) -> None:
+        """Other replicas wait until our Lease says that we have seen it."""
+        if change is QueueChange.SPEC:
+            self._presence.report_change()
 
     def _request_relist(self) -> Callable[[], bool]:
         queues = self._informers.reflectors["queues"]

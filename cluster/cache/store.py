@@ -9,9 +9,9 @@ Invariants
 - `synced` is True only while every kind has been listed and is being watched.
 - The past is refused: an object older than the one held is dropped.
 
-Who hears: `listen(callback)`; a callback gets the name of a queue concerned ("" for pods without
-one) and what changed of it (`What`), and must only take note and return, for it runs in a reflector's
-thread. What it raises concerns neither the other callbacks nor the object that changed.
+`add_listener` adds a callback for changes. It gets the name of the queue concerned ("" for pods without a
+queue) and the change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only take note
+and return. An exception of one callback concerns neither the other callbacks nor the object that changed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
@@ -70,18 +71,13 @@ from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from queues.workload_kinds import WorkloadKind
 
-#: What may have changed of a queue: everything, or nothing but the status of its object.
-WHOLE = ""
-STATUS = "status"
-#: What changed of a queue: the UID of a member, a PodGroup, `WHOLE` or `STATUS`.
-What = str | GroupKey
 #: Namespaces that we have not heard of and that hold something. Beyond, all is judged anew.
 MAX_EARLY_NAMESPACES = 10_000
 
 #: Writes of ours that are remembered: a Lease is renewed every second or two, a pod heard of sooner.
 MAX_WRITES = 64
 
-Listener = Callable[[str, What], None]
+Listener = Callable[[str, Change], None]
 
 #: Of a namespace without labels.
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -137,20 +133,22 @@ class Store:
         )
         self.queues: dict[str, QueueObject] = {}
         self.podgroups = PodGroups(
-            came=lambda: self.tell(""),
+            came=lambda: self.notify(""),
             changed=self._podgroup_changed,
             arrived=arrived,
             exempt=rules.exempt_namespaces,
         )
         self.workloads = AllWorkloads(
-            queue_of=self._queue_of_stored, tell=lambda queue: self.tell(queue, STATUS), arrived=arrived
+            queue_of=self._queue_of_stored,
+            tell=lambda queue: self.notify(queue, QueueChange.STATUS),
+            arrived=arrived,
         )
         self.namespaces: dict[str, Namespace] = {}
         self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
         self._access = NamespaceAccess()
         #: How often a namespace came to be selected by each queue, or ceased to be.
         self.selection_changes: dict[str, int] = {}
-        self.commands = Commands(tell=self.tell)
+        self.commands = Commands(tell=lambda queue: self.notify(queue, QueueChange.COMMANDS))
         self.snapshot = QueueSnapshot(Tree({}), now=clock.now())
         self.unreadable = UnreadableObjects()
         self._values: dict[str, Queue] = {}
@@ -176,7 +174,7 @@ class Store:
 
     # Wiring
 
-    def listen(self, listener: Listener) -> None:
+    def add_listener(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
     def ready_when(self, ready: Callable[[], bool]) -> None:
@@ -247,12 +245,13 @@ class Store:
         board = self.snapshot
         return tuple(sorted(q for q in self.admissions.queues() if not board.decision(q).accepts))
 
-    def tell(self, queue: str, what: What = WHOLE) -> None:
+    def notify(self, queue: str, change: Change = QueueChange.SPEC) -> None:
+        """Pass a change to each listener."""
         for listener in self._listeners:
             try:
-                listener(queue, what)
+                listener(queue, change)
             except Exception as exc:  # the object is taken all the same, and every other listener is told
-                self.backoff.record_failure("listener", (queue, what), exc, queue=queue)
+                self.backoff.record_failure("listener", (queue, change), exc, queue=queue)
 
     # Questions
 
@@ -489,7 +488,7 @@ class Store:
             was = decision_for_namespace(board.decision(queue), namespace=namespace, labels=before).selected
             if self.selects(queue, namespace) is not was:
                 self.selection_changes[queue] = self.selection_changes.get(queue, 0) + 1
-                self.tell(queue)
+                self.notify(queue)
 
     def _is_used_by(self, queue: str, namespace: str) -> bool:
         """Whether something live of the namespace is in the queue."""
@@ -513,7 +512,7 @@ class Store:
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = GroupKey(group.metadata.namespace, group.metadata.name)
-        self.tell(queue_of_podgroup(group), key)
+        self.notify(queue_of_podgroup(group), PodGroupChange(key))
 
     def _uid_of_group(self, namespace: str, name: str) -> str:
         found = self.podgroups.get(namespace, name)
@@ -528,10 +527,10 @@ class Store:
         elif before is not None and has_retry_mark(before.condition) and not has_retry_mark(after.condition):
             self.bind_passes.end_attempt(latest.namespace, latest.name)
         if before is not None and before.queue != latest.queue:
-            self.tell(before.queue, before.uid)
+            self.notify(before.queue, PodChange(before.uid))
         if latest.group:
-            self.tell(latest.queue, GroupKey(latest.namespace, latest.group))
-        self.tell(latest.queue, latest.uid)
+            self.notify(latest.queue, PodGroupChange(GroupKey(latest.namespace, latest.group)))
+        self.notify(latest.queue, PodChange(latest.uid))
 
 
 def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:

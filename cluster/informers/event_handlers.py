@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.cache.store import STATUS, Store
+from cluster.cache.changes import QueueChange
+from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace, QueueObject
 
 
@@ -28,7 +29,7 @@ class QueueEventHandler:
     def replace(self, objects: list[QueueObject]) -> None:
         gone = self._store.replace_queues(objects)
         for name in (*gone, *self._store.snapshot.tree):
-            self._store.tell(name)
+            self._store.notify(name)
 
     def upsert(self, obj: QueueObject) -> None:
         before = self._store.snapshot
@@ -42,14 +43,14 @@ class QueueEventHandler:
         below = self._store.snapshot.tree.subtree(obj.metadata.name)
         self._store.drop_queue(obj.metadata.name, version=obj.metadata.version)
         for name in below:
-            self._store.tell(name)
+            self._store.notify(name)
 
     def _tell_below(self, name: str, *, wishes_changed: bool) -> None:
         if not wishes_changed:
-            self._store.tell(name, STATUS)
+            self._store.notify(name, QueueChange.STATUS)
             return
         for queue in self._store.snapshot.tree.subtree(name):
-            self._store.tell(queue)
+            self._store.notify(queue)
 
 
 class NamespaceEventHandler:
@@ -67,7 +68,7 @@ class NamespaceEventHandler:
         changed = [obj for obj in objects if self._is_news(obj.metadata.name, before.get(obj.metadata.name))]
         if changed:
             self._store.relist_members()
-        self._store.tell("")
+        self._store.notify("")
 
     def upsert(self, obj: Namespace) -> None:
         name = obj.metadata.name
@@ -79,7 +80,7 @@ class NamespaceEventHandler:
         self._store.labels_changed(name, _labels(held))
         if self._is_news(name, before):
             self._store.relist_members()
-        self._store.tell("")
+        self._store.notify("")
 
     def _is_news(self, name: str, before: str | None) -> bool:
         """Whether something in it may have been judged otherwise than it is now. `before`: None if unknown.

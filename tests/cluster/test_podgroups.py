@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.cache.changes import QueueChange
 from cluster.cache.podgroups import (
     PodGroupCounts,
     PodGroups,
@@ -247,11 +248,11 @@ def test_what_was_given_out_never_changes() -> None:
 def test_a_group_that_comes_after_its_pods_gives_them_its_queue() -> None:
     """The store tells the pod reflector to list again."""
     server, asked = Server(), []
-    server.store.listen(lambda queue, what: asked.append((queue, what)))
+    server.store.add_listener(lambda queue, what: asked.append((queue, what)))
     server.has(pod(annotations={GROUP: "gang"}))
     assert server.store.members.counts("research").live == 0
     server.has(podgroup("gang", queue="research"))
-    assert ("", "") in asked
+    assert ("", QueueChange.SPEC) in asked
     server.store.members.replace([msgspec.convert(pod(annotations={GROUP: "gang"}), type=Pod)])
     assert server.store.members.counts("research").live == 1
 

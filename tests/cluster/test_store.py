@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache import namespace_access
+from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.podgroups import GroupKey
 from cluster.cache.store import (
     MAX_EARLY_NAMESPACES,
-    STATUS,
-    WHOLE,
     Store,
     queue_from_object,
 )
@@ -41,15 +40,17 @@ from tests.support.rules.cases import MODEST
 
 from tests.support.http.asking import Server  # isort: skip
 
+SPEC, STATUS = QueueChange.SPEC, QueueChange.STATUS
+
 
 class Watched(Store):
     """Remembers each board that was published and who was told."""
 
     def __init__(self) -> None:
         self.boards: list[QueueSnapshot] = []
-        self.told: list[tuple[str, str]] = []
+        self.told: list[tuple[str, Change]] = []
         super().__init__(rules=MembershipSettings(), clock=SetClock())
-        self.listen(lambda name, what: self.told.append((name, what)))
+        self.add_listener(lambda name, what: self.told.append((name, what)))
 
     def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
         super().publish_snapshot(changed)
@@ -152,7 +153,7 @@ def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHand
 def test_whoever_finds_a_generation_finds_a_board_that_has_it(
     store: Watched, sink: QueueEventHandler
 ) -> None:
-    def heard(name: str, _: str) -> None:
+    def heard(name: str, _: Change) -> None:
         held = store.queues.get(name)
         if held is not None:
             value = store.snapshot.tree.get(name)
@@ -160,7 +161,7 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(
             assert value.generation >= held.metadata.generation
             assert store.snapshot.resource_version >= held.metadata.version or not held.metadata.generation
 
-    store.listen(heard)
+    store.add_listener(heard)
     for number in range(1, 6):
         state = "Open" if number % 2 else "Suspended"
         sink.upsert(read_queue(queue("a", version=number, generation=number, state=state)))
@@ -278,7 +279,7 @@ def test_a_change_of_wishes_is_told_to_all_below(store: Watched, sink: QueueEven
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b", parent="a"), queue("c"))])
     store.told.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, stopPolicy="Hold")))
-    assert sorted(store.told) == [("a", WHOLE), ("b", WHOLE)]
+    assert sorted(store.told) == [("a", SPEC), ("b", SPEC)]
 
 
 def test_a_change_of_status_is_told_to_that_queue_alone(store: Watched, sink: QueueEventHandler) -> None:
@@ -292,7 +293,7 @@ def test_a_queue_that_is_gone_is_told_to_all_that_were_below(store: Watched, sin
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b", parent="a"))])
     store.told.clear()
     sink.remove(read_queue(queue("a", version=2)))
-    assert sorted(store.told) == [("a", WHOLE), ("b", WHOLE)]
+    assert sorted(store.told) == [("a", SPEC), ("b", SPEC)]
 
 
 def test_a_queue_that_a_list_does_not_have_any_more_is_told_too(
@@ -301,35 +302,36 @@ def test_a_queue_that_a_list_does_not_have_any_more_is_told_too(
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b"))])
     store.told.clear()
     sink.replace([read_queue(queue("b"))])
-    assert ("a", WHOLE) in store.told
+    assert ("a", SPEC) in store.told
 
 
 def test_a_member_is_told_to_its_queue_and_to_the_one_it_leaves() -> None:
     server, told = Server(), []
-    server.store.listen(lambda name, what: told.append((name, what)))
+    server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(member(queue="a"), member(queue="b", version=2))
-    assert told == [("a", "uid-work"), ("a", "uid-work"), ("b", "uid-work")]
+    work = PodChange("uid-work")
+    assert told == [("a", work), ("a", work), ("b", work)]
 
 
 def test_a_command_is_told_to_its_queue() -> None:
     server, told = Server(), []
-    server.store.listen(lambda name, what: told.append((name, what)))
+    server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(command(target="a"), {**command("other"), "target": {"kind": "Job", "name": "b"}})
-    assert told == [("a", WHOLE)]
+    assert told == [("a", QueueChange.COMMANDS)]
 
 
 def test_a_podgroup_that_comes_or_moves_is_told_to_the_pods_without_a_queue() -> None:
     server, told = Server(), []
-    server.store.listen(lambda name, what: told.append((name, what)))
+    server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(podgroup("g"), podgroup("g", queue="a", version=2), podgroup("g", queue="a", version=3))
-    assert [each for each in told if not each[0]] == [("", WHOLE)] * 2
+    assert [each for each in told if not each[0]] == [("", SPEC)] * 2
 
 
 def test_a_podgroup_that_changes_is_told_to_its_queue() -> None:
     server, told = Server(), []
-    server.store.listen(lambda name, what: told.append((name, what)))
+    server.store.add_listener(lambda name, what: told.append((name, what)))
     server.has(podgroup("g", queue="a"), podgroup("g", queue="a", version=2))
-    assert [each for each in told if each[0]] == [("a", GroupKey("team", "g"))] * 3
+    assert [each for each in told if each[0]] == [("a", PodGroupChange(GroupKey("team", "g")))] * 3
 
 
 # Membership that depends on other kinds
@@ -519,10 +521,10 @@ def selective() -> Server:
     )
 
 
-def heard(server: Server) -> list[tuple[str, str]]:
+def heard(server: Server) -> list[tuple[str, Change]]:
     """What is told from here on."""
-    told: list[tuple[str, str]] = []
-    server.store.listen(lambda name, what: told.append((name, what)))
+    told: list[tuple[str, Change]] = []
+    server.store.add_listener(lambda name, what: told.append((name, what)))
     return told
 
 
@@ -533,12 +535,12 @@ def test_a_change_of_labels_is_told_of_the_queues_that_it_concerns_and_no_other(
     )
     told = heard(selective)
     selective.has(namespace("team", labels={"team": "a"}, version=2))
-    assert {one for one in told if one[0]} == {("lab", WHOLE)}
+    assert {one for one in told if one[0]} == {("lab", SPEC)}
     told.clear()
     selective.has(namespace("team", labels={"team": "a", "x": "y"}, version=3))
     assert [one for one in told if one[0]] == []
     selective.has(namespace("team", version=4))
-    assert {one for one in told if one[0]} == {("lab", WHOLE)}
+    assert {one for one in told if one[0]} == {("lab", SPEC)}
 
 
 @pytest.mark.parametrize("kind", ["pod", "job", "podgroup"])
@@ -547,7 +549,7 @@ def test_whatever_is_live_there_makes_a_change_of_labels_matter(selective: Serve
     selective.has(made[kind])
     told = heard(selective)
     selective.has(namespace("team", labels={"team": "a"}, version=2))
-    assert ("vision", WHOLE) in told
+    assert ("vision", SPEC) in told
 
 
 def _job(name: str) -> Wire:
@@ -560,7 +562,7 @@ def test_a_namespace_that_is_heard_of_late_is_told_of(selective: Server) -> None
     assert not selective.store.selects("vision", "new")
     told = heard(selective)
     selective.has(namespace("new", labels={"team": "a"}))
-    assert ("vision", WHOLE) in told
+    assert ("vision", SPEC) in told
     assert selective.store.selects("vision", "new")
 
 
@@ -568,7 +570,7 @@ def test_a_list_of_namespaces_tells_of_those_that_differ(selective: Server) -> N
     selective.has(member(queue="vision"))
     sink, told = NamespaceEventHandler(selective.store), heard(selective)
     sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
-    assert ("vision", WHOLE) in told
+    assert ("vision", SPEC) in told
     told.clear()
     sink.replace([read(namespace("team", labels={"team": "a"}, version=2), Namespace)])
     assert [one for one in told if one[0]] == []
@@ -590,7 +592,7 @@ def test_the_labels_that_the_server_writes_are_none_that_matter(
 def test_a_change_of_the_selector_is_told_of_all_below(selective: Server) -> None:
     told = heard(selective)
     selective.has(queue("vision", version=2, generation=2))
-    assert {("vision", WHOLE), ("lab", WHOLE)} <= set(told)
+    assert {("vision", SPEC), ("lab", SPEC)} <= set(told)
 
 
 def test_what_is_decided_for_a_namespace_is_worked_out_once(selective: Server) -> None:

@@ -1,30 +1,30 @@
-"""Nothing that was heard is lost, and what is due comes when it is."""
+"""The work queue: no change and no result is lost, and what is due comes when it is."""
 
 from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import pytest
 
+from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.podgroups import GroupKey
-from cluster.cache.store import (
-    STATUS,
-    WHOLE,
-    What,
-)
+from cluster.key_backoff import KeyBackoff
 from controller.workqueue import (
     PACE_SECONDS,
     Changes,
     WorkQueue,
 )
 
+SPEC, STATUS, COMMANDS = QueueChange.SPEC, QueueChange.STATUS, QueueChange.COMMANDS
+POD_1, POD_2 = PodChange("1"), PodChange("2")
 #: As good as never, for what must not be waited for.
 LATE = 60.0
 
 
 @pytest.fixture
-def notes() -> WorkQueue:
+def queue() -> WorkQueue:
     return WorkQueue(time.monotonic)
 
 
@@ -32,66 +32,67 @@ def late() -> list[float]:
     return [time.monotonic() + LATE]
 
 
-def test_what_was_heard_is_taken_once(notes: WorkQueue) -> None:
-    notes.add("a", "1")
-    notes.add("a", "2")
-    notes.add("b", WHOLE)
-    assert notes.get(late()) == {"a": {"1", "2"}, "b": {WHOLE}}
-    assert notes.get([0.0]) == {}
+def test_each_change_is_returned_once(queue: WorkQueue) -> None:
+    queue.add("a", POD_1)
+    queue.add("a", POD_2)
+    queue.add("b", SPEC)
+    assert queue.get(late()) == {"a": {POD_1, POD_2}, "b": {SPEC}}
+    assert queue.get([0.0]) == {}
 
 
-def test_what_was_put_back_is_taken_again_with_what_came_since(notes: WorkQueue) -> None:
-    notes.add("a", "1")
-    taken = notes.get(late())
-    notes.add("a", "2")
-    notes.requeue(taken)
-    assert notes.get(late()) == {"a": {"1", "2"}}
+def test_changes_that_were_put_back_are_returned_with_later_ones(queue: WorkQueue) -> None:
+    queue.add("a", POD_1)
+    taken = queue.get(late())
+    queue.add("a", POD_2)
+    queue.requeue(taken)
+    assert queue.get(late()) == {"a": {POD_1, POD_2}}
 
 
-def test_the_sooner_of_two_times_counts_and_members_are_not_forgotten(notes: WorkQueue) -> None:
-    notes.add_after("a", LATE, members=True)
-    notes.add_after("a", 0.0, members=False)
-    notes.add_after("b", 0.0, members=False)
-    notes.add_after("c", LATE, members=True)
-    assert notes.get(late()) == {"a": {WHOLE}, "b": {STATUS}}
+def test_the_sooner_of_two_delays_counts_and_members_are_not_forgotten(queue: WorkQueue) -> None:
+    queue.add_after("a", LATE, members=True)
+    queue.add_after("a", 0.0, members=False)
+    queue.add_after("b", 0.0, members=False)
+    queue.add_after("c", LATE, members=True)
+    assert queue.get(late()) == {"a": {SPEC}, "b": {STATUS}}
 
 
-def test_what_is_due_is_waited_for(notes: WorkQueue) -> None:
-    notes.add_after("a", 0.05, members=False)
+def test_get_waits_for_a_queue_that_is_due(queue: WorkQueue) -> None:
+    queue.add_after("a", 0.05, members=False)
     began = time.monotonic()
-    assert notes.get(late()) == {"a": {STATUS}}
+    assert queue.get(late()) == {"a": {STATUS}}
     assert 0.05 <= time.monotonic() - began < LATE
 
 
-def test_whoever_wakes_names_whose_status_is_looked_at(notes: WorkQueue) -> None:
-    notes.wake(["a"])
-    assert notes.get(late()) == {"a": {STATUS}}
+def test_wake_adds_the_status_of_the_queues_it_names(queue: WorkQueue) -> None:
+    queue.wake(["a"])
+    assert queue.get(late()) == {"a": {STATUS}}
 
 
-@pytest.mark.parametrize("word", ["heard", "wake", "stop"])
-def test_a_word_from_another_thread_ends_the_waiting(notes: WorkQueue, word: str) -> None:
+@pytest.mark.parametrize("word", ["add", "deliver", "wake", "stop"])
+def test_a_call_of_another_thread_ends_the_wait(queue: WorkQueue, word: str) -> None:
     taken: list[Changes] = []
-    thread = threading.Thread(target=lambda: taken.append(notes.get(late())))
+    thread = threading.Thread(target=lambda: taken.append(queue.get(late())))
     thread.start()
     {
-        "heard": lambda: notes.add("a", STATUS),
-        "wake": lambda: notes.wake(["a"]),
-        "stop": notes.stop,
+        "add": lambda: queue.add("a", STATUS),
+        "deliver": lambda: queue.deliver(lambda: queue.add("a", STATUS)),
+        "wake": lambda: queue.wake(["a"]),
+        "stop": queue.stop,
     }[word]()
     thread.join(timeout=LATE / 2)
     assert taken == [{} if word == "stop" else {"a": {STATUS}}]
 
 
-def test_nobody_rests_after_the_end(notes: WorkQueue) -> None:
-    notes.stop()
+def test_nothing_waits_after_stop(queue: WorkQueue) -> None:
+    queue.stop()
     began = time.monotonic()
-    notes.pause(LATE)
-    assert notes.get(late()) == {}
+    queue.pause(LATE)
+    assert queue.get(late()) == {}
     assert time.monotonic() - began < LATE
-    assert notes.stopped
+    assert queue.stopped
 
 
-# What nobody waits for
+# Changes that nobody waits for
 
 
 class Hands:
@@ -104,15 +105,15 @@ class Hands:
         return self.now
 
 
-def test_what_nobody_waits_for_is_taken_together_once_its_time_has_come(notes: WorkQueue) -> None:
+def test_batched_changes_are_returned_together_after_the_pace(queue: WorkQueue) -> None:
     began = time.monotonic()
     for number in range(100):
-        notes.add_batched("a", str(number))
-    assert notes.get(late()) == {"a": set(map(str, range(100)))}
+        queue.add_batched("a", PodChange(str(number)))
+    assert queue.get(late()) == {"a": {PodChange(str(number)) for number in range(100)}}
     assert PACE_SECONDS <= time.monotonic() - began < LATE
 
 
-def test_where_little_happens_it_is_taken_at_once() -> None:
+def test_a_batched_change_is_returned_at_once_where_little_happens() -> None:
     """The look before ended long ago, by a clock that the test moves."""
     hands = Hands()
     taken: list[Changes] = []
@@ -123,63 +124,119 @@ def test_where_little_happens_it_is_taken_at_once() -> None:
         waiting.set()
         return now
 
-    notes = WorkQueue(clock)
+    queue = WorkQueue(clock)
     end = hands.now + LATE
-    thread = threading.Thread(target=lambda: taken.append(notes.get([end])), daemon=True)
+    thread = threading.Thread(target=lambda: taken.append(queue.get([end])), daemon=True)
     thread.start()
     assert waiting.wait(LATE)
     hands.now += PACE_SECONDS
-    notes.add_batched("a", "1")
+    queue.add_batched("a", POD_1)
     thread.join(timeout=LATE / 2)
-    assert taken == [{"a": {"1"}}]
+    assert taken == [{"a": {POD_1}}]
 
 
-@pytest.mark.parametrize("hurry", ["heard", "wake", "told"])
-def test_what_is_waited_for_ends_a_wait_for_the_pace(hurry: str) -> None:
+@pytest.mark.parametrize("hurry", ["add", "wake", "add_change"])
+def test_an_urgent_change_ends_the_wait_for_the_pace(hurry: str) -> None:
     """By a clock that stands still it would last for ever."""
-    notes = WorkQueue(Hands())
+    queue = WorkQueue(Hands())
     taken: list[Changes] = []
-    notes.add_batched("a", "1")
-    thread = threading.Thread(target=lambda: taken.append(notes.get([100.0 + LATE])), daemon=True)
+    queue.add_batched("a", POD_1)
+    thread = threading.Thread(target=lambda: taken.append(queue.get([100.0 + LATE])), daemon=True)
     thread.start()
     thread.join(timeout=3 * PACE_SECONDS)
     assert thread.is_alive()
     {
-        "heard": lambda: notes.add("b", STATUS),
-        "wake": lambda: notes.wake(["b"]),
-        "told": lambda: notes.add_change("b", WHOLE),
+        "add": lambda: queue.add("b", STATUS),
+        "wake": lambda: queue.wake(["b"]),
+        "add_change": lambda: queue.add_change("b", SPEC),
     }[hurry]()
     thread.join(timeout=LATE / 2)
-    assert taken == [{"a": {"1"}, "b": {WHOLE if hurry == "told" else STATUS}}]
+    assert taken == [{"a": {POD_1}, "b": {SPEC if hurry == "add_change" else STATUS}}]
 
 
-@pytest.mark.parametrize("what", [STATUS, GroupKey("team", "pair"), "uid-of-a-pod"])
-def test_of_what_the_store_tells_only_wishes_are_waited_for(what: What) -> None:
-    notes = WorkQueue(Hands())
-    notes.add_change("a", what)
-    assert notes.get([100.0]) == {"a": {what}}, "at the latest when its time has come"
-    notes.add_change("a", what)
-    notes.add_change("b", WHOLE)
-    assert notes.get([100.0 + LATE]) == {"a": {what}, "b": {WHOLE}}
+@pytest.mark.parametrize("urgent", [SPEC, COMMANDS])
+@pytest.mark.parametrize(
+    "what", [STATUS, PodGroupChange(GroupKey("team", "pair")), PodChange("uid-of-a-pod")]
+)
+def test_of_the_changes_that_the_store_tells_specs_and_commands_are_urgent(
+    what: Change, urgent: Change
+) -> None:
+    queue = WorkQueue(Hands())
+    queue.add_change("a", what)
+    assert queue.get([100.0]) == {"a": {what}}, "at the latest when its time has come"
+    queue.add_change("a", what)
+    queue.add_change("b", urgent)
+    assert queue.get([100.0 + LATE]) == {"a": {what}, "b": {urgent}}
 
 
-@pytest.mark.parametrize("hurry", ["heard", "wake"])
-def test_whoever_is_waited_for_takes_along_what_is_not(hurry: str) -> None:
+@pytest.mark.parametrize("hurry", ["add", "wake"])
+def test_an_urgent_change_takes_batched_ones_along(hurry: str) -> None:
     """By a clock that stands still nothing that is paced would ever be taken."""
-    notes = WorkQueue(Hands())
-    notes.add_batched("a", "1")
-    {"heard": lambda: notes.add("b", WHOLE), "wake": lambda: notes.wake(["b"])}[hurry]()
-    assert notes.get([100.0 + LATE]) == {"a": {"1"}, "b": {WHOLE if hurry == "heard" else STATUS}}
+    queue = WorkQueue(Hands())
+    queue.add_batched("a", POD_1)
+    {"add": lambda: queue.add("b", SPEC), "wake": lambda: queue.wake(["b"])}[hurry]()
+    assert queue.get([100.0 + LATE]) == {"a": {POD_1}, "b": {SPEC if hurry == "add" else STATUS}}
 
 
-def test_everything_is_taken_at_once_where_somebody_waits_for_it() -> None:
-    notes = WorkQueue(Hands())
-    notes.add_batched("a", "1")
-    assert notes.get([100.0 + LATE], at_once=True) == {"a": {"1"}}
+def test_batched_changes_are_returned_at_once_on_request() -> None:
+    queue = WorkQueue(Hands())
+    queue.add_batched("a", POD_1)
+    assert queue.get([100.0 + LATE], at_once=True) == {"a": {POD_1}}
 
 
-def test_what_is_due_does_not_wait_for_its_pace() -> None:
-    notes = WorkQueue(Hands())
-    notes.add_batched("a", "1")
-    notes.add_after("b", 0.0, members=False)
-    assert notes.get([100.0 + LATE]) == {"a": {"1"}, "b": {STATUS}}
+def test_a_queue_that_is_due_does_not_wait_for_the_pace() -> None:
+    queue = WorkQueue(Hands())
+    queue.add_batched("a", POD_1)
+    queue.add_after("b", 0.0, members=False)
+    assert queue.get([100.0 + LATE]) == {"a": {POD_1}, "b": {STATUS}}
+
+
+# Results
+
+
+def test_results_are_passed_on_once_in_their_order_on_the_thread_that_gets(queue: WorkQueue) -> None:
+    received: list[tuple[int, str]] = []
+
+    def receive(number: int) -> None:
+        received.append((number, threading.current_thread().name))
+
+    def deliver() -> None:
+        for number in range(3):
+            queue.deliver(partial(receive, number))
+
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    thread.join()
+    assert received == []
+    queue.get(late())
+    queue.get([0.0])
+    assert received == [(number, threading.current_thread().name) for number in range(3)]
+
+
+def test_changes_that_a_result_leads_to_are_returned_with_it(queue: WorkQueue) -> None:
+    queue.deliver(lambda: queue.add("a", STATUS))
+    assert queue.get(late()) == {"a": {STATUS}}
+
+
+def test_a_result_that_raises_is_counted_and_keeps_no_other_back() -> None:
+    counted: list[str] = []
+    received: list[int] = []
+    queue = WorkQueue(Hands(), backoff=KeyBackoff(counted=counted.append))
+    queue.deliver(lambda: 1 // 0)
+    queue.deliver(lambda: received.append(1))
+    queue.get([100.0])
+    assert (counted, received) == (["result"], [1])
+
+
+def test_batched_results_wait_for_the_pace() -> None:
+    """By a clock that stands still it never ends; a change that is waited for ends it."""
+    queue = WorkQueue(Hands())
+    received: list[int] = []
+    queue.deliver(lambda: received.append(1), batched=True)
+    thread = threading.Thread(target=lambda: queue.get([100.0 + LATE]), daemon=True)
+    thread.start()
+    thread.join(timeout=3 * PACE_SECONDS)
+    assert (thread.is_alive(), received) == (True, [])
+    queue.add("a", STATUS)
+    thread.join(timeout=LATE / 2)
+    assert received == [1]
