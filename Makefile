@@ -26,7 +26,7 @@ test: .venv/.stamp # the build first, where its progress can be seen; without it
 	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 3; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
-	$(PYTEST) -n 2 -m "not cluster and not slow"
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -m "not cluster and not slow"
 
 lint: .venv/.stamp
 	.venv/bin/ruff check && .venv/bin/ruff format --check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: -weights.seconds(item.path))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which files `tests/weights.py` is wrong about, after a run of all of them."""
+    some = config.option.markexpr or config.option.keyword
+    if some or config.args_source != pytest.Config.ArgsSource.TESTPATHS:
+        return
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.split("::")[0].removeprefix("tests/")] += report.duration
+    if lines := weights.mistaken(seconds):
+        terminalreporter.section("tests/weights.py is wrong about these files")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.test_bad_input import places, replaced
 from tests.support.controller.whole_look import WholeLook
+from tests.support.examples import examples
 from tests.support.http.wire_objects import (
     GROUP,
     NAMED,
@@ -237,7 +238,7 @@ def test_a_pod_that_names_a_podgroup_no_podgroup_can_have_keeps_nobody_waiting(l
     assert look.failed() == {}
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@examples(150)
 @given(data=st.data(), kind=st.sampled_from(sorted(HOSTILE)), first=st.booleans())
 def test_any_value_at_any_place_of_an_object_keeps_nobody_waiting(
     data: st.DataObject, kind: str, first: bool

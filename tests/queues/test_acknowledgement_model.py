@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.examples import scaled
 from tests.support.rules.acknowledgement_model import (
     Rules,
     Violation,
@@ -17,7 +18,7 @@ from tests.support.rules.acknowledgement_model import (
 
 STEPS = 60
 #: Histories without a fault, of which none may end in a violation; and how many are tried until one is found.
-SOUND, TRIED = 300, 6_000
+SOUND, TRIED = scaled(300), 6_000
 
 KNOWN = ("create", "pods-reach a", "pods-reach b")
 STOPPED = ("stop or resume child", "queues-reach a", "queues-reach b", "publish b")

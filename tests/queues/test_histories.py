@@ -20,8 +20,8 @@ from queues.snapshot import QueueSnapshot
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy, edit_allowed, own_state
 from queues.tree import Tree
 from queues.verdict import Verdict, verdict
+from tests.support.examples import examples
 from tests.support.rules.cases import (
-    MODEST,
     NOW,
     OPEN,
     SECOND,
@@ -187,5 +187,5 @@ class Histories(RuleBasedStateMachine):
         self.queues[one.name] = Queue(**{**fields, "generation": self.edits})
 
 
-Histories.TestCase.settings = settings(MODEST, max_examples=100, stateful_step_count=40)
+Histories.TestCase.settings = settings(examples(100), stateful_step_count=40)
 TestHistories = Histories.TestCase

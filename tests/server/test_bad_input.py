@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
 from server.app import BODY_LIMIT
+from tests.support.examples import examples
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     GROUP,
@@ -419,7 +420,7 @@ def mutated(body: bytes, rnd: random.Random) -> bytes:
     return body
 
 
-@settings(max_examples=40, deadline=None, database=None, phases=[Phase.generate])
+@settings(examples(40), phases=[Phase.generate])
 @given(path=st.sampled_from(PATHS), rnd=st.randoms(use_true_random=False))
 def test_mutated_bytes_are_no_failure_of_ours(path: str, rnd: random.Random) -> None:
     good = dumped(BODIES[path])
@@ -438,7 +439,7 @@ VALUES = st.recursive(
 WAYS = {path: list(places(body)) for path, body in BODIES.items()}
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@examples(200)
 @given(path=st.sampled_from(PATHS), data=st.data())
 def test_mutated_values_are_no_failure_of_ours(path: str, data: st.DataObject) -> None:
     way = data.draw(st.sampled_from(WAYS[path]))
@@ -478,7 +479,7 @@ SHAPES = st.recursive(
 OBJECTS = st.fixed_dictionaries({"metadata": SHAPES}, optional={"spec": SHAPES, "status": SHAPES}) | SHAPES
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@examples(200)
 @given(
     path=st.sampled_from(["/mutate/workloads", "/mutate/podgroups", "/validate/scales"]),
     resource=st.sampled_from([*WORKLOADS, "podgroups.scheduling.volcano.sh"]),
@@ -492,7 +493,7 @@ def test_any_object_of_any_kind_is_answered(
     answered(SERVER.post(path, review(after, old=before, operation=operation, resource=resource)))
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@examples(60)
 @given(path=st.sampled_from(PATHS), operation=st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", ""]))
 def test_any_operation_at_any_endpoint_is_no_failure_of_ours(path: str, operation: str) -> None:
     for obj in (POD, QUEUE, None):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from flask.testing import FlaskClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.app import create_app
 from tests.controller.test_hostile_objects_looked_at import HOSTILE, VALUES, WAYS, begun, heard, honest
 from tests.server.test_bad_input import replaced
+from tests.support.examples import examples
 from tests.support.http.asking import said
 from tests.support.http.wire_objects import (
     NAMED,
@@ -73,7 +74,7 @@ def test_without_hostile_objects_all_are_answered() -> None:
     others_are_answered(create_app(look.store).test_client())
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@examples(150)
 @given(
     data=st.data(),
     kind=st.sampled_from(sorted(HOSTILE)),

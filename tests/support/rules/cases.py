@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from queues.verdict import Verdict, verdict
+from tests.support.examples import examples
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -20,7 +20,7 @@ OPEN, SUSPENDED, CLOSED = Desired.OPEN, Desired.SUSPENDED, Desired.CLOSED
 NONE, HOLD, DRAIN = StopPolicy.NONE, StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN
 
 #: Enough to find what there is to find in trees of eight queues, and quick; a busy machine is no failure.
-MODEST = settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+MODEST = examples(80)
 
 #: Reasons nobody should write, and somebody will.
 HOSTILE = {

@@ -1,0 +1,31 @@
+"""How many random examples a test tries: fewer in `make test-fast`, many more when asked.
+
+| HYPOTHESIS_PROFILE        | examples                 |
+|---------------------------|--------------------------|
+| `fast` (`make test-fast`) | a quarter                |
+| unset                     | as many as the test says |
+| `thorough`                | ten times as many        |
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+TIMES = {"fast": 0.25, "": 1.0, "thorough": 10.0}
+
+
+def scaled(number: int) -> int:
+    """`number`, in the proportion of the profile."""
+    return max(1, round(number * TIMES[os.environ.get("HYPOTHESIS_PROFILE", "")]))
+
+
+def examples(number: int) -> settings:
+    """A busy machine is no failure, so nothing has a deadline; each run tries other examples."""
+    return settings(
+        max_examples=scaled(number),
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
