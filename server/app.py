@@ -26,12 +26,11 @@ from cluster.exceptions import NotReady, Unreadable
 from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
-from server.close_when_unready import CloseWhenUnready
-from server.fast_path import FastPath, Handler
 from server.health import Check
 from server.health import blueprint as health_routes
 from server.http.limits import REVIEW_BYTES
-from server.status_error import status_error
+from server.http.responses import status_error
+from server.middleware import CloseWhenUnready, FastPath, Handler
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 

@@ -1,7 +1,7 @@
 """`sluice serve`: read the settings, issue the certificate, serve.
 
 Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise: a worker that ends
-before it was ready among them (`server.boot_watch`).
+before it was ready among them (`server.gunicorn_app`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
 from server.app import create_app
-from server.boot_watch import BootWatch
 from server.configuration import Settings, SettingsError, read
-from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
 from server.runtime import Runtime, ensure_certificate
 

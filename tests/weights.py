@@ -60,7 +60,7 @@ SECONDS: Mapping[str, int] = {
     "server/test_decoders.py": 6,
     "server/test_large_bodies.py": 6,
     "server/test_http2_worker.py": 12,
-    "server/test_worker_going.py": 10,
+    "server/test_worker_stop.py": 10,
     "e2e/commands/test_volcano_clients.py": 10,
     "e2e/replicas/test_two_administrators.py": 9,
     "e2e/replicas/test_second_writer.py": 9,

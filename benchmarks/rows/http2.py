@@ -17,7 +17,7 @@ from benchmarks import sizes
 from benchmarks.figures import Found, Line
 from benchmarks.turns import in_turns
 from localcluster.build import Say
-from server.http.http2.frame_costs import PREFACE
+from server.http.http2.frame_reader import PREFACE
 from server.http.http2.h2_adapter import (
     CONNECTION_WINDOW,
     FIRST_WINDOW,

@@ -8,8 +8,8 @@ from typing import Any
 
 from server.http.responses import (
     WsgiApp,
+    base_environ,
     call_app,
-    shared_environ,
 )
 
 Scope = dict[str, Any]
@@ -20,7 +20,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def asgi_of(app: WsgiApp) -> AsgiApp:
     """The app, whole bodies in and out."""
-    shared = shared_environ(host="localhost", port=0, tls=True)
+    shared = base_environ(host="localhost", port=0, tls=True)
 
     async def asgi(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.worker.app import APPS, compute_beside
 from benchmarks.worker.asgi import asgi_of
-from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.gunicorn_app import ServedApp, gunicorn_settings
 
 #: Those that gunicorn runs, with its settings. A name that ends in `-h2` is asked over HTTP/2.
 GUNICORN: dict[str, dict[str, Any]] = {

@@ -1,11 +1,11 @@
-"""What is the same for a caller of either protocol: reading, sending, going, and being sent away.
+"""What HTTP/1.1 and HTTP/2 connections share: reading, sending, closing.
 
 Invariants
-- What has arrived is worked on in slices of time (`server.http.run_queue`). While more than `READ_AHEAD`
-  bytes wait for that, nothing is read from the socket.
-- No more than `WRITTEN_AT_ONCE` bytes are given to the transport beyond what it says it has room for, so
-  nearly all that waits to be sent waits here, and is known to the crowd, with what the transport has.
-- While the caller takes nothing of what it is sent, nothing more is read from it.
+- Received bytes are processed in slices of time (`run_queue`). While more than `READ_AHEAD` bytes wait for
+  that, nothing is read from the socket.
+- The transport is given at most `WRITTEN_AT_ONCE` bytes beyond what it has room for. So nearly all unsent
+  bytes are in `_unsent`, and the connection table knows their number, with those in the transport.
+- While the client reads nothing of what it is sent, nothing more is read from it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,57 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
-from server.http.connections import Phase
-from server.http.context import ConnectionContext
-from server.http.limits import SLOW_READER_FACTOR
+from server.http.connection_table import ConnectionTable, Phase
+from server.http.large_bodies import LargeBodies
+from server.http.limits import SLOW_READER_FACTOR, Limits
+from server.http.responses import Environ, WsgiApp
+from server.http.run_queue import RunQueue
 
 READ_AHEAD = 64 * 1024
 WRITTEN_AT_ONCE = 64 * 1024
 
 
-class BaseConnection(asyncio.Protocol):
-    """One connection of the crowd, on the loop."""
+@dataclass(kw_only=True, slots=True)
+class ConnectionContext:
+    """What all connections of a worker share. Owned by the loop's thread."""
 
-    def __init__(self, *, context: ConnectionContext) -> None:
-        self.handshake_task: asyncio.Task[Any] | None = None  # the handshake; its owner sets it
-        #: Below TLS, where what was encrypted waits to be sent; its owner sets it.
-        self.socket_transport: asyncio.Transport | None = None
+    app: WsgiApp
+    limits: Limits
+    connections: ConnectionTable
+    base_environ: Environ
+    log: Any  # gunicorn's Logger, which is no logging.Logger
+    run_queue: RunQueue
+    large_bodies: LargeBodies
+    #: The loop's clock, which it reads once per turn.
+    clock: Callable[[], float]
+    #: A clock that also advances while a callback runs.
+    perf_counter: Callable[[], float]
+    date: str = ""
+    stopping: bool = False
+
+
+class BaseConnection(asyncio.Protocol):
+    """One client's connection, on the loop.
+
+    `environ`: the part of the WSGI environ that all its requests share. `socket_transport`: the transport
+    below TLS, where encrypted bytes wait to be sent; without TLS it is the transport itself.
+    """
+
+    def __init__(
+        self, *, context: ConnectionContext, environ: Environ, socket_transport: asyncio.Transport
+    ) -> None:
         self._context = context
+        self._environ = environ
+        self._socket_transport = socket_transport
         self._transport: asyncio.Transport | None = None
-        self._since = context.clock()
+        self._opened_at = context.clock()
+        #: No further request is served.
         self._finished = False
+        #: The transport is closed once `_unsent` is empty.
         self._closing = False
         self._write_paused = False
         self._reading = True
@@ -41,26 +71,26 @@ class BaseConnection(asyncio.Protocol):
         self._unsent_bytes = 0
         self._unsent_since = 0.0
 
-    # What a protocol adds.
+    # A protocol implements these.
 
     @abstractmethod
     def work(self, until: float) -> bool:
-        """Take steps until the clock says so or nothing is left to do; whether something is left."""
+        """Process what has been received until the clock reaches `until`; whether something is left."""
 
     @property
     @abstractmethod
     def _unread_bytes(self) -> int:
-        """Bytes that have arrived and were not worked on."""
+        """Bytes that were received and not processed yet."""
 
     @property
     def _protocol_unsent_bytes(self) -> int:
-        """Bytes of answers that the protocol keeps back, beside `_unsent`."""
+        """Bytes of responses that the protocol keeps back, besides `_unsent`."""
         return 0
 
-    # What the loop calls.
+    # The loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but ancestry
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from asyncio's
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finished = True
@@ -78,11 +108,8 @@ class BaseConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        if (
-            self._unsent
-            and self._context.clock() - self._unsent_since
-            > SLOW_READER_FACTOR * self._context.limits.response_timeout
-        ):
+        longest = SLOW_READER_FACTOR * self._context.limits.response_timeout
+        if self._unsent and self._context.clock() - self._unsent_since > longest:
             self.abort()
             return
         self._write_unsent()
@@ -90,42 +117,40 @@ class BaseConnection(asyncio.Protocol):
             self._update_reading()
             self._context.run_queue.submit(self)
 
-    # What the crowd calls.
+    # The connection table and the worker call these.
 
     @abstractmethod
     def on_phase_timeout(self, phase: Phase) -> None:
-        """Its time in the phase is over."""
+        """The connection has been in this phase for too long."""
 
     def abort(self) -> None:
+        """Close at once, and drop what was not sent."""
         self._finished = True
         self._unsent.clear()
         if self._transport is not None:
             self._transport.abort()
-        elif self.handshake_task is not None:
-            self.handshake_task.cancel()
 
     def close(self) -> None:
         """Close once what was written has been sent."""
         self._finished = self._closing = True
         if self._transport is not None:
             self._write_unsent()
-            self._context.connections.set_phase(
-                self, Phase.SENDING if self._write_paused else Phase.LINGERING
-            )
+            phase = Phase.SENDING if self._write_paused else Phase.LINGERING
+            self._context.connections.set_phase(self, phase)
 
     def unsent_bytes(self) -> int:
-        """Bytes of answers that wait to be sent, the transport's part included."""
+        """Bytes of responses that wait to be sent, including those in the transports."""
         size = self._unsent_bytes + self._protocol_unsent_bytes
         if self._transport is not None:
             size += self._transport.get_write_buffer_size()
-        if self.socket_transport is not None and self.socket_transport is not self._transport:
-            size += self.socket_transport.get_write_buffer_size()
+        if self._socket_transport is not self._transport:
+            size += self._socket_transport.get_write_buffer_size()
         return size
 
-    # The order of things.
+    # Reading and sending.
 
     def _update_reading(self) -> None:
-        """Read on, unless enough waits already."""
+        """Read on, unless enough is waiting already."""
         wanted = not self._write_paused and self._unread_bytes <= READ_AHEAD
         transport = self._transport
         if transport is None or transport.is_closing() or wanted is self._reading:
@@ -137,7 +162,7 @@ class BaseConnection(asyncio.Protocol):
             transport.pause_reading()
 
     def _send(self, data: bytes) -> None:
-        """What is said, in its order; as much of it at a time as is taken."""
+        """Send after what was sent before, as fast as the client reads."""
         if self._transport is None or self._transport.is_closing():
             return
         if not self._unsent and not self._write_paused and len(data) <= WRITTEN_AT_ONCE:
@@ -166,7 +191,6 @@ class BaseConnection(asyncio.Protocol):
             transport.close()
 
     def _should_close(self) -> bool:
-        return (
-            self._context.stopping
-            or self._context.clock() - self._since > self._context.limits.connection_age
-        )
+        """Whether the next response is the last: the worker stops, or the connection is old."""
+        age = self._context.clock() - self._opened_at
+        return self._context.stopping or age > self._context.limits.connection_age

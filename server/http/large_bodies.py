@@ -1,16 +1,15 @@
-"""Requests whose bodies could take long to decode: a thread answers them, or nobody does.
+"""Requests whose bodies could take long to decode are answered in a thread of their own, or refused.
 
-| the body                                                     | who answers                         |
+| the body                                                     | answered by                         |
 |--------------------------------------------------------------|-------------------------------------|
 | up to `INLINE_VALUES` values and `INLINE_BYTES`              | the loop's thread                   |
 | more                                                         | the thread `large-bodies`           |
 | more than `VALUE_LIMIT` values                               | 413 before it is decoded            |
 | large, while `QUEUED_PER_CONNECTION` or `QUEUED_BYTES` wait   | 503                                 |
 
-A value costs four microseconds at most, decoded and looked at (most cost a quarter of one); a byte of text
-costs next to nothing. The interpreter lets no other thread run while it decodes, so `VALUE_LIMIT` bounds that
-too, to 40 ms. An object of 1.5 MiB, the largest that etcd takes, has about 40,000 values, and a review has it
-twice.
+Decoding a value and handling it costs four microseconds at most, and mostly a quarter of one; a byte of text
+costs next to nothing. No other thread runs while the decoder runs, so `VALUE_LIMIT` bounds that too, to 40
+ms. An object of 1.5 MiB, the largest that etcd stores, has about 40,000 values, and a review has it twice.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ QUEUED_BYTES = 64 * 1024 * 1024
 
 
 def values_in(body: bytes) -> int:
-    """About how many JSON values there are, or could be: what is in strings counts too."""
+    """At least the number of JSON values: signs within strings are counted too."""
     return body.count(b",") + body.count(b"{") + body.count(b"[")
 
 
 class LargeBodies:
-    """Owned by the loop's thread, as are all methods; `answer` of `submit` runs on the other one.
+    """All methods are called on the loop's thread; `answer` of `submit` is called on the other thread.
 
-    Callers have their turn one after the other, so that one with many does not keep the others waiting.
+    Connections take turns, so that one with many large requests does not keep the others waiting.
     """
 
     def __init__(self, *, call_soon_threadsafe: Callable[..., Any]) -> None:
         self._call_soon_threadsafe = call_soon_threadsafe
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
-        #: Of each caller, in the order of their turns: how to begin its next ones.
-        self._protocol_unsent_bytes: dict[object, deque[partial[None]]] = {}
+        #: By connection, in the order of their turns: starts its next requests.
+        self._queued: dict[object, deque[partial[None]]] = {}
         self._queued_bytes = 0
         self._busy = False
 
     def is_large(self, body: BytesIO) -> bool:
-        """Whether it is one of those. Raises Refused for one that nobody decodes."""
+        """Whether another thread has to answer. Raises RequestError for a body with too many values."""
         size = body.tell()
         if size <= INLINE_VALUES:
             return False
@@ -64,30 +63,28 @@ class LargeBodies:
         return values > INLINE_VALUES or size > INLINE_BYTES
 
     def submit(
-        self, caller: object, size: int, *, answer: Callable[[], T], done: Callable[[T], None]
+        self, connection: object, size: int, *, answer: Callable[[], T], done: Callable[[T], None]
     ) -> None:
-        """Have `answer` called by the thread, and then `done` by the loop. Neither may raise.
+        """Call `answer` on the thread, and then `done` on the loop. Neither may raise.
 
-        Raises Refused if too much waits for the thread already.
+        Raises RequestError if too much waits for the thread already.
         """
-        own = self._protocol_unsent_bytes.get(caller, ())
+        own = self._queued.get(connection, ())
         if len(own) >= QUEUED_PER_CONNECTION or self._queued_bytes + size > QUEUED_BYTES:
             raise RequestError(503, "too many large requests at once")
         self._queued_bytes += size
-        self._protocol_unsent_bytes.setdefault(caller, deque()).append(
-            partial(self._begin, size, answer, done)
-        )
+        self._queued.setdefault(connection, deque()).append(partial(self._begin, size, answer, done))
         self._begin_next()
 
     def _begin_next(self) -> None:
-        if self._busy or not self._protocol_unsent_bytes:
+        if self._busy or not self._queued:
             return
         self._busy = True
-        caller = next(iter(self._protocol_unsent_bytes))
-        own = self._protocol_unsent_bytes.pop(caller)
+        connection = next(iter(self._queued))
+        own = self._queued.pop(connection)
         begin = own.popleft()
         if own:
-            self._protocol_unsent_bytes[caller] = own
+            self._queued[connection] = own
         begin()
 
     def _begin(self, size: int, answer: Callable[[], T], done: Callable[[T], None]) -> None:
@@ -105,11 +102,11 @@ class LargeBodies:
             done(future.result())
             self._begin_next()
 
-    def cancel(self, caller: object) -> None:
-        """The caller is gone: what it waits for is not begun."""
-        for begin in self._protocol_unsent_bytes.pop(caller, ()):
+    def cancel(self, connection: object) -> None:
+        """The connection is gone: its requests that wait are not started."""
+        for begin in self._queued.pop(connection, ()):
             self._queued_bytes -= begin.args[0]
 
     def stop(self) -> None:
-        """Take nothing more; what is under way is not waited for."""
+        """Take no more requests; does not wait for the one under way."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
 """From bytes to requests: strict HTTP/1.1, no I/O.
 
-Two readers who disagree about where a request ends let a third be smuggled in; so what llhttp or this module
-finds ambiguous is refused and the connection is over. (RFC 9112 sections 5, 6 and 9.)
+If two readers disagree about where a request ends, another request can be smuggled in between. So whatever
+llhttp or this module finds ambiguous is an error, and ends the connection. (RFC 9112 sections 5, 6 and 9.)
 """
 
 import io
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 
 class RequestError(Exception):
-    """The request cannot be taken: the status and the reason its sender is told."""
+    """The request is refused with this status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class RequestError(Exception):
 class Request:
     """One request. Complete once it is in `RequestParser.ready`; header names are in lower case.
 
-    `error`: why it is answered before the app is asked, if it is.
+    `error`: if set, it is the answer, and the app is not called.
     """
 
     target: bytes = b""
@@ -66,16 +66,16 @@ class RequestParser:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of the request that is not complete."""
+        """Bytes of the request that is not complete yet."""
         return 0 if self._request is None else self._request.header_bytes + self._request.body.tell()
 
     @property
     def in_request(self) -> bool:
-        """True while a request has begun and is not complete."""
+        """Whether a request has begun and is not complete."""
         return self._request is not None
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived. Never raises: a bad request shows in `error`."""
+        """Parse received bytes. Never raises: a bad request sets `error`."""
         if self.error is not None:
             return
         completed, read = len(self.ready), self._body_bytes
@@ -95,25 +95,26 @@ class RequestParser:
         return 0 if self._request is None else self._request.body.tell()
 
     def _count_framing(self, size: int) -> None:
-        """What is no body and never ends (a header, a trailer, the extension of a chunk) is not reported by
-        the parser: count what went into it.
+        """Count the bytes that are no body.
 
-        A body in chunks of a byte has five of framing for each: as many bytes as it has are forgiven it.
+        The parser does not report a header, a trailer or a chunk extension before it has ended, so one
+        without an end would be buffered without bound. Chunks of one byte have five bytes of framing each: as
+        many bytes as the body has are not counted.
         """
         self._unfinished += size
         if self._unfinished > self._limits.header_bytes + self._body_bytes and self.error is None:
-            self.error = self._head_too_large()
+            self.error = self._header_too_large()
 
     def _reject(self, error: RequestError) -> RequestError:
-        """Remember it, for the parser wraps what its callbacks raise."""
+        """Remember the error: the parser wraps what its callbacks raise."""
         self.error = error
         return error
 
-    def _head_too_large(self) -> RequestError:
+    def _header_too_large(self) -> RequestError:
         lines, size = self._limits.header_lines, self._limits.header_bytes
         return RequestError(431, f"the head of a request may have {lines} lines and {size} bytes")
 
-    # What the parser calls.
+    # The parser calls these.
 
     def on_message_begin(self) -> None:
         if len(self.ready) >= self._limits.pipelined_requests:
@@ -131,16 +132,16 @@ class RequestParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
         self._grow_head(len(name) + len(value) + 4)
-        if self._in_head:  # else it is a trailer, which nobody here wants
+        if self._in_head:  # else it is a trailer, which is ignored
             self._request.headers.append((name.lower(), value))
             if len(self._request.headers) > self._limits.header_lines:
-                raise self._reject(self._head_too_large())
+                raise self._reject(self._header_too_large())
 
     def _grow_head(self, size: int) -> None:
         assert self._request is not None  # noqa: S101 - the parser's order
         self._request.header_bytes += size
         if self._request.header_bytes > self._limits.header_bytes:
-            raise self._reject(self._head_too_large())
+            raise self._reject(self._header_too_large())
 
     def on_headers_complete(self) -> None:
         request, parser = self._request, self._parser
@@ -172,7 +173,7 @@ class RequestParser:
 
 
 def head_error(request: Request, *, upgrade: bool) -> RequestError | None:
-    """Why a request with this head is refused before its body is read; None if it is not."""
+    """The error of a request with this head; None if its body can be read."""
     if request.version not in ("1.0", "1.1"):
         return RequestError(505, "this server speaks HTTP/1.1")
     if upgrade:
@@ -183,7 +184,7 @@ def head_error(request: Request, *, upgrade: bool) -> RequestError | None:
 
 
 def length_error(request: Request) -> RequestError | None:
-    """Why its length cannot be told or is too much; None if it is neither. llhttp has refused the worst."""
+    """The error of an ambiguous or too large length; None if it is neither. llhttp has refused worse ones."""
     coding, length = request.values(b"transfer-encoding"), request.values(b"content-length")
     if len(length) > 1 or (coding and (length or request.version == "1.0")):
         return RequestError(400, "the length of the request is ambiguous")

@@ -1,4 +1,4 @@
-"""From a request to the bytes of its reply, by way of a WSGI app (PEP 3333). No I/O but the app's own."""
+"""From a request to the WSGI environ, and from the app's response to bytes (PEP 3333). No I/O of its own."""
 
 import http
 import sys
@@ -7,27 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
+import msgspec
+
 from server.http.request_parser import Request, RequestError
-from server.status_error import status_error
 
 Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 BODILESS_STATUSES = ("1", "204", "304")
-# Headers that are this server's to say, not the app's.
+# Headers that this server sets, whatever the app says.
 SERVER_HEADERS = frozenset({"connection", "transfer-encoding", "keep-alive", "upgrade", "trailer", "date"})
-_KNOWN_NAMES = 256  # the names come from callers, so the table of them is bounded
+_KNOWN_NAMES = 256  # clients choose the names, so the cache of them is bounded
 _environ_names: dict[bytes, str] = {}
 
 
-def shared_environ(*, host: str, port: int, tls: bool) -> Environ:
-    """The part of the environ that is the same for all requests."""
+def base_environ(*, host: str, port: int, tls: bool) -> Environ:
+    """The part of the environ that all requests of a worker share."""
     return {
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "https" if tls else "http",
         "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,  # see http_large_bodies
+        "wsgi.multithread": True,  # see large_bodies
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
         "wsgi.input_terminated": True,
@@ -38,10 +39,10 @@ def shared_environ(*, host: str, port: int, tls: bool) -> Environ:
     }
 
 
-def build_environ(request: Request, *, shared: Environ) -> Environ:
-    """The environ of a complete request. Raises Refused for a target that is not a path or an http URL."""
+def build_environ(request: Request, *, base: Environ) -> Environ:
+    """The environ of a complete request. Raises RequestError for a target that is no path and no http URL."""
     path, query = _split(request.target)
-    environ = shared.copy()
+    environ = base.copy()
     environ["REQUEST_METHOD"] = request.method
     environ["SERVER_PROTOCOL"] = f"HTTP/{request.version}"
     environ["PATH_INFO"] = path
@@ -77,7 +78,7 @@ def _origin_form(target: bytes) -> bytes:
 def _add_header(environ: Environ, *, name: bytes, value: str) -> None:
     key = _environ_names.get(name) or _environ_name(name)
     if b"_" in name or key == "HTTP_TRANSFER_ENCODING":
-        return  # X_Y and X-Y would be the same key; the coding is undone already
+        return  # X_Y and X-Y have the same key; the body is decoded already
     environ[key] = f"{environ[key]},{value}" if key in environ else value
 
 
@@ -92,7 +93,7 @@ def _environ_name(name: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the caller is told, before it is bytes."""
+    """A response before it is rendered."""
 
     status: str
     headers: Headers
@@ -100,12 +101,12 @@ class Response:
 
     @property
     def closes_connection(self) -> bool:
-        """Whether the app wants this to be the last reply on its connection."""
+        """Whether the app wants this to be the last response on its connection."""
         return ("Connection", "close") in self.headers
 
 
 def call_app(app: WsgiApp, environ: Environ) -> Response:
-    """What the app answers with. Whatever it raises passes through."""
+    """The app's response. Lets the app's exceptions through."""
     started: list[tuple[str, Headers]] = []
     written: list[bytes] = []
 
@@ -117,7 +118,7 @@ def call_app(app: WsgiApp, environ: Environ) -> Response:
 
     chunks = app(environ, start_response)
     try:
-        produced = list(chunks)  # first, for a generator may start the response, or use write(), only now
+        produced = list(chunks)  # first: a generator calls start_response, or write(), only now
     finally:
         close = getattr(chunks, "close", None)
         if close is not None:
@@ -127,24 +128,22 @@ def call_app(app: WsgiApp, environ: Environ) -> Response:
     return Response(*started[0], b"".join([*written, *produced]))
 
 
-def error_response(refused: RequestError) -> Response:
-    """What the sender of a request is told that never reaches the app: JSON with the reason."""
-    status = f"{refused.status} {http.HTTPStatus(refused.status).phrase}"
-    return Response(
-        status, [("Content-Type", "application/json")], status_error(refused.status, refused.reason)
-    )
+def error_response(error: RequestError) -> Response:
+    """The response to a request that does not reach the app."""
+    status = f"{error.status} {http.HTTPStatus(error.status).phrase}"
+    return Response(status, [("Content-Type", "application/json")], status_error(error.status, error.reason))
 
 
 def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) -> bytes:
-    """The reply as bytes. Raises ValueError if a header of the app would end the line it is on."""
+    """The response as bytes. Raises ValueError if a header of the app holds a line break."""
     lines = [f"HTTP/1.1 {response.status}", f"Date: {date}"]
-    measured = bodiless = response.status.startswith(BODILESS_STATUSES)
+    has_length = bodiless = response.status.startswith(BODILESS_STATUSES)
     for name, value in response.headers:
         lowered = name.lower()
         if lowered not in SERVER_HEADERS:
-            measured = measured or lowered == "content-length"
+            has_length = has_length or lowered == "content-length"
             lines.append(f"{name}: {value}")
-    if not measured:
+    if not has_length:
         lines.append(f"Content-Length: {len(response.body)}")
     if not keep_alive:
         lines.append("Connection: close")
@@ -152,3 +151,17 @@ def render(response: Response, *, date: str, keep_alive: bool, to_head: bool) ->
         raise ValueError("a status or header of the app holds a line break")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     return head if to_head or bodiless else head + response.body
+
+
+def status_error(code: int, message: str) -> bytes:
+    """The body of every error: a Kubernetes `Status`, whose message kubectl and the API server show."""
+    phrase = http.HTTPStatus(code).phrase
+    status = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": code,
+        "reason": "".join(word if word.isupper() else word.capitalize() for word in phrase.split()),
+        "message": message,
+    }
+    return msgspec.json.encode(status)

@@ -1,10 +1,10 @@
-"""Shares the loop's thread between callers, so that none makes the others wait.
+"""Shares the loop's thread between connections, so that none makes the others wait.
 
 Invariants
-- A caller works for `SLICE` seconds, and for the step it is in, before others get their turn.
-- All callers together work for `TURN` seconds between two looks at the sockets.
-- A caller that has just sent something goes before those that used up a slice; one slice in two is
-  theirs all the same. So a caller that sends without end waits for the others, not they for it.
+- A connection works for `SLICE` seconds, and to the end of its current step, before others get their turn.
+- All connections together work for `TURN` seconds before the loop reads the sockets again.
+- A connection that has just received something (fresh) works before those that used up a slice (backlog), but
+  every second slice is for the backlog. So a client that sends without end waits for the others.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ SLICE = 0.002
 TURN = 0.010
 
 
-class Caller(Protocol):
-    """One connection that has something to do."""
+class Connection(Protocol):
+    """A connection that has something to do."""
 
     def work(self, until: float) -> bool:
-        """Take steps until the clock says so or nothing is left to do; whether something is left."""
+        """Take steps until the clock reaches `until` or nothing is left to do; whether something is left."""
 
 
 class RunQueue:
-    """Owned by the loop's thread. `clock` counts seconds and moves while a callback runs."""
+    """Owned by the loop's thread. `clock`: seconds, also while a callback runs."""
 
     def __init__(self, *, call_soon: Callable[..., Any], clock: Callable[[], float]) -> None:
         self._call_soon = call_soon
         self._clock = clock
         self._spent = 0.0
         self._scheduled = False
-        self._fresh: dict[Caller, None] = {}
-        self._backlog: dict[Caller, None] = {}
+        self._fresh: dict[Connection, None] = {}
+        self._backlog: dict[Connection, None] = {}
 
-    def submit(self, caller: Caller) -> None:
-        """The caller has something to do: now, if there is time in this turn, or soon."""
-        if caller in self._backlog or caller in self._fresh:
+    def submit(self, connection: Connection) -> None:
+        """The connection has something to do: at once if there is time in this turn, else soon."""
+        if connection in self._backlog or connection in self._fresh:
             return
         if self._spent < TURN and not self._fresh:
-            self._run(caller)
+            self._run(connection)
         else:
-            self._fresh[caller] = None
+            self._fresh[connection] = None
         self._schedule()
 
-    def remove(self, caller: Caller) -> None:
-        """The caller is gone."""
-        self._fresh.pop(caller, None)
-        self._backlog.pop(caller, None)
+    def remove(self, connection: Connection) -> None:
+        """The connection is gone."""
+        self._fresh.pop(connection, None)
+        self._backlog.pop(connection, None)
 
     def _schedule(self) -> None:
-        """A turn begins anew once what was spent is worth a look at the sockets."""
+        """Once the time of this turn is used up, the next one begins after the loop has read the sockets."""
         if not self._scheduled and (self._fresh or self._backlog or self._spent >= TURN):
             self._scheduled = True
             self._call_soon(self._turn)
@@ -62,13 +62,13 @@ class RunQueue:
         while self._spent < TURN and (self._fresh or self._backlog):
             waiting = self._backlog if self._backlog and (from_backlog or not self._fresh) else self._fresh
             from_backlog = not from_backlog
-            caller = next(iter(waiting))
-            del waiting[caller]
-            self._run(caller)
+            connection = next(iter(waiting))
+            del waiting[connection]
+            self._run(connection)
         self._schedule()
 
-    def _run(self, caller: Caller) -> None:
+    def _run(self, connection: Connection) -> None:
         began = self._clock()
-        if caller.work(began + SLICE):
-            self._backlog[caller] = None
+        if connection.work(began + SLICE):
+            self._backlog[connection] = None
         self._spent += self._clock() - began

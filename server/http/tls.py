@@ -1,8 +1,8 @@
-"""The TLS context, made anew when its files change.
+"""The TLS context, built again when the files of the certificate change.
 
-Whoever calls us by a name may speak HTTP/2, and whoever knows but our address HTTP/1.1 alone: the API
+HTTP/2 is offered to clients that call us by a name, and HTTP/1.1 alone to those that call an address: the API
 server calls a webhook's Service by name, many calls at once; kube-scheduler calls an address, one call after
-the other, and is answered sooner over HTTP/1.1.
+the other, and gets its answers sooner over HTTP/1.1.
 """
 
 import ssl
@@ -15,15 +15,15 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 def stamp(*paths: Path) -> Stamp:
-    """Changes whenever a file was replaced or written. Raises OSError."""
+    """A value that changes whenever a file is replaced or written. Raises OSError."""
     stats = [path.stat() for path in paths]
     return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
 
 def build_context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
     """TLS 1.2 and later. Raises OSError, of which ssl.SSLError is one."""
-    by_address = _build_context(certfile=certfile, keyfile=keyfile, speaking=["http/1.1"])
-    by_name = _build_context(certfile=certfile, keyfile=keyfile, speaking=["h2", "http/1.1"])
+    by_address = _build_context(certfile=certfile, keyfile=keyfile, protocols=["http/1.1"])
+    by_name = _build_context(certfile=certfile, keyfile=keyfile, protocols=["h2", "http/1.1"])
 
     def select_by_sni(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         if name is not None:
@@ -33,12 +33,12 @@ def build_context(*, certfile: Path, keyfile: Path) -> ssl.SSLContext:
     return by_address
 
 
-def _build_context(*, certfile: Path, keyfile: Path, speaking: list[str]) -> ssl.SSLContext:
+def _build_context(*, certfile: Path, keyfile: Path, protocols: list[str]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
-    context.num_tickets = 0  # Go's callers keep no session cache: tickets would only cost
-    context.set_alpn_protocols(speaking)
+    context.num_tickets = 0  # Go's clients keep no session cache: tickets would cost and serve nobody
+    context.set_alpn_protocols(protocols)
     context.load_cert_chain(certfile, keyfile)
     return context
 
@@ -50,22 +50,22 @@ class Certificate:
     certfile: Path
     keyfile: Path
     log: Any
-    make: Callable[..., ssl.SSLContext] = build_context
+    build: Callable[..., ssl.SSLContext] = build_context
     current: ssl.SSLContext = field(init=False)
     _stamp: Stamp = field(init=False)
 
     def __post_init__(self) -> None:
         self._stamp = stamp(self.certfile, self.keyfile)
-        self.current = self.make(certfile=self.certfile, keyfile=self.keyfile)
+        self.current = self.build(certfile=self.certfile, keyfile=self.keyfile)
 
     def refresh(self) -> None:
-        """Look at the files; connections from now on get what is there. Never raises for what it finds."""
+        """Use the files as they are now for connections from now on. Never raises for bad files."""
         try:
             current_stamp = stamp(self.certfile, self.keyfile)
             if current_stamp == self._stamp:
                 return
             self._stamp = current_stamp
-            self.current = self.make(certfile=self.certfile, keyfile=self.keyfile)
+            self.current = self.build(certfile=self.certfile, keyfile=self.keyfile)
         except OSError as exc:
             self.log.error(  # noqa: TRY400 - the reason is in the message
                 "the new certificate is not usable, the old one stays in use: %s", exc

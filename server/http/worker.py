@@ -1,10 +1,11 @@
 """The gunicorn worker: one process, one event loop, the WSGI app called inline.
 
-gunicorn keeps what it is good at: sockets, fork, signals, heartbeat, hooks. Parsing is llhttp's, sockets and
-TLS are uvloop's. benchmarks/worker/ shows what that is worth beside gunicorn's own workers.
+gunicorn does what it is good at: listening sockets, fork, signals, heartbeat, hooks. llhttp parses, uvloop
+does sockets and TLS. benchmarks/worker/ compares the result with gunicorn's own workers.
 
-Of gunicorn's settings it honours bind, backlog, certfile, keyfile, timeout, graceful_timeout, worker_tmp_dir,
-those of logging, and all hooks but pre_request and post_request. The limits are the application's `limits`.
+The worker uses gunicorn's settings bind, backlog, certfile, keyfile, timeout, graceful_timeout,
+worker_tmp_dir, those of logging, and all hooks except pre_request and post_request. The bounds are the
+application's `limits`.
 """
 
 import asyncio
@@ -19,35 +20,35 @@ from contextlib import suppress
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import uvloop
 from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[import-untyped]
 
-from server.http.connections import ConnectionTable, Phase
-from server.http.context import ConnectionContext
-from server.http.http1_connection import Http1Connection
+from server.http.base_connection import ConnectionContext
+from server.http.connection_table import ConnectionTable, Phase
+from server.http.handshake import Handshake
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
-from server.http.responses import shared_environ
+from server.http.responses import base_environ
 from server.http.run_queue import RunQueue
 from server.http.tls import Certificate
 
-TICK_SECONDS = 1.0  # seconds between heartbeats, sweeps of the crowd and looks at the certificate
-SWITCH_INTERVAL = 0.0001  # seconds; a request waits about four of them while a thread computes
-ACCEPTED_AT_ONCE = 32  # then those already connected have their turn
-SPARE_FILES = 128  # for everything of the process that is not a caller
-#: Of a socket, in the kernel, which doubles it. Less than the loop reads at a time, so it reads from each
-#: caller once a turn; and no more of an answer waits where it cannot be counted.
+TICK_SECONDS = 1.0  # between heartbeats, checks of time-outs and of the certificate files
+SWITCH_INTERVAL = 0.0001  # seconds; a request waits for about four of them while another thread computes
+ACCEPTED_AT_ONCE = 32  # then existing connections have their turn
+SPARE_FILES = 128  # for everything that is not a connection
+#: The size of a socket's buffers; the kernel doubles it. It is less than the loop reads at a time, so the
+#: loop reads each connection once per turn; and unsent bytes in the kernel, which we cannot count, stay few.
 SOCKET_BUFFER_BYTES = 96 * 1024
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
-    """Serves until SIGTERM; then takes nobody new, finishes what was begun, and goes.
+    """Serves until SIGTERM, then accepts no more connections and finishes the requests that have begun.
 
-    Everything but the hooks and large bodies (`http_large_bodies`) runs on the main thread. SIGINT and
-    SIGQUIT end it without finishing.
+    Everything except hooks and large bodies (`large_bodies`) runs on the main thread. SIGINT and SIGQUIT end
+    it at once.
     """
 
     def run(self) -> None:
@@ -56,7 +57,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         self.limits = limit_to_open_files(getattr(self.app, "limits", None) or Limits())
         self.certificate = self._certificate()
         self.context = self._context(self.limits)
-        for listener in self.sockets:  # those that it accepts have the same
+        for listener in self.sockets:  # accepted sockets inherit them
             for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 listener.sock.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
         try:
@@ -77,7 +78,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             app=self.wsgi,
             limits=limits,
             connections=ConnectionTable(limits=limits, clock=self.loop.time),
-            shared=shared_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
+            base_environ=base_environ(host=str(host), port=int(port), tls=self.cfg.is_ssl),
             log=self.log,
             run_queue=RunQueue(call_soon=self.loop.call_soon, clock=time.perf_counter),
             large_bodies=LargeBodies(call_soon_threadsafe=self.loop.call_soon_threadsafe),
@@ -104,11 +105,11 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
                     self._out_of_files(exc)
                 return
             accepted.setblocking(False)
-            self._accept_connection(accepted)
+            Handshake(accepted, context=self.context, certificate=self.certificate, loop=self.loop)
 
     def _out_of_files(self, exc: OSError) -> None:
-        """Somebody goes, and we wait for the sockets to be closed rather than ask over and over."""
-        self.log.error("a connection could not be taken: %s", exc)
+        """Abort one connection, and accept again a moment later, when its socket is closed."""
+        self.log.error("a connection could not be accepted: %s", exc)
         self.context.connections.evict_one()
         self._stop_listening()
         self.loop.call_later(0.1, self._listen_again)
@@ -117,52 +118,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         if not self.context.stopping:
             self._listen()
 
-    def _accept_connection(self, accepted: socket.socket) -> None:
-        connection = Http1Connection(context=self.context)
-        self.context.connections.add(connection)
-        connection.handshake_task = self.loop.create_task(self._establish(connection, accepted))
-
-    async def _establish(self, connection: Http1Connection, accepted: socket.socket) -> None:
-        """In two steps, so that the transport below TLS is known: what waits in it counts as well."""
-        try:
-            made, before = await self.loop.connect_accepted_socket(PreTlsProtocol, accepted)
-            connection.socket_transport = plain = cast(asyncio.Transport, made)
-            transport = await self._start_tls(plain, connection, early=before.early)
-        except (OSError, RuntimeError, asyncio.CancelledError):  # it went, spoke no TLS, or was dropped
-            self.context.connections.remove(connection)
-            return
-        if transport.is_closing():
-            self.context.connections.remove(connection)
-            return
-        connection.connection_made(transport)
-        if transport is plain:
-            if before.early:
-                connection.data_received(before.early)
-            plain.resume_reading()
-
-    async def _start_tls(
-        self, plain: asyncio.Transport, connection: Http1Connection, *, early: bytes
-    ) -> asyncio.Transport:
-        """TLS on it, if we have a certificate. `early` is what came before TLS was there to read it."""
-        if self.certificate is None:
-            plain.pause_reading()
-            plain.set_protocol(connection)
-            return plain
-        if early:
-            self.loop.call_soon(_feed_early_data, plain, early)
-        secured = await self.loop.start_tls(
-            plain,
-            connection,
-            self.certificate.current,
-            server_side=True,
-            ssl_handshake_timeout=self.limits.handshake_timeout,
-            ssl_shutdown_timeout=self.limits.response_timeout,
-        )
-        if secured is None:
-            raise ConnectionResetError("the caller went")
-        return cast(asyncio.Transport, secured)
-
-    # Being alive.
+    # Serving.
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
@@ -201,10 +157,13 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         for connection in self.context.connections:
             connection.abort()
 
-    # Going.
+    # Stopping.
 
     async def _drain(self) -> None:
-        """Callers learn by `Connection: close` that we go; who asks nothing for a moment is closed then."""
+        """Tell clients with `Connection.
+
+        Close` or GOAWAY to leave; then close the connections without a request.
+        """
         self.context.stopping = True
         self._stop_listening()
         for listener in self.sockets:
@@ -232,31 +191,8 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
         self.loop.close()
 
 
-class PreTlsProtocol(asyncio.Protocol):
-    """A connection of which TLS knows nothing yet: keeps what comes, and reads no more."""
-
-    def __init__(self) -> None:
-        self.early = b""
-        self._transport: Any = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.early += data
-        self._transport.pause_reading()
-
-
-def _feed_early_data(plain: asyncio.Transport, early: bytes) -> None:
-    """TLS is there by now, and begins a moment later."""
-    protocol = cast(asyncio.BufferedProtocol, plain.get_protocol())
-    if not plain.is_closing():
-        memoryview(protocol.get_buffer(len(early)))[: len(early)] = early
-        protocol.buffer_updated(len(early))
-
-
 def limit_to_open_files(limits: Limits) -> Limits:
-    """As many open files as the system lets us have, and no more callers than that."""
+    """Raise the limit of open files as far as the system allows, and bound the connections by it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     room = limits.connections if hard == resource.RLIM_INFINITY else hard - SPARE_FILES

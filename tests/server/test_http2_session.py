@@ -10,7 +10,7 @@ from h2.errors import ErrorCodes as Error
 from h2.settings import SettingCodes as Setting
 
 import tests.support.http.http2_frames_out as frames
-from server.http.http2.frame_costs import (
+from server.http.http2.frame_reader import (
     ACK,
     ALLOWANCE,
     ALLOWANCE_PER_RESPONSE,
@@ -18,11 +18,11 @@ from server.http.http2.frame_costs import (
     END_HEADERS,
     END_STREAM,
     FRAME_BYTES,
+    FRAMES_PER_BATCH,
     Kind,
 )
 from server.http.http2.h2_adapter import CONNECTION_WINDOW
-from server.http.http2.inbox import FRAMES_PER_BATCH
-from server.http.http2.outbox import CHUNK_BYTES
+from server.http.http2.send_buffer import CHUNK_BYTES
 from server.http.http2.session import BLOCKED_BYTES_LIMIT, Http2Session
 from server.http.limits import (
     NO_BODY_BYTES,

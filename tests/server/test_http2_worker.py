@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tests.support.http.http2_frames_out as frames
-from server.http.http2.frame_costs import (
+from server.http.http2.frame_reader import (
     END_STREAM,
     PREFACE,
     Kind,

@@ -1,12 +1,11 @@
-"""One caller's connection of HTTP/2, on the loop; see `http_connection` for how the two are chosen."""
+"""One client's HTTP/2 connection, on the loop: between the socket and the session."""
 
 from __future__ import annotations
 
 import asyncio
 
-from server.http.base_connection import BaseConnection
-from server.http.connections import Phase
-from server.http.context import ConnectionContext
+from server.http.base_connection import BaseConnection, ConnectionContext
+from server.http.connection_table import Phase
 from server.http.http2.headers import build_fields
 from server.http.http2.session import Http2Session
 from server.http.request_parser import Request, RequestError
@@ -19,26 +18,27 @@ from server.http.responses import (
     error_response,
 )
 
-_BROKEN = RequestError(500, "internal error")
-#: Seconds between looks at what a caller makes no room for.
+_APP_FAILED = RequestError(500, "internal error")
+#: Seconds between checks for responses that the client leaves unread.
 EXPIRY_CHECK_SECONDS = 1.0
 
 
 class Http2Connection(BaseConnection):
-    """Reads requests, has the app answer them one after the other, and says at each moment what it waits for.
+    """Reads requests and has the app answer them in the order in which they became complete.
 
-    The app runs inline, on the loop's thread: it may not wait for anything. What could take it long is
-    answered by another thread (`http_large_bodies`), and others of the same caller meanwhile.
+    The app is called on the loop's thread and may not wait for anything. A request that could take long is
+    answered in another thread (`large_bodies`); other requests of the connection are answered meanwhile.
     """
 
-    def __init__(self, *, context: ConnectionContext, shared: Environ) -> None:
-        super().__init__(context=context)
-        self._shared = shared
+    def __init__(
+        self, *, context: ConnectionContext, environ: Environ, socket_transport: asyncio.Transport
+    ) -> None:
+        super().__init__(context=context, environ=environ, socket_transport=socket_transport)
         self._session = Http2Session(limits=context.limits, clock=context.clock)
         self._oldest_incomplete = 0
-        self._expiry_checked_at = self._since
+        self._expiry_checked_at = self._opened_at
 
-    # What the loop calls.
+    # The loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -56,11 +56,7 @@ class Http2Connection(BaseConnection):
         super().connection_lost(exc)
         self._session.discard()
 
-    # What the crowd calls.
-
-    def abort(self) -> None:
-        super().abort()
-        self._session.discard()
+    # The connection table and the worker call these.
 
     def on_phase_timeout(self, phase: Phase) -> None:
         if phase in (Phase.NEW, Phase.IDLE):
@@ -70,14 +66,32 @@ class Http2Connection(BaseConnection):
         else:
             self._flush_and_update(answered=False)
 
+    def abort(self) -> None:
+        super().abort()
+        self._session.discard()
+
     def close(self) -> None:
-        """Close once what was begun has been answered and sent; who asks meanwhile knows that it was not."""
+        """Close once the requests that have begun are answered; GOAWAY tells the client which these are."""
         self._session.send_goaway()
         self._flush()
         if self._session.idle:
             super().close()
 
-    # The order of things.
+    # The run queue calls this.
+
+    def work(self, until: float) -> bool:
+        answered = False
+        while not self._finished and not self._write_paused:
+            if self._session.ready:
+                self._answer(*self._session.ready.popleft())
+                answered = True
+            elif not self._session.advance():
+                self._flush_and_update(answered=answered)
+                return False
+            if self._context.perf_counter() >= until:
+                self._flush_and_update(answered=answered)
+                return not self._finished and not self._write_paused
+        return False
 
     @property
     def _unread_bytes(self) -> int:
@@ -87,21 +101,8 @@ class Http2Connection(BaseConnection):
     def _protocol_unsent_bytes(self) -> int:
         return self._session.unsent_bytes
 
-    def work(self, until: float) -> bool:
-        answered = False
-        while not self._finished and not self._write_paused:
-            if self._session.ready:
-                self._answer(*self._session.ready.popleft())
-                answered = True
-            elif not self._session.advance():
-                return self._flush_and_update(answered=answered)
-            if self._context.perf_counter() >= until:
-                self._flush_and_update(answered=answered)
-                return not self._finished and not self._write_paused
-        return False
-
-    def _flush_and_update(self, *, answered: bool) -> bool:
-        """Send what can be, and say what it waits for now; False, for there is nothing else to do."""
+    def _flush_and_update(self, *, answered: bool) -> None:
+        """Send what can be sent, and set the phase for what the connection waits for now."""
         session, connections = self._session, self._context.connections
         if self._should_close():
             session.send_goaway()
@@ -111,21 +112,21 @@ class Http2Connection(BaseConnection):
         if session.blocked_bytes and now - self._expiry_checked_at >= EXPIRY_CHECK_SECONDS:
             self._expiry_checked_at = now
             if not session.expire():
-                self.abort()  # whatever else it does meanwhile
-                return False
+                self.abort()  # even if the client is active otherwise
+                return
         if self._finished or self._write_paused or self._transport is None:
-            return False
+            return
         if session.closed or (session.draining and session.idle):
             self.close()
         elif session.ready:
             if connections.phase(self) in (Phase.NEW, Phase.IDLE):
-                connections.set_phase(self, Phase.RECEIVING)  # it is not to be sent away meanwhile
+                # An idle connection could be evicted before its requests are answered.
+                connections.set_phase(self, Phase.RECEIVING)
         else:
             self._update_phase(answered=answered)
-        return False
 
     def _update_phase(self, *, answered: bool) -> None:
-        """It waits for what its oldest request waits for: others that come and go change nothing."""
+        """The phase follows the oldest request: newer ones that come and go do not restart its time-out."""
         connections, session = self._context.connections, self._session
         phase, oldest = connections.phase(self), session.oldest_incomplete
         if session.receiving:
@@ -140,13 +141,15 @@ class Http2Connection(BaseConnection):
         self._oldest_incomplete = oldest
 
     def _flush(self) -> None:
-        """Give the transport what it has room for."""
+        """Give the transport as many bytes as it has room for."""
         while not self._write_paused and not self._unsent:
-            waiting = self._session.take()
-            if not waiting or self._transport is None or self._transport.is_closing():
+            chunk = self._session.take()
+            if not chunk or self._transport is None or self._transport.is_closing():
                 break
-            self._send(waiting)
+            self._send(chunk)
         self._context.connections.set_unsent(self, self.unsent_bytes())
+
+    # From a request to its response.
 
     def _answer(self, stream: int, request: Request) -> None:
         large_bodies = self._context.large_bodies
@@ -162,39 +165,40 @@ class Http2Connection(BaseConnection):
                 answer=lambda: self._app_response(request),
                 done=lambda response: self._on_thread_response(stream, request, response),
             )
-        except RequestError as refused:
-            self._send_response(stream, request, error_response(refused))
+        except RequestError as error:
+            self._send_response(stream, request, error_response(error))
 
     def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
-        """What another thread was asked for is there."""
         self._send_response(stream, request, response)
         if self._transport is not None:
             self._flush_and_update(answered=True)
             self._context.run_queue.submit(self)
 
+    def _app_response(self, request: Request) -> Response:
+        """The app's response.
+
+        If the app fails: a 500 without details for the client, and a traceback in the log.
+        """
+        try:
+            return call_app(self._context.app, build_environ(request, base=self._environ))
+        except RequestError as error:
+            return error_response(error)
+        except Exception:
+            self._context.log.exception("the app failed at %s %s", request.method, _target(request))
+            return error_response(_APP_FAILED)
+
     def _send_response(self, stream: int, request: Request, response: Response) -> None:
-        """If it cannot be said, a 500 that tells the caller nothing and the log everything."""
         try:
             fields = build_fields(response, date=self._context.date)
         except ValueError:
-            self._context.log.exception("the app failed at %s %s", request.method, _target_of(request))
-            response = error_response(_BROKEN)
+            self._context.log.exception("the app failed at %s %s", request.method, _target(request))
+            response = error_response(_APP_FAILED)
             fields = build_fields(response, date=self._context.date)
         bodiless = request.method == "HEAD" or response.status.startswith(BODILESS_STATUSES)
         self._session.answer(stream, fields, b"" if bodiless else response.body)
         if response.closes_connection:
             self._session.send_goaway()
 
-    def _app_response(self, request: Request) -> Response:
-        """What the app says; if the app fails, a 500."""
-        try:
-            return call_app(self._context.app, build_environ(request, shared=self._shared))
-        except RequestError as refused:
-            return error_response(refused)
-        except Exception:
-            self._context.log.exception("the app failed at %s %s", request.method, _target_of(request))
-            return error_response(_BROKEN)
 
-
-def _target_of(request: Request) -> str:
+def _target(request: Request) -> str:
     return request.target.decode("latin-1")

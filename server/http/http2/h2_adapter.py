@@ -1,25 +1,34 @@
-"""The h2 library's side of a connection, as we have it."""
+"""The h2 and hpack libraries as one server connection uses them, with what they do not bound themselves."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import h2.config
 import h2.connection
 import h2.settings
+import hpack
+from h2.errors import ErrorCodes
+from h2.exceptions import DenialOfServiceError, ProtocolError
 
-from server.http.http2 import headers as http2_headers
 from server.http.limits import Limits
 
-#: What a caller may send of bodies before we say that it may go on; half of it is given back at a time.
+#: Bytes of request bodies that a client may send before we open the connection's window again; half of it is
+#: given back at a time.
 CONNECTION_WINDOW = 16 * 1024 * 1024
 FIRST_WINDOW, LARGEST_WINDOW = 65_535, 2**31 - 1
-#: Of streams that have ended h2 remembers how, for what is still on its way for them.
+#: How many ended streams h2 remembers, for frames of them that are still on their way.
 REMEMBERED_STREAMS = 1_024
+#: RFC 7541 section 4.2: an encoder whose table shrank and grew since the last block sends two.
+TABLE_SIZE_UPDATES = 2
+#: The first bytes of a change of the table's size.
+_TABLE_SIZE_UPDATE = frozenset(bytes([first]) for first in range(0x20, 0x40))
 
 
 class Connection(h2.connection.H2Connection):
-    """h2's, but that it does not count its streams with each request.
+    """h2's connection, without its limit of open streams.
 
-    `Session` does, and refuses one request too many, where h2 would end the connection.
+    h2 would end the connection for one request too many; `Http2Session` refuses only that request.
     """
 
     MAX_CLOSED_STREAMS = REMEMBERED_STREAMS
@@ -27,12 +36,16 @@ class Connection(h2.connection.H2Connection):
     @property
     def open_inbound_streams(self) -> int:
         if len(self.streams) > REMEMBERED_STREAMS:
-            self._open_streams(1)  # forgets those that have ended
+            self._open_streams(1)  # makes h2 forget the streams that have ended
         return 0
 
 
 def build_connection(limits: Limits) -> Connection:
-    """h2's side of it. Headers are checked here rather than there: a fault in them ends one stream alone."""
+    """A server's connection that has sent its settings.
+
+    h2 does not validate headers: `headers` does, so that a fault in them ends one stream and not the
+    connection.
+    """
     connection = Connection(
         h2.config.H2Configuration(
             client_side=False,
@@ -51,9 +64,86 @@ def build_connection(limits: Limits) -> Connection:
             h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.header_bytes,
         },
     )
-    connection.decoder = http2_headers.Decoder(
+    connection.decoder = HeaderDecoder(
         fields=limits.header_lines + len(":msap"), max_header_list_size=limits.header_bytes
     )
     connection.initiate_connection()
     connection.increment_flow_control_window(CONNECTION_WINDOW - FIRST_WINDOW)
     return connection
+
+
+class UnreadableHeaders(ProtocolError):
+    """The header block is not HPACK, so the connection cannot go on: h2 sends a GOAWAY with this code."""
+
+    error_code = ErrorCodes.COMPRESSION_ERROR
+
+
+class HeaderDecoder(hpack.Decoder):
+    """Decodes header blocks of a bounded number of fields and bytes. Its errors end the connection."""
+
+    def __init__(self, *, fields: int, max_header_list_size: int) -> None:
+        super().__init__(max_header_list_size)
+        self._fields = fields
+
+    def decode(self, data: bytes, raw: bool = False) -> Any:  # noqa: FBT001, FBT002, RUF100 - hpack's signature
+        try:
+            self._check_size(data)
+            return super().decode(data, raw)
+        except hpack.OversizedHeaderListError as exc:
+            raise DenialOfServiceError(str(exc)) from exc
+        except ProtocolError:
+            raise
+        except Exception as exc:  # hpack lets some of Python's own errors through
+            raise UnreadableHeaders(f"headers that cannot be read: {exc}") from exc
+
+    def _check_size(self, data: bytes) -> None:
+        """A block has at most as many fields as bytes, so most blocks need not be counted."""
+        if len(data) > self.max_header_list_size:
+            raise DenialOfServiceError(f"the head of a request may have {self.max_header_list_size} bytes")
+        if len(data) <= self._fields and data[:1] not in _TABLE_SIZE_UPDATE:
+            return
+        fields, updates = count_fields(data)
+        if fields > self._fields or updates > TABLE_SIZE_UPDATES:
+            raise DenialOfServiceError(f"the head of a request may have {self._fields} lines")
+
+
+def count_fields(block: bytes) -> tuple[int, int]:
+    """The number of fields and of table size updates in a header block, which is not decoded.
+
+    Raises IndexError if the block ends too soon.
+    """
+    at, fields, updates = 0, 0, 0
+    while at < len(block):
+        first = block[at]
+        if first & 0x80:
+            _, at = _integer(block, at, bits=7)
+            fields += 1
+        elif first & 0xE0 == 0x20:
+            _, at = _integer(block, at, bits=5)
+            updates += 1
+        else:
+            name, at = _integer(block, at, bits=6 if first & 0x40 else 4)
+            for _ in range(1 if name else 2):
+                size, at = _integer(block, at, bits=7)
+                at += size
+            fields += 1
+    return fields, updates
+
+
+def _integer(block: bytes, at: int, *, bits: int) -> tuple[int, int]:
+    """The integer at `at` (RFC 7541 section 5.1), and the position after it."""
+    most = (1 << bits) - 1
+    value = block[at] & most
+    at += 1
+    if value < most:
+        return value, at
+    shift = 0
+    while True:
+        byte = block[at]
+        at += 1
+        value += (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+        if shift > 28:
+            raise IndexError("an integer that is too long")

@@ -1,29 +1,16 @@
-"""One caller's HTTP/2 (RFC 9113), from bytes to requests and from answers to bytes. No I/O.
-
-For callers that ask many things at once. The API server has a hundred binds under way and keeps 25 idle
-connections to a webhook: over HTTP/1.1 seven of ten calls had a handshake of their own, which cost more than
-all the rest of the call. Over HTTP/2 all go over one connection.
-
-The protocol is the h2 library's. What it does not bound is bounded here, around it.
-
-| module          | what it bounds                                                                 |
-|-----------------|--------------------------------------------------------------------------------|
-| `http2_inbox`   | frames: how many h2 has at once, how long, what they cost their caller         |
-| `http2_headers` | headers, before they are decoded; from them to a request                       |
-| `http2_session` | requests: how many, how long, for how long                                     |
-| `http2_outbox`  | answers on their way                                                           |
+"""The requests and responses of one HTTP/2 connection, from received bytes to bytes to send. No I/O.
 
 Invariants
-- `advance` gives h2 a few frames at a time, so that whoever calls it can look at the clock in between.
-- At most `Limits.streams` requests are under way. What is held of a body is bounded by `body_limit`;
-  beyond, the caller is answered 413. `buffered_bytes` is the sum of all that is not complete; half of
-  `Limits.buffered_request_bytes` is one caller's, and beyond it the youngest request is refused.
-- Of responses for which the client opens no window at most `BLOCKED_BYTES_LIMIT` bytes are kept, and not for
-  longer than `Limits.response_timeout` (`blocked_since`).
-- A request that is none ends its stream. A fault of the protocol ends the connection, with a GOAWAY.
+- `advance` gives h2 one batch of frames, so that its caller can read the clock between two batches.
+- At most `Limits.concurrent_streams` requests are under way. A body may have `Limits.body_limit` bytes; a
+  longer one is answered 413. All requests that are not complete may have half of
+  `Limits.buffered_request_bytes` together (`buffered_bytes`); beyond that the youngest of them is refused.
+- Of responses for which the client opens no window at most `BLOCKED_BYTES_LIMIT` bytes are kept, and for
+  `Limits.response_timeout` at most (`blocked_since`).
+- An invalid request ends its stream. A fault in the protocol ends the connection, with a GOAWAY.
 - After `send_goaway` no new request is taken; the client knows from our GOAWAY that it may ask another
-  replica. What was begun before is answered. h2 never hears of a GOAWAY, neither ours nor the client's: it
-  would not send another answer after one.
+  replica. Requests that began before are answered. h2 never hears of a GOAWAY, neither ours nor the client's:
+  it would not send another response after one.
 """
 
 from __future__ import annotations
@@ -40,50 +27,40 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from server.http.http2 import frame_costs as frames
-from server.http.http2.frame_costs import Allowance
+from server.http.http2.frame_reader import ALLOWANCE_PER_RESPONSE, Allowance, ConnectionFault, FrameReader
 from server.http.http2.h2_adapter import CONNECTION_WINDOW, build_connection
-from server.http.http2.headers import (
-    build_request,
-    check_field,
-    content_length,
-)
-from server.http.http2.inbox import ConnectionFault, Inbox
-from server.http.http2.outbox import Outbox
+from server.http.http2.headers import build_request, check_field, content_length
+from server.http.http2.send_buffer import SendBuffer
 from server.http.limits import SLOW_READER_FACTOR, Limits
-from server.http.request_parser import (
-    Header,
-    Request,
-    body_too_large,
-)
+from server.http.request_parser import Header, Request, body_too_large
 
-#: Bytes of answers that a caller asked for and makes no room for.
+#: Bytes of responses for which a client has not opened its windows.
 BLOCKED_BYTES_LIMIT = 32 * 1024 * 1024
-#: Of the headers that we sent, what both sides remember.
+#: The header compression table for our responses; a client may allow a larger one.
 HEADER_TABLE_BYTES = 4_096
 
 
 @dataclass(slots=True)
 class _Stream:
-    """One request and its answer. `head`: its bytes."""
+    """One request and its response. `header_bytes`: the size of its headers."""
 
     request: Request
     began: float
-    head: int
+    header_bytes: int
     complete: bool = False
     answered_at: float | None = None
 
     @property
     def buffered_bytes(self) -> int:
-        return self.head + self.request.body.tell()
+        return self.header_bytes + self.request.body.tell()
 
 
 class Http2Session:
-    """Not thread-safe. `ready` holds complete requests by stream, in their order: `answer` each."""
+    """Not thread-safe. `ready` holds complete requests with their stream ids, in order: `answer` each."""
 
     def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
         self.ready: deque[tuple[int, Request]] = deque()
-        #: Set once the connection is to be closed as soon as what is to be sent has been.
+        #: Whether the connection is to be closed once everything has been sent.
         self.closed = False
         #: Bytes of requests that are not complete.
         self.buffered_bytes = 0
@@ -91,115 +68,115 @@ class Http2Session:
         self._clock = clock
         self._connection = build_connection(limits)
         self._allowance = Allowance(clock=clock)
-        self._inbox = Inbox(limits=limits, allowance=self._allowance, clock=clock)
-        self._outbox = Outbox(self._connection, allowance=self._allowance, clock=clock)
-        self._outbox.collect()
+        self._reader = FrameReader(limits=limits, allowance=self._allowance, clock=clock)
+        self._send_buffer = SendBuffer(self._connection, allowance=self._allowance, clock=clock)
+        self._send_buffer.collect()
         self._streams: dict[int, _Stream] = {}
         self._draining = False
+        #: Bytes of bodies for which the connection's window has not been opened again.
         self._consumed = 0
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that have arrived and were not looked at."""
-        return len(self._inbox)
+        """Bytes that were received and not given to h2 yet."""
+        return len(self._reader)
 
     @property
     def receiving(self) -> bool:
         """Whether a request has begun and is not complete."""
-        return bool(self._inbox or self._inbox.header_block_since is not None or self.oldest_incomplete)
+        return bool(self._reader or self._reader.header_block_since is not None or self.oldest_incomplete)
 
     @property
     def oldest_incomplete(self) -> int:
-        """The stream that has been incomplete for longest; 0 if none is."""
-        return next((number for number, each in self._streams.items() if not each.complete), 0)
+        """The id of the oldest stream whose request is not complete; 0 if there is none."""
+        return next((stream_id for stream_id, stream in self._streams.items() if not stream.complete), 0)
 
     @property
     def draining(self) -> bool:
-        """Whether nothing new is taken."""
+        """Whether no new request is taken."""
         return self._draining
 
     @property
     def blocked_bytes(self) -> int:
-        """Bytes of answers for which the caller has to make room."""
-        return self._outbox.blocked_bytes
+        """Bytes of responses for which the client has to open a window."""
+        return self._send_buffer.blocked_bytes
 
     @property
     def blocked_since(self) -> float | None:
-        """Since when nothing could be sent of them."""
-        return self._outbox.blocked_since
+        """Since when none of them could be sent."""
+        return self._send_buffer.blocked_since
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that wait to be sent: `blocked_bytes`, and what `take` will give."""
-        return self._outbox.size
+        """Bytes that wait to be sent: `blocked_bytes`, and what `take` will return."""
+        return self._send_buffer.size
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked and nothing is left to be sent."""
-        return not self._streams and self._inbox.header_block_since is None
+        """Whether every request that began has been answered completely."""
+        return not self._streams and self._reader.header_block_since is None
 
-    # From the caller
+    # From the client.
 
     def receive(self, data: bytes) -> None:
-        """This has arrived; `advance` looks at it."""
+        """Keep received bytes; `advance` processes them."""
         if not self.closed:
-            self._inbox.receive(data)
+            self._reader.receive(data)
 
     def advance(self) -> bool:
-        """Take a few of the frames that have arrived; whether there was one.
+        """Process one batch of the received frames; False if there is none.
 
-        Never raises: a fault shows in `closed`, and is told of to the caller.
+        Never raises: after a fault `closed` is set and the client is sent a GOAWAY.
         """
         if self.closed:
             return False
         try:
-            data, goaway_follows = self._inbox.next()
-            if data:
-                self._feed_h2(data)
+            batch = self._reader.next()
+            if batch.data:
+                self._feed_h2(batch.data)
         except ConnectionFault as fault:
             self._fail(fault.error, fault.reason)
             return False
-        if goaway_follows:
+        if batch.goaway_follows:
             self.send_goaway()
-        return bool(data) or goaway_follows
+        return bool(batch.data) or batch.goaway_follows
 
     def _feed_h2(self, data: bytes) -> None:
         try:
             events = self._connection.receive_data(data)
         except ProtocolError:
-            self._outbox.collect()  # h2 has said why
+            self._send_buffer.collect()  # h2 has produced a GOAWAY
             self._close()
             return
-        except Exception as exc:  # what h2 did not think of
-            raise ConnectionFault(
-                ErrorCodes.PROTOCOL_ERROR, f"this cannot be read: {type(exc).__name__}"
-            ) from exc
+        except Exception as exc:  # an error that h2 itself does not expect
+            reason = f"this cannot be read: {type(exc).__name__}"
+            raise ConnectionFault(ErrorCodes.PROTOCOL_ERROR, reason) from exc
         for event in events:
             handle = _EVENT_HANDLERS.get(type(event))
             if handle is not None:
                 handle(self, event)
-        self._outbox.collect()
+        self._send_buffer.collect()
 
     def _on_request(self, event: h2.events.RequestReceived) -> None:
-        number, headers = event.stream_id, event.headers
+        stream_id, headers = event.stream_id, event.headers
         if self._draining or len(self._streams) >= self._limits.concurrent_streams:
-            self._reset_stream(number, ErrorCodes.REFUSED_STREAM)
+            self._reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             return
         try:
             request = build_request(headers, header_lines=self._limits.header_lines)
             length = content_length(request)
         except ValueError:
-            self._reset_stream(number, ErrorCodes.PROTOCOL_ERROR)
+            self._reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
             return
-        stream = _Stream(request, self._clock(), _size_of(headers))
-        self._streams[number] = stream
-        self.buffered_bytes += stream.head
+        stream = _Stream(request, self._clock(), _header_size(headers))
+        self._streams[stream_id] = stream
+        self.buffered_bytes += stream.header_bytes
         request.body_limit = self._limits.body_limit(request.target)
         if length is not None and length > request.body_limit:
-            self._reject(number, stream)
+            self._reject_body(stream_id, stream)
 
     def _on_trailers(self, event: h2.events.TrailersReceived) -> None:
-        """Nobody here wants to know what they say; but they are to be headers."""
+        """Trailers are ignored, but they must be valid headers."""
         try:
             for name, value in event.headers:
                 check_field(name, value)
@@ -213,17 +190,17 @@ class Http2Session:
         self._return_window(event.flow_controlled_length)
         stream = self._streams.get(event.stream_id)
         if stream is None or stream.complete:
-            return  # it may not have heard yet that we are done with it
+            return  # the client may not know yet that its request has been answered
         stream.request.body.write(event.data)
         self.buffered_bytes += len(event.data)
         if stream.request.body.tell() > stream.request.body_limit:
-            self._reject(event.stream_id, stream)
+            self._reject_body(event.stream_id, stream)
         elif self.buffered_bytes > self._limits.buffered_request_bytes // 2:
-            youngest = max(number for number, each in self._streams.items() if not each.complete)
+            youngest = max(stream_id for stream_id, other in self._streams.items() if not other.complete)
             self._reset_stream(youngest, ErrorCodes.REFUSED_STREAM)
 
     def _return_window(self, size: int) -> None:
-        """Let the caller send on."""
+        """Open the connection's window again once half of it is used."""
         self._consumed += size
         if self._consumed >= CONNECTION_WINDOW // 2:
             self._connection.increment_flow_control_window(self._consumed)
@@ -234,130 +211,132 @@ class Http2Session:
         if stream is not None and not stream.complete:
             self._make_ready(event.stream_id, stream)
 
-    def _reject(self, number: int, stream: _Stream) -> None:
-        """Its body is too long: it is answered so, by way of `Request.refused`, and no more of it is read."""
+    def _reject_body(self, stream_id: int, stream: _Stream) -> None:
+        """The body is too long: the request is ready, with `Request.error`, and no more of it is read."""
         stream.request.error = body_too_large(stream.request)
-        self._make_ready(number, stream)
+        self._make_ready(stream_id, stream)
 
-    def _make_ready(self, number: int, stream: _Stream) -> None:
+    def _make_ready(self, stream_id: int, stream: _Stream) -> None:
         self.buffered_bytes -= stream.buffered_bytes
         stream.complete = True
-        self.ready.append((number, stream.request))
+        self.ready.append((stream_id, stream.request))
 
     def _on_reset(self, event: h2.events.StreamReset) -> None:
         self._forget_stream(event.stream_id)
 
     def _on_window_update(self, event: h2.events.WindowUpdated) -> None:
-        number = event.stream_id
-        self._finish_streams(self._outbox.send(number) if number else self._outbox.send_all())
+        stream_id = event.stream_id
+        sent = self._send_buffer.send(stream_id) if stream_id else self._send_buffer.send_all()
+        self._finish_streams(sent)
 
     def _on_settings(self, _: h2.events.RemoteSettingsChanged) -> None:
-        """A larger table of headers would only be searched for longer."""
+        """A larger header table would only take longer to search."""
         encoder = self._connection.encoder
         encoder.header_table_size = min(encoder.header_table_size, HEADER_TABLE_BYTES)
-        self._finish_streams(self._outbox.send_all())
+        self._finish_streams(self._send_buffer.send_all())
 
-    # To the caller
+    # To the client.
 
-    def answer(self, number: int, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """What is said to a request of `ready`; to one that was taken back nothing is."""
-        stream = self._streams.get(number)
+    def answer(self, stream_id: int, fields: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send the response to a request of `ready`; nothing if the client has reset the stream."""
+        stream = self._streams.get(stream_id)
         if stream is None:
             return
         stream.answered_at = self._clock()
         stream.request.body = io.BytesIO()
         if stream.request.error is None:
-            self._allowance.earn(frames.ALLOWANCE_PER_RESPONSE)
+            self._allowance.earn(ALLOWANCE_PER_RESPONSE)
         try:
-            self._connection.send_headers(number, fields, end_stream=not body)
-        except ProtocolError:  # its stream has ended otherwise
-            self._forget_stream(number)
+            self._connection.send_headers(stream_id, fields, end_stream=not body)
+        except ProtocolError:  # the stream has ended meanwhile
+            self._forget_stream(stream_id)
             return
-        self._finish_streams(self._outbox.begin(number, body))
+        self._finish_streams(self._send_buffer.begin(stream_id, body))
         if self.blocked_bytes > BLOCKED_BYTES_LIMIT:
-            self._fail(ErrorCodes.ENHANCE_YOUR_CALM, "much is asked, and no room made for the answers")
+            self._fail(ErrorCodes.ENHANCE_YOUR_CALM, "too many bytes of responses are not read")
 
     def send_goaway(self) -> None:
-        """Take nothing new from now on; `idle` tells when all is answered."""
+        """Take no new requests from now on; `idle` is true once all others are answered."""
         if not self._draining and not self.closed:
             self._draining = True
             last = self._connection.highest_inbound_stream_id
-            self._outbox.append(GoAwayFrame(0, last_stream_id=last, error_code=0).serialize())
+            self._send_buffer.append(GoAwayFrame(0, last_stream_id=last, error_code=0).serialize())
 
     def expire(self) -> bool:
-        """Give up the requests that take too long to become complete; whether the connection can go on.
+        """Reset the requests that take too long to become complete; whether the connection can go on.
 
-        It cannot where a frame takes as long, or answers have been waiting too long for room, or one is
-        taken so slowly that it only keeps our memory.
+        It cannot if a frame or a header block takes that long, if responses are blocked for too long, or if
+        one response is read too slowly.
         """
-        now = self._clock()
-        asked, answered = now - self._limits.request_timeout, now - self._limits.response_timeout
-        slowest = now - SLOW_READER_FACTOR * self._limits.response_timeout
-        if any(
-            each.answered_at is not None and each.answered_at < slowest for each in self._streams.values()
-        ):
+        now, limits = self._clock(), self._limits
+        earliest_request, earliest_block = now - limits.request_timeout, now - limits.response_timeout
+        earliest_answer = now - SLOW_READER_FACTOR * limits.response_timeout
+        answers = (stream.answered_at for stream in self._streams.values())
+        if any(answered_at is not None and answered_at < earliest_answer for answered_at in answers):
             return False
-        for number, stream in list(self._streams.items()):
-            if not stream.complete and stream.began < asked:
-                self._reset_stream(number, ErrorCodes.CANCEL)
-        self._outbox.collect()
-        stuck = any(
-            one is not None and one < asked
-            for one in (self._inbox.frame_since, self._inbox.header_block_since)
-        )
-        return not stuck and (self.blocked_since is None or self.blocked_since >= answered)
+        for stream_id, stream in list(self._streams.items()):
+            if not stream.complete and stream.began < earliest_request:
+                self._reset_stream(stream_id, ErrorCodes.CANCEL)
+        self._send_buffer.collect()
+        begun = (self._reader.frame_since, self._reader.header_block_since)
+        if any(since is not None and since < earliest_request for since in begun):
+            return False
+        return self.blocked_since is None or self.blocked_since >= earliest_block
 
     def take(self) -> bytes:
-        """What is to be sent next, once; empty if nothing can be."""
-        taken, ended = self._outbox.take()
-        self._finish_streams(ended)
-        return taken
+        """The next bytes to send; empty if nothing can be sent."""
+        chunk, sent = self._send_buffer.take()
+        self._finish_streams(sent)
+        return chunk
 
-    def _finish_streams(self, ended: list[int]) -> None:
-        """These have been answered. Of a request that was refused the rest is not wanted."""
-        for number in ended:
-            if self._streams[number].request.error is not None:
-                self._reset_stream(number, ErrorCodes.NO_ERROR)
-                self._outbox.collect()
-            self._forget_stream(number)
+    def _finish_streams(self, stream_ids: list[int]) -> None:
+        """These responses were sent.
 
-    def _reset_stream(self, number: int, error: ErrorCodes) -> None:
+        A stream whose body was too long is reset: nobody wants the rest of it.
+        """
+        for stream_id in stream_ids:
+            if self._streams[stream_id].request.error is not None:
+                self._reset_stream(stream_id, ErrorCodes.NO_ERROR)
+                self._send_buffer.collect()
+            self._forget_stream(stream_id)
+
+    def _reset_stream(self, stream_id: int, error: ErrorCodes) -> None:
         with suppress(ProtocolError):  # it has ended already
-            self._connection.reset_stream(number, error)
-        self._forget_stream(number)
+            self._connection.reset_stream(stream_id, error)
+        self._forget_stream(stream_id)
 
-    def _forget_stream(self, number: int) -> None:
-        stream = self._streams.pop(number, None)
-        self._outbox.drop(number)
+    def _forget_stream(self, stream_id: int) -> None:
+        stream = self._streams.pop(stream_id, None)
+        self._send_buffer.drop(stream_id)
         if stream is None:
             return
         if not stream.complete:
             self.buffered_bytes -= stream.buffered_bytes
         elif stream.answered_at is None:
-            self.ready = deque(each for each in self.ready if each[0] != number)
+            self.ready = deque(entry for entry in self.ready if entry[0] != stream_id)
 
     def discard(self) -> None:
-        """Keep nothing: the caller is gone."""
+        """Drop everything: the client is gone."""
         self._close()
-        self._outbox.clear(unsent=True)
+        self._send_buffer.clear(unsent=True)
 
     def _close(self) -> None:
         self.closed = True
         self.ready.clear()
         self.buffered_bytes = 0
         self._streams.clear()
-        self._inbox.clear()
-        self._outbox.clear(unsent=False)
+        self._reader.clear()
+        self._send_buffer.clear(unsent=False)
 
     def _fail(self, error: ErrorCodes, reason: str) -> None:
         with suppress(ProtocolError):
             self._connection.close_connection(error, reason.encode()[:200])
-        self._outbox.collect()
+        self._send_buffer.collect()
         self._close()
 
 
-#: What is done about what h2 has seen; nothing about anything else. A session that referred to its
-#: own methods would keep its answers until it is collected.
+#: The handler of each type of h2's events; other events need none. Bound methods in the session would be a
+#: reference cycle, and its responses would stay in memory until the next garbage collection.
 _EVENT_HANDLERS: Mapping[type, Callable[[Http2Session, Any], None]] = {
     h2.events.RequestReceived: Http2Session._on_request,
     h2.events.DataReceived: Http2Session._on_data,
@@ -369,5 +348,5 @@ _EVENT_HANDLERS: Mapping[type, Callable[[Http2Session, Any], None]] = {
 }
 
 
-def _size_of(headers: list[Header]) -> int:
+def _header_size(headers: list[Header]) -> int:
     return sum(len(name) + len(value) for name, value in headers)

@@ -20,7 +20,7 @@ from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from server.app import create_app
-from server.fast_path import Handler
+from server.middleware import Handler
 from tests.support.http.wire_objects import (
     Wire,
     namespace,

@@ -12,8 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from server.boot_watch import BootWatch
-from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 
 
 def main() -> None:

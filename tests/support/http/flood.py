@@ -21,7 +21,7 @@ import hpack
 from h2.errors import ErrorCodes as Error
 
 import tests.support.http.http2_frames_out as frames
-from server.http.http2.frame_costs import (
+from server.http.http2.frame_reader import (
     END_HEADERS,
     END_STREAM,
     PREFACE,

@@ -4,7 +4,7 @@ import hpack
 from h2.settings import SettingCodes as Setting
 
 import tests.support.http.http2_frames_out as frames
-from server.http.http2.frame_costs import (
+from server.http.http2.frame_reader import (
     FRAME_BYTES,
     FRAME_HEADER_BYTES,
     PREFACE,

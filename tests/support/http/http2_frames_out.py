@@ -7,7 +7,7 @@ import struct
 from h2.errors import ErrorCodes as Error
 from h2.settings import SettingCodes as Setting
 
-from server.http.http2.frame_costs import (
+from server.http.http2.frame_reader import (
     END_HEADERS,
     END_STREAM,
     Kind,

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from server.gunicorn_settings import ServedApp, gunicorn_settings
+from server.gunicorn_app import ServedApp, gunicorn_settings
 from server.http.limits import Limits
 from tests.support.paths import ROOT
 

@@ -7,8 +7,8 @@ import itertools
 import logging
 from typing import Any, cast
 
-from server.http.connections import ConnectionTable, Phase
-from server.http.context import ConnectionContext
+from server.http.base_connection import ConnectionContext
+from server.http.connection_table import ConnectionTable, Phase
 from server.http.http1_connection import Http1Connection
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
@@ -41,7 +41,7 @@ def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContex
         app=lambda environ, start_response: [],
         limits=Limits(),
         connections=ConnectionTable(limits=Limits(), clock=lambda: 0.0),
-        shared={},
+        base_environ={},
         log=logging.getLogger("test"),
         run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),
         large_bodies=LargeBodies(call_soon_threadsafe=turns.append),
@@ -53,7 +53,8 @@ def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContex
 def test_a_refusal_that_was_read_at_the_end_of_a_slice_is_said() -> None:
     turns: list[Any] = []
     context = context_where_every_slice_ends_at_once(turns)
-    connection, transport = Http1Connection(context=context), RecordingTransport()
+    transport = RecordingTransport()
+    connection = Http1Connection(context=context, environ={}, socket_transport=transport)
     context.connections.set_phase(connection, Phase.HANDSHAKE)
     connection.connection_made(transport)
     connection.data_received(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")

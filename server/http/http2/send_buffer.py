@@ -1,9 +1,9 @@
-"""Answers of HTTP/2 on their way: as much as the caller's windows and the transport have room for.
+"""Sends the responses of an HTTP/2 connection as far as the client's windows and the transport have room.
 
 Invariants
-- Nothing is sent beyond the caller's windows.
-- `take` gives `CHUNK_BYTES` bytes; h2 is asked for frames only while fewer wait.
-- What a caller took earns it a little (`server.http.http2.frame_costs`).
+- Nothing is sent beyond the client's flow-control windows.
+- `take` returns at most `CHUNK_BYTES`; h2 is asked for frames only while fewer bytes wait.
+- Each byte of a response that the client takes adds to its allowance (`frame_reader`).
 """
 
 from __future__ import annotations
@@ -12,111 +12,110 @@ from collections.abc import Callable
 
 from h2.connection import H2Connection
 
-from server.http.http2 import frame_costs as frames
-from server.http.http2.frame_costs import Allowance
+from server.http.http2.frame_reader import ALLOWANCE_PER_BYTE, Allowance
 
 CHUNK_BYTES = 64 * 1024
 
 
-class Outbox:
-    """Not thread-safe. What sends gives the streams whose answers have been said to their ends."""
+class SendBuffer:
+    """Not thread-safe. Methods that send return the streams whose responses were sent to their ends."""
 
     def __init__(self, connection: H2Connection, *, allowance: Allowance, clock: Callable[[], float]) -> None:
-        #: Bytes of answers for which the caller has to make room.
+        #: Bytes of responses for which the client has to open a window.
         self.blocked_bytes = 0
-        #: Since when nothing could be sent of them.
+        #: Since when none of them could be sent.
         self.blocked_since: float | None = None
         self._connection = connection
         self._allowance = allowance
         self._clock = clock
         self._output = bytearray()
-        #: Of answers of which not all could be sent.
+        #: The rest of each response that could not be sent completely, by stream.
         self._unsent_bodies: dict[int, memoryview] = {}
-        #: Whether some of them wait for `take` rather than for the caller.
+        #: Whether some of them wait for `take`, not for the client.
         self._chunk_full = False
 
     @property
     def size(self) -> int:
-        """Bytes that wait to be sent: `blocked_bytes`, and what `take` will give."""
+        """Bytes that wait to be sent: `blocked_bytes`, and what `take` will return."""
         return self.blocked_bytes + len(self._output)
 
     def collect(self) -> None:
-        """What h2 has to say of its own."""
+        """Take over the frames that h2 has produced."""
         self._output += self._connection.data_to_send()
 
     def append(self, data: bytes) -> None:
         self._output += data
 
-    def begin(self, number: int, body: bytes) -> list[int]:
-        """The head of the answer is said."""
+    def begin(self, stream: int, body: bytes) -> list[int]:
+        """Send the body of a response whose headers h2 has been given."""
         self.collect()
-        self._unsent_bodies[number] = memoryview(body)
+        self._unsent_bodies[stream] = memoryview(body)
         self.blocked_bytes += len(body)
-        return self.send(number)
+        return self.send(stream)
 
-    def drop(self, number: int) -> None:
-        """No more of this answer is to be sent."""
-        self.blocked_bytes -= len(self._unsent_bodies.pop(number, b""))
+    def drop(self, stream: int) -> None:
+        """Send no more of this response."""
+        self.blocked_bytes -= len(self._unsent_bodies.pop(stream, b""))
         if not self.blocked_bytes:
             self.blocked_since = None
 
     def clear(self, *, unsent: bool) -> None:
-        """Drop all answers, and `unsent`: what would have been sent next too."""
+        """Drop all responses; with `unsent`, also the frames that `take` would return."""
         self._unsent_bodies.clear()
         self.blocked_bytes, self.blocked_since, self._chunk_full = 0, None, False
         if unsent:
             self._output.clear()
 
     def take(self) -> tuple[bytes, list[int]]:
-        """What is to be sent next, once; empty if nothing can be."""
+        """The next bytes to send; empty if nothing can be sent."""
         ended = []
         if self._chunk_full and len(self._output) < CHUNK_BYTES:
             self._chunk_full = False
             ended = self.send_all()
-        taken = bytes(self._output[:CHUNK_BYTES])
+        chunk = bytes(self._output[:CHUNK_BYTES])
         del self._output[:CHUNK_BYTES]
-        return taken, ended
+        return chunk, ended
 
     def send_all(self) -> list[int]:
         ended = []
-        for number in list(self._unsent_bodies):
-            ended += self.send(number)
+        for stream in list(self._unsent_bodies):
+            ended += self.send(stream)
             if self._chunk_full or self._connection.outbound_flow_control_window <= 0:
                 break
         return ended
 
-    def send(self, number: int) -> list[int]:
-        """As much of the answer as there is room for."""
-        rest = self._unsent_bodies.get(number)
+    def send(self, stream: int) -> list[int]:
+        """Send as much of the response as there is room for."""
+        rest = self._unsent_bodies.get(stream)
         if rest is None:
             return []
-        before, rest = len(rest), self._send(number, rest)
+        before, rest = len(rest), self._send(stream, rest)
         sent = before - len(rest)
         self.blocked_bytes -= sent
-        self._allowance.earn(sent * frames.ALLOWANCE_PER_BYTE)
+        self._allowance.earn(sent * ALLOWANCE_PER_BYTE)
         if sent or not self.blocked_bytes:
             self.blocked_since = None
         if self.blocked_bytes and self.blocked_since is None and not self._chunk_full:
             self.blocked_since = self._clock()
         if rest:
-            self._unsent_bodies[number] = rest
+            self._unsent_bodies[stream] = rest
             return []
-        del self._unsent_bodies[number]
-        return [number]
+        del self._unsent_bodies[stream]
+        return [stream]
 
-    def _send(self, number: int, rest: memoryview) -> memoryview:
-        """What is left."""
+    def _send(self, stream: int, rest: memoryview) -> memoryview:
+        """Returns what could not be sent."""
         connection = self._connection
         while rest and not self._chunk_full:
             room = min(
-                connection.local_flow_control_window(number),
+                connection.local_flow_control_window(stream),
                 connection.max_outbound_frame_size,
                 CHUNK_BYTES,
             )
             if room <= 0:
                 break
             piece, rest = rest[:room], rest[room:]
-            connection.send_data(number, bytes(piece), end_stream=not rest)
+            connection.send_data(stream, bytes(piece), end_stream=not rest)
             self.collect()
             self._chunk_full = bool(rest) and len(self._output) >= CHUNK_BYTES
         return rest

@@ -1,11 +1,11 @@
-"""Who is connected, for how long they may stay as they are, and who goes first when there is no room.
+"""All connections of a worker: their phases and time-outs, and which one is aborted when there is no room.
 
-A phase's time-out is the same for all, so the order of entering is the order of expiring: a look at the front
-of each phase finds who is overdue, however many there are.
+A phase has the same time-out for all connections, so they expire in the order in which they entered it:
+`expire_phases` reads only the front of each phase, however many connections there are.
 
-When there is no room the newcomer is let in and another goes: whoever has kept us waiting longest, or, while
-few do, whoever was idle longest. A real caller keeps nobody waiting for more than milliseconds and is not
-idle for long, so a crowd that only holds its connections pushes out itself.
+When there is no room a new connection is accepted and another one is aborted: the one that we have waited for
+longest, or the one that was idle longest while we wait for few. A real client lets us wait for milliseconds
+at most and is not idle for long, so clients that only keep connections open push out each other.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,35 +16,38 @@ from server.http.limits import Limits
 
 
 class Phase(IntEnum):
-    """What a connection is at."""
+    """The phase of a connection."""
 
-    LINGERING = 0  # answered for the last time
+    LINGERING = 0  # has been sent its last response
     HANDSHAKE = 1  # the TLS handshake is not finished
-    NEW = 2  # it is, and nothing was ever asked
+    NEW = 2  # no request has begun yet
     RECEIVING = 3  # a request has begun
-    SENDING = 4  # the caller does not take its reply
-    IDLE = 5  # served, and may ask again
+    SENDING = 4  # the client does not read its response
+    IDLE = 5  # waits for the next request
 
 
+#: In these we wait for the client.
 WAITING_PHASES = (Phase.HANDSHAKE, Phase.NEW, Phase.RECEIVING, Phase.SENDING)
+#: How much below the limit unsent responses are brought, so that not every response has to recount them.
 _FREED_SHARE = 1 / 8
-_WAITING_SHARE = 4  # they keep a quarter of the room, so that the idle cannot keep newcomers out
+#: A quarter of the room is for connections that we wait for, so that idle ones cannot keep new ones out.
+_WAITING_SHARE = 4
 
 
 class TrackedConnection(Protocol):
-    """One connection, as far as the crowd knows it."""
+    """A connection, as the table uses it."""
 
     def on_phase_timeout(self, phase: Phase) -> None:
-        """Its time in the phase is over."""
+        """The connection has been in this phase for too long."""
 
     def abort(self) -> None:
-        """Go now, without a word."""
+        """Close at once, and drop what was not sent."""
 
     def close(self) -> None:
-        """Go once what was written has been sent."""
+        """Close once what was written has been sent."""
 
     def unsent_bytes(self) -> int:
-        """Bytes of answers that wait to be sent to it."""
+        """Bytes of responses that wait to be sent."""
 
 
 def phase_timeouts(limits: Limits) -> Mapping[Phase, float]:
@@ -68,7 +71,7 @@ class ConnectionTable:
     """
 
     def __init__(self, *, limits: Limits, clock: Callable[[], float]) -> None:
-        self.evicted = 0  # for want of room, since the start
+        self.evicted = 0  # aborted because there was no room, since the start
         self._limits = limits
         self._clock = clock
         self._timeouts = phase_timeouts(limits)
@@ -86,27 +89,27 @@ class ConnectionTable:
         return iter(list(self._phases))
 
     def in_phases(self, *phases: Phase) -> list[TrackedConnection]:
-        """The members in these phases."""
+        """The connections in these phases."""
         return [connection for phase in phases for connection in self._since[phase]]
 
     def phase(self, connection: TrackedConnection) -> Phase | None:
-        """The phase the member is in; None if it has left."""
+        """The phase of the connection; None if it is not in the table."""
         return self._phases.get(connection)
 
     def add(self, connection: TrackedConnection) -> None:
-        """Let it in, at the start of its handshake; if there is no room, somebody else goes."""
+        """Add a connection with phase HANDSHAKE; without room another one is aborted."""
         if len(self._phases) >= self._limits.connections:
             self.evict_one()
         self.set_phase(connection, Phase.HANDSHAKE)
 
     def set_phase(self, connection: TrackedConnection, phase: Phase) -> None:
-        """The member's time in the phase starts now, even if it was in it."""
+        """The connection's time in the phase starts now, even if it was in this phase."""
         self._clear_phase(connection)
         self._phases[connection] = phase
         self._since[phase][connection] = self._clock()
 
     def remove(self, connection: TrackedConnection) -> None:
-        """Forget it. Nothing happens if it is not here."""
+        """Remove the connection. Nothing happens if it is not in the table."""
         self._clear_phase(connection)
         self._unsent_total -= self._unsent.pop(connection, 0)
 
@@ -117,34 +120,38 @@ class ConnectionTable:
         self._buffered_total -= self._buffered.pop(connection, 0)
 
     def set_buffered(self, connection: TrackedConnection, size: int) -> None:
-        """So much of its unfinished request is held, until it enters another phase."""
+        """The size of its unfinished request, until it enters another phase."""
         self._buffered_total += size - self._buffered.get(connection, 0)
         self._buffered[connection] = size
         if self._buffered_total > self._limits.buffered_request_bytes:
             self._evict_oldest(Phase.RECEIVING)
 
     def set_unsent(self, connection: TrackedConnection, size: int) -> None:
-        """So much of our answers waits to be sent to it.
+        """The size of its responses that wait to be sent.
 
-        What a transport was just given it sends a moment later: before anyone goes, all are asked again.
+        A transport sends a moment after it was given bytes: before a connection is aborted, all are counted
+        again.
         """
         if connection not in self._phases or not (size or connection in self._unsent):
             return
         self._store_unsent(connection, size)
         if self._unsent_total <= self._limits.unsent_response_bytes:
             return
-        for each in list(self._unsent):
-            self._store_unsent(each, each.unsent_bytes())
+        for other in list(self._unsent):
+            self._store_unsent(other, other.unsent_bytes())
         if self._unsent_total > self._limits.unsent_response_bytes:
             self._evict_largest_unsent()
 
     def _evict_largest_unsent(self) -> None:
-        """Until there is some room: asking all again costs, and is not to be done with each answer."""
+        """Abort until there is some room.
+
+        Counting all again costs, and must not happen with each response.
+        """
         while self._unsent_total > self._limits.unsent_response_bytes * (1 - _FREED_SHARE):
-            most = max(self._unsent, key=self._unsent.__getitem__)
+            largest = max(self._unsent, key=self._unsent.__getitem__)
             self.evicted += 1
-            self.remove(most)
-            most.abort()
+            self.remove(largest)
+            largest.abort()
 
     def _store_unsent(self, connection: TrackedConnection, size: int) -> None:
         self._unsent_total += size - self._unsent.pop(connection, 0)
@@ -152,7 +159,7 @@ class ConnectionTable:
             self._unsent[connection] = size
 
     def evict_one(self) -> None:
-        """Drop the most dispensable, if there is anybody."""
+        """Abort the most dispensable connection, if there is any."""
         waiting_phases = [phase for phase in WAITING_PHASES if self._since[phase]]
         if self._since[Phase.LINGERING]:
             self._evict_oldest(Phase.LINGERING)
@@ -173,7 +180,7 @@ class ConnectionTable:
             connection.abort()
 
     def expire_phases(self) -> None:
-        """Tell everyone whose time is over."""
+        """Call `on_phase_timeout` of each connection that has been in its phase for too long."""
         now = self._clock()
         for phase, since in self._since.items():
             limit = now - self._timeouts[phase]

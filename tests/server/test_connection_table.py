@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from server.http.connections import ConnectionTable, Phase
+from server.http.connection_table import ConnectionTable, Phase
 from server.http.limits import Limits
 
 LIMITS = Limits(

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from server.boot_watch import FAILED
+from server.gunicorn_app import FAILED
 from tests.support.paths import ROOT
 
 #: Much longer than any of it takes.
