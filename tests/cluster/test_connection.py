@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes.client import Configuration
@@ -196,7 +197,7 @@ def test_a_token_that_cannot_be_had_is_worth_another_try(server: Sayings, refres
     def fail(_: Configuration) -> None:
         raise refresh
 
-    settings = Configuration()
+    settings: Any = Configuration()  # its types say that a hook is None
     settings.host = server.url
     settings.refresh_api_key_hook = fail
     client = Client(settings)
@@ -217,7 +218,7 @@ def test_a_token_is_asked_for_once_in_a_while_and_a_new_one_is_used(
         asked.append(held)
         held.api_key["authorization"] = f"token-{len(asked)}"
 
-    settings = Configuration()
+    settings: Any = Configuration()  # its types say that a hook is None
     settings.host = server.url
     settings.refresh_api_key_hook = renew
     server.texts = [PLAIN] * 3

@@ -59,7 +59,8 @@ def test_inside_of_lists_it_is_the_same() -> None:
 
 
 def test_an_object_without_metadata_is_none() -> None:
-    for bad in ({"spec": {}}, {"metadata": 5}, 5, []):
+    unreadable: tuple[Any, ...] = ({"spec": {}}, {"metadata": 5}, 5, [])
+    for bad in unreadable:
         with pytest.raises(msgspec.DecodeError):
             _pods(raw(bad))
 

@@ -54,7 +54,8 @@ def value(held: Wire | None, resource: str) -> Fraction:
 def moments(spec: Wire) -> list[list[Wire]]:
     """Each moment of the pod's life, as the containers that run then: its init containers start in their
     order, each but a sidecar ends before the next, and then all the others run at once."""
-    found, sidecars = [], []
+    found: list[list[Wire]] = []
+    sidecars: list[Wire] = []
     for one in spec["initContainers"]:
         found.append([*sidecars, one])
         if one.get("restartPolicy") == "Always":

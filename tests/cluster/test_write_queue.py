@@ -83,6 +83,12 @@ def done_of(writers: WriteQueue, write: Callable[[], object], *, key: str = "key
     return told[0]
 
 
+def wait_at(begun: threading.Event, go_on: threading.Event) -> None:
+    """A write that says that it has begun, and ends when it may."""
+    begun.set()
+    go_on.wait(WAIT)
+
+
 def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name.startswith("test-writer")]
 
@@ -113,7 +119,7 @@ def test_a_thousand_are_all_written_once_by_several_threads(new: Callable[..., W
 def test_what_is_urgent_overtakes_what_waits(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     begun, go_on = threading.Event(), threading.Event()
-    writers.submit(("w", "slow"), lambda: (begun.set(), go_on.wait(WAIT)))
+    writers.submit(("w", "slow"), lambda: wait_at(begun, go_on))
     writers.start()
     assert begun.wait(WAIT)
     writers.submit(("w", "event"), written("event"), rank=(9,))
@@ -138,7 +144,7 @@ def test_a_key_that_waits_is_not_taken_again(new: Callable[..., WriteQueue]) -> 
 def test_nor_is_one_that_is_being_written(new: Callable[..., WriteQueue]) -> None:
     writers = new(threads=4)
     begun, go_on = threading.Event(), threading.Event()
-    writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT)))
+    writers.submit(("w", 1), lambda: wait_at(begun, go_on))
     writers.start()
     assert begun.wait(WAIT)
     assert not writers.submit(("w", 1), lambda: None)
@@ -252,7 +258,12 @@ def test_whoever_is_told_may_fail_and_the_thread_goes_on(new: Callable[..., Writ
 def test_stop_waits_for_the_write_under_way_and_drops_what_waits(new: Callable[..., WriteQueue]) -> None:
     writers, written = new(), Written()
     begun, go_on = threading.Event(), threading.Event()
-    writers.submit(("w", 1), lambda: (begun.set(), go_on.wait(WAIT), written("under way")()))
+
+    def write() -> None:
+        wait_at(begun, go_on)
+        written("under way")()
+
+    writers.submit(("w", 1), write)
     writers.submit(("w", 2), written("waiting"))
     writers.start()
     assert begun.wait(WAIT)

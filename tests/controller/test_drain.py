@@ -133,7 +133,7 @@ def test_a_gang_of_many_is_owed_afterwards() -> None:
 def test_who_was_asked_is_not_asked_again_before_the_answer() -> None:
     held, unit = drain(), evicting("a")
     held.record_request(unit, now=NOW)
-    assert (held.in_flight, held.requested_uids) == (1, {"a"})
+    assert (held.in_flight, held.requested_uids) == (1, frozenset({"a"}))
     assert sendable(held, unit) == []
 
 

@@ -33,7 +33,7 @@ from tests.support.http.wire_objects import (
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PODS = "/api/v1/namespaces/team/pods"
 GATE = "sluice.dev/queue"
-STAMP = {"annotations": {"sluice.dev/author": "alice"}}
+STAMP: dict[str, Any] = {"annotations": {"sluice.dev/author": "alice"}}
 LONG = "a" * 300
 #: What a user can write where a text is read, and what no user should.
 TEXTS = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,7 +30,7 @@ def look() -> WholeLook:
     return begun()
 
 
-def raises(*_: object, **__: object) -> None:
+def raises(*_: object, **__: object) -> NoReturn:
     raise ValueError("a mistake of ours")
 
 
@@ -218,7 +218,9 @@ def test_a_queue_with_a_field_that_cannot_be_read_is_held_by_what_can(look: Whol
     assert look.store.synced
 
 
-def test_the_question_whether_a_queue_is_empty_is_asked_less_and_less(look: WholeLook) -> None:
+def test_the_question_whether_a_queue_is_empty_is_asked_less_and_less(
+    look: WholeLook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While the API server has a member that no watch tells of."""
     hidden = podgroup("hidden", queue="a", labels={"sluice.dev/queue": "a"}, annotations={GROUP: "x"})
     path = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
@@ -231,7 +233,7 @@ def test_the_question_whether_a_queue_is_empty_is_asked_less_and_less(look: Whol
             asked.append(look.clock.seconds)
         return get(where, **query)
 
-    look.client.get = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(look.client, "get", counted)
     look.hears(queue("a", generation=2, state="Closed"))
     look.look(rounds=600, seconds=0.1)
     assert 5 <= len(asked) <= 9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -258,7 +259,7 @@ def test_in_a_queue_that_does_not_schedule_all_who_wait_are_parked() -> None:
 
 def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:
     """What each cluster has and what the quota names is among them, whatever others are called."""
-    asked = {f"a{number:04}.example.com/r": 1 for number in range(1000)}
+    asked: dict[str, int | Fraction] = {f"a{number:04}.example.com/r": 1 for number in range(1000)}
     asked |= {"memory": 1024, "cpu": 2, "zzz.example.com/gpu": 4}
     pods = MemberCounts(running=3, allocated=asked)
     obj = queue("a", capability={"zzz.example.com/gpu": "8"}, deserved=[], guarantee={"resource": 5})

@@ -21,7 +21,7 @@ from tests.support.http.wire_objects import (
 )
 
 NODES = ["node-b", "node-a", "node-c"]
-PASSED = {
+PASSED: dict[str, Any] = {
     "Nodes": None,
     "NodeNames": NODES,
     "FailedNodes": {},

@@ -8,6 +8,7 @@ import os
 import pty
 import struct
 import termios
+from typing import Any
 
 import pytest
 
@@ -218,7 +219,8 @@ def test_wide_shows_whose_namespaces_a_queue_selects_where_one_does() -> None:
     assert rows[0].endswith("team in (a,b)")
     assert rows[1].rstrip().endswith("5m")
     assert "NAMESPACES" not in Table().lines([item("q", namespaceSelector=TEAM)], now=NOW, headings=True)[0]
-    for everybody in (None, {}, {"matchLabels": {}}):
+    selectors: tuple[Any, ...] = (None, {}, {"matchLabels": {}})
+    for everybody in selectors:
         lines = Table(wide=True).lines([item("q", namespaceSelector=everybody)], now=NOW, headings=True)
         assert "NAMESPACES" not in lines[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
 import pytest
@@ -38,7 +39,7 @@ EDITS = [
 
 @pytest.mark.parametrize(("was", "now", "told"), EDITS)
 def test_a_change_tells_the_field_and_both_values(
-    was: dict[str, object], now: dict[str, object], told: tuple[str, str, str]
+    was: dict[str, Any], now: dict[str, Any], told: tuple[str, str, str]
 ) -> None:
     """One edit of one field is one line, with who, why and when."""
     field, old, new = told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 
@@ -41,7 +43,7 @@ ANY_CASE = pytest.mark.parametrize(("above", "own", "accepts", "because", "acts"
 
 @ANY_CASE
 def test_accepting_says_whether_submissions_are_taken(
-    above: dict[str, object], own: dict[str, object], accepts: bool, because: str, acts: bool, why: str
+    above: dict[str, Any], own: dict[str, Any], accepts: bool, because: str, acts: bool, why: str
 ) -> None:
     """True with reason Open, or False with the kind of refusal."""
     found = accepting_condition(asked(line(queue("p", **above), queue("q", **own)), "q"))
@@ -50,7 +52,7 @@ def test_accepting_says_whether_submissions_are_taken(
 
 @ANY_CASE
 def test_active_says_whether_pods_are_scheduled(
-    above: dict[str, object], own: dict[str, object], accepts: bool, because: str, acts: bool, why: str
+    above: dict[str, Any], own: dict[str, Any], accepts: bool, because: str, acts: bool, why: str
 ) -> None:
     """True with reason Ready, or False with the kind of stop."""
     found = active_condition(asked(line(queue("p", **above), queue("q", **own)), "q"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -158,7 +159,7 @@ def test_pods_go_beside_a_job_as_far_as_the_budget_allows() -> None:
 def test_the_unready_pods_of_a_job_count() -> None:
     """No eviction looks again whether they are ready by now; only AlwaysAllow lets them go all the same."""
     held = job(2, ready=False)
-    whole = {"allowed": 1, "healthy": 3, "desired": 2}
+    whole: dict[str, Any] = {"allowed": 1, "healthy": 3, "desired": 2}
     assert not planned(held, budget(**whole)).steps
     assert planned(held, budget(**whole, always_allow_unready=True)).steps
 
@@ -259,7 +260,7 @@ def test_those_that_are_not_ready_yet_may_still_make_room() -> None:
 @pytest.mark.parametrize(
     "of", [{"outside": None}, {"outside": 0, "current": False}], ids=["outside", "status"]
 )
-def test_never_is_not_said_where_it_is_not_known(of: Mapping[str, object]) -> None:
+def test_never_is_not_said_where_it_is_not_known(of: Mapping[str, Any]) -> None:
     """Nobody looked at the pods outside, or the status is of a former generation."""
     assert blocked(planned([pod()], budget(desired=1, **of))) == {"p": WAITS}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -169,7 +170,7 @@ def test_nothing_is_asked_of_a_drain_that_is_done() -> None:
     ],
 )
 def test_a_pod_goes_where_the_eviction_api_would_let_it(
-    fields: Mapping[str, object], of: Mapping[str, object], goes: bool
+    fields: Mapping[str, Any], of: Mapping[str, Any], goes: bool
 ) -> None:
     """Ready pods take one of what is allowed; others as its policy says; pods that do not run yet nothing."""
     assert bool(planned([pod(**fields)], budget(**of)).steps) is goes

@@ -42,7 +42,7 @@ LABELS = (
     {"app": "db"},
     {},
 )
-SELECTORS = ({"app": "web"}, {"app": "db"}, {"tier": "front"}, {})
+SELECTORS: tuple[dict[str, str], ...] = ({"app": "web"}, {"app": "db"}, {"tier": "front"}, {})
 #: The selectors of a cluster's budgets, by their place.
 CHOSEN = ((0,), (0,), (0, 1), (0, 1, 2), (0, 2), (3,), (1, 3), ())
 GANGS, JOBS = ("gang g", "gang g", "gang h"), ("job j", "job j", "job k", "job paused")

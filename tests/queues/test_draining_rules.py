@@ -163,7 +163,12 @@ def test_each_rule_keeps_those_it_names(one: RunningPod, spec: DrainSpec, rule: 
 def test_the_first_rule_that_holds_is_told() -> None:
     """In the order of the table; take one away, and the next holds."""
     spec = DrainSpec(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
-    all_of_them = {"daemon": True, "priority": CRITICAL, "labels": {"stay": "yes"}, "bare": True}
+    all_of_them: dict[str, Any] = {
+        "daemon": True,
+        "priority": CRITICAL,
+        "labels": {"stay": "yes"},
+        "bare": True,
+    }
     found = []
     for _ in range(len(all_of_them) + 1):
         found.append(keep_rule(pod(**all_of_them), spec))

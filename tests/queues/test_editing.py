@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -308,7 +309,7 @@ DELETIONS = [
 
 @pytest.mark.parametrize(("above", "own", "live", "allowed"), DELETIONS)
 def test_only_a_closed_queue_may_be_deleted(
-    above: dict[str, object], own: dict[str, object], live: bool, allowed: bool
+    above: dict[str, Any], own: dict[str, Any], live: bool, allowed: bool
 ) -> None:
     """What counts is that the verdict is Closed, by whomever: not the wish, and not what was once stored."""
     found = asked(line(queue("p", **above), queue("q", **own)), "q", live=live)
@@ -389,7 +390,7 @@ def test_many_children_are_counted_and_three_named(children: str, named: str) ->
 
 @MODEST
 @given(random_forests(), random_times(), st.booleans())
-def test_what_is_deleted_is_closed_and_alone(queues: dict[str, Queue], now: object, live: bool) -> None:
+def test_what_is_deleted_is_closed_and_alone(queues: dict[str, Queue], now: datetime, live: bool) -> None:
     """In any tree what may be deleted has no live member, no children and a Closed queue on its chain."""
     wood = Tree(queues)
     for name in wood:

@@ -53,7 +53,8 @@ def pod(
     rules: Iterable[str] = (), *, value: str | None = None, namespace: str = "team", **also: str
 ) -> PodFacts:
     """A pod with the keys of these rules; `also` are further annotations, `value` goes into every key."""
-    labels, annotations = {}, dict(also)
+    labels: dict[str, str] = {}
+    annotations = dict(also)
     plain = {"scheduler": "default-scheduler", "namespace_queue": ""}
     for rule, where, key, queue, _ in KEYS:
         written = {"group": "train", "scheduler": "volcano"}.get(rule, queue) if value is None else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,8 @@ def rows(table: str) -> list[tuple[str, ...]]:
 
 
 def found(verdict: Verdict) -> tuple[str, str, str]:
-    return verdict.state, *("yes" if answer else "no" for answer in (verdict.accepts, verdict.schedules))
+    accepts, schedules = ("yes" if answer else "no" for answer in (verdict.accepts, verdict.schedules))
+    return verdict.state, accepts, schedules
 
 
 @pytest.mark.parametrize(("own", "parents", "live", "state", "accepts", "schedules"), rows(PAIRS))
@@ -127,7 +129,7 @@ def test_a_root_in_a_cycle_is_still_on_top() -> None:
 
 
 @pytest.mark.parametrize("stop", [{"desired": SUSPENDED}, {"stop_policy": HOLD}, {"stop_policy": DRAIN}])
-def test_stopping_root_stops_every_queue(stop: dict[str, object]) -> None:
+def test_stopping_root_stops_every_queue(stop: dict[str, Any]) -> None:
     """Suspend or hold `root`, and no queue of the cluster schedules; each says that it is `root`."""
     cluster = tree(queue("root", **stop), queue("default"), queue("a"), queue("b", "a"))
     assert {asked(cluster, name).schedules for name in cluster} == {False}
@@ -135,7 +137,7 @@ def test_stopping_root_stops_every_queue(stop: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("stop", [{"desired": SUSPENDED}, {"desired": CLOSED}, {"stop_policy": DRAIN}])
-def test_a_stop_below_or_beside_is_none_of_a_queues_business(stop: dict[str, object]) -> None:
+def test_a_stop_below_or_beside_is_none_of_a_queues_business(stop: dict[str, Any]) -> None:
     """Children and siblings never stop a queue."""
     wood = tree(queue("q"), queue("below", "q", **stop), queue("beside", **stop))
     assert found(asked(wood, "q")) == ("Open", "yes", "yes")
@@ -263,7 +265,7 @@ def test_a_close_is_named_before_a_broken_chain() -> None:
 
 
 @pytest.mark.parametrize("wish", [{"desired": SUSPENDED}, {"desired": CLOSED}])
-def test_a_cause_that_is_no_policy_and_no_break_names_none(wish: dict[str, object]) -> None:
+def test_a_cause_that_is_no_policy_and_no_break_names_none(wish: dict[str, Any]) -> None:
     """A suspension or a close has no policy to show and nothing to mend."""
     found = asked(tree(queue("q", **wish)), "q")
     cause = found.stop or found.refusal

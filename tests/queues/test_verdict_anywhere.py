@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -32,7 +33,12 @@ from tests.support.rules.oracle import (
 )
 
 #: What an operator does to stop a queue.
-STOPS = ({"desired": SUSPENDED}, {"desired": CLOSED}, {"stop_policy": HOLD}, {"stop_policy": DRAIN})
+STOPS: tuple[dict[str, Any], ...] = (
+    {"desired": SUSPENDED},
+    {"desired": CLOSED},
+    {"stop_policy": HOLD},
+    {"stop_policy": DRAIN},
+)
 
 
 def verdicts(

@@ -139,12 +139,12 @@ def test_what_one_that_has_gone_waits_for_is_not_begun(gated: Gated) -> None:
 def test_its_thread_has_a_name_and_ends(large_bodies: LargeBodies) -> None:
     threads: list[threading.Thread] = []
     done = threading.Event()
-    large_bodies.submit(
-        0,
-        1,
-        answer=threading.current_thread,
-        done=lambda thread: (threads.append(thread), done.set()),
-    )
+
+    def answered(thread: threading.Thread) -> None:
+        threads.append(thread)
+        done.set()
+
+    large_bodies.submit(0, 1, answer=threading.current_thread, done=answered)
     assert done.wait(20)
     (thread,) = threads
     assert thread.name.startswith("large-bodies")

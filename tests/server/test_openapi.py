@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import schemathesis
 import yaml
 from hypothesis import HealthCheck, settings
@@ -33,7 +35,7 @@ schema.app = SERVER.app
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-def test_every_endpoint_answers_as_its_page_says(case: Case) -> None:
+def test_every_endpoint_answers_as_its_page_says(case: Case[Any]) -> None:
     case.call_and_validate(
         checks=[
             not_a_server_error,

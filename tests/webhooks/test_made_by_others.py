@@ -34,7 +34,8 @@ def server() -> Server:
 def admitted(server: Server, obj: Wire, *, resource: str, user: str = "alice") -> Wire:
     answer = server.ask("/mutate/workloads", obj, resource=resource, user=user)
     assert answer.allowed, answer.message
-    return applied(answer.patch, obj)
+    after: Wire = applied(answer.patch, obj)
+    return after
 
 
 def cron(name: str) -> Wire:

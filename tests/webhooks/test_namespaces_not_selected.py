@@ -74,7 +74,7 @@ def ask(server: Server, obj: Wire, **request: Any) -> Said:
 def stored(server: Server, obj: Wire, **request: Any) -> Wire:
     answer = ask(server, obj, **request)
     assert answer.allowed, answer.message
-    after = applied(answer.patch, obj)
+    after: Wire = applied(answer.patch, obj)
     server.has(after)
     return after
 

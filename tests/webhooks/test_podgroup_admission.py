@@ -216,7 +216,7 @@ def test_an_older_one_without_a_queue_stays_in_default_whatever_its_namespace_sa
 
 @pytest.mark.parametrize("pods", ["written", "waiting", "done"])
 def test_it_cannot_be_moved_while_pods_name_it(server: Server, pods: str) -> None:
-    named = {"annotations": {GROUP: "gang"}}
+    named: dict[str, Any] = {"annotations": {GROUP: "gang"}}
     server.has(
         {
             "written": member("work", queue="research", **named),

@@ -185,7 +185,7 @@ def test_a_wrong_type_is_not_taken_for_nothing(server: Server, field: str, wrong
 # resumeAt and reason belong to the stop they were set with
 
 
-STOP = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
+STOP: dict[str, Any] = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
 
 
 @pytest.mark.parametrize(

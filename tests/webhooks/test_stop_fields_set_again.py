@@ -15,7 +15,7 @@ from tests.support.http.wire_objects import Wire, queue
 from tests.support.webhooks.json_patch import applied
 
 LATER = "2030-06-01T00:00:00Z"
-STOP = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
+STOP: dict[str, Any] = {"state": "Suspended", "resumeAt": LATER, "reason": "disks"}
 NEXT = {**STOP, "state": "Open", "stopPolicy": "Hold"}
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -41,7 +41,7 @@ def with_managed(of: Wire, *entries: Wire) -> Wire:
 
 
 def managed(*fields: str, manager: str = "gitops", operation: str = "Apply", **more: object) -> Wire:
-    owned = {"f:spec": {f"f:{field}": {} for field in fields}}
+    owned: Wire = {"f:spec": {f"f:{field}": {} for field in fields}}
     return {"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": owned, **more}
 
 

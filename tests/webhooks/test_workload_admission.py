@@ -84,7 +84,8 @@ def test_the_queue_is_written_on_it_and_in_each_of_its_templates(server: Server,
 @pytest.mark.parametrize("place", ["annotations", "labels"])
 def test_a_name_on_the_workload_alone_reaches_its_pods(server: Server, resource: str, place: str) -> None:
     key = NAMED if place == "annotations" else LABEL
-    before = workload(resource, **{place: {key: "research"}})
+    named: dict[str, Any] = {place: {key: "research"}}
+    before = workload(resource, **named)
     after, _ = admitted(server, before)
     told = with_templates(before, ours="research", named="research", from_="workload")
     assert after == written(told, "research")

@@ -122,7 +122,7 @@ class Cluster:
         return msgspec.json.encode(self.objects[path])
 
     def at(self) -> float | None:
-        return self.waits.at("team", "work")
+        return self.waits.waiting_since("team", "work")
 
 
 POD = "/api/v1/namespaces/team/pods/work"
@@ -185,6 +185,6 @@ def test_one_claim_that_waits_is_enough(cluster: Cluster) -> None:
 
 def test_what_is_remembered_is_bounded(cluster: Cluster) -> None:
     for number in range(KEPT + 10):
-        cluster.waits.at("team", f"work-{number}")
+        cluster.waits.waiting_since("team", f"work-{number}")
         cluster.now += AGAIN_SECONDS
     assert len(cluster.waits._asked) <= KEPT
