@@ -275,7 +275,7 @@ class QueueController:
             self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
         self._reservations.cancel(queue, members)
         self._draining.queue_changed(queue)
-        self._draining.job_suspension.resume(queue)
+        self._draining.resume_workloads(queue)
         if QueueChange.SPEC in changes_of_queue:
             self._podgroup_statuses.reconcile_queue(queue)
         else:

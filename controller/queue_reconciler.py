@@ -193,10 +193,10 @@ class QueueReconciler:
 
     def _drain(self, queue: str) -> Drain | None:
         """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
-        own = self._draining.progress.of(queue)
+        own = self._draining.progress(queue)
         if own is None:
             return None
-        found = [self._draining.progress.of(one) for one in self._context.store.snapshot.tree.subtree(queue)]
+        found = [self._draining.progress(one) for one in self._context.store.snapshot.tree.subtree(queue)]
         known = [both[1] for both in found if both is not None]
         if len(known) < len(found):
             return None

@@ -1,28 +1,27 @@
-"""Queues that are emptied: HoldAndDrain.
+"""Drains, step by step.
 
-A drain is all queues that one queue's policy drains (`QueueDecision.policy_by`): its own and those below
-it that no nearer one drains. The spec of that queue count for all of them.
+A drain is all queues that one queue's policy drains (`QueueDecision.policy_by`): its own and those below it
+that no nearer one drains. The `spec.drain` of that queue counts for all of them. A drain takes its first step
+once every replica refuses new pods of its queues, so that what is evicted does not come back elsewhere.
 
-Once every replica refuses new pods, so that what is evicted does not come back elsewhere:
+A step:
 
-1. The budgets are read, and for those that would not let all go, the pods they count (`drain_reading`).
-2. Who may go now is worked out from the members held (`runners`, `queues.drain.plan`).
-3. As many as rate and number in flight allow are asked to go (`drain_shares`, `evicting`, `pausing`), each
-   once; of pods that are terminating already the grace periods are cut where the drain says so.
-4. What is left, kept and blocked is told (`queues.drain.progress`), pods that outstay their grace periods too
-   (`queues.drain.terminating_pods`).
+1. Snapshot. The running pods are read from the cache (`running_pods`). Budgets are read in a writer's thread,
+   and used as soon as they are there (`snapshot`).
+2. Plan. What may go now follows from both (`queues.drain.plan`).
+3. Execute. As many units as the limits allow are sent (`eviction`, `job_suspension`), each once. Grace
+   periods of terminating pods are cut where the drain says so.
+4. Account. Results come back through one queue and are recorded at the beginning of the next step (`state`).
+5. Status. What is left, kept, blocked and delayed is handed to the status of each queue
+   (`queues.drain.progress`).
 
-And again until nobody is left: after `STEP_SECONDS` where somebody comes or goes, after `READ_SECONDS` where
-budgets are waited for.
+The next step is due after `STEP_SECONDS` where pods come or go, after `READ_SECONDS` where budgets are waited
+for.
 
 Invariants
-- Nothing that matters is remembered: who leads next finds the same by looking. What is counted is read back
-  from `status.drain`; the first look asks the API server who is on its way already, so that nobody is evicted
-  twice.
-- A drain that has ended asks for nothing more, at once (`DrainRequests.asked`).
-- What the API server is too busy for is asked for again after a pause that grows, nothing else of that
-  namespace meanwhile.
-- Whatever users make, one look and one reading take bounded work, and a drain leaves the others their shares.
+- A drain that has ended asks for nothing more, at once (`DrainRequests.check_drains`).
+- A step that fails, or takes long, delays its own drain alone.
+- Whatever users make, one step and one read take bounded work, and a drain leaves the others their shares.
 """
 
 from __future__ import annotations
@@ -32,24 +31,23 @@ import math
 from collections.abc import Callable
 from queue import SimpleQueue
 
+import msgspec
+
 from cluster.exceptions import ClusterError
-from controller.context import ControllerContext
-from controller.drain.accounts import DrainProgressTracker
-from controller.drain.eviction import (
-    DrainRequests,
-    Outcome,
-    RequestResult,
-)
-from controller.drain.executor import Drain
-from controller.drain.fair_shares import share_limits, spare_places
-from controller.drain.job_suspension import JobSuspension
+from controller.context import ControllerContext, workload_subject
+from controller.drain.eviction import DrainRequests, Outcome, RequestResult, tell_of_delay, tell_of_grant
+from controller.drain.job_suspension import JobSuspension, ResumedWorkload
+from controller.drain.limits import share_limits, spare_places
 from controller.drain.running_pods import RunningPodReader
 from controller.drain.snapshot import (
-    DrainReader,
     DrainSnapshot,
     ReadRequest,
+    ReadResult,
     merge_requests,
+    read_snapshot,
 )
+from controller.drain.state import Drains, DrainState, uids
+from queues.apimachinery.conversion import Converter
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     DrainAction,
@@ -61,16 +59,13 @@ from queues.drain.model import (
     parse_drain_spec,
 )
 from queues.drain.plan import plan
-from queues.drain.terminating_pods import (
-    Delay,
-    cut_grace,
-    requested_grace,
-)
+from queues.drain.progress import DrainCounts, QueueProgress, progress_by_queue
+from queues.drain.terminating_pods import DelayedPod, cut_grace, find_delays, requested_grace
 from queues.snapshot import QueueSnapshot
 
 STEP_SECONDS = 0.1
 READ_SECONDS = 0.5
-#: Where nothing but what can never go is left.
+#: Where nothing but blocked and delayed pods is left.
 IDLE_SECONDS = 5.0
 #: A step is followed by a rest of `REST_FACTOR` times its duration, at most `LONG_REST_SECONDS`, but at least
 #: `LONG_REST_FACTOR` times its duration.
@@ -78,92 +73,88 @@ REST_FACTOR, LONG_REST_SECONDS, LONG_REST_FACTOR = 15.0, 0.5, 5.0
 
 log = logging.getLogger(__name__)
 
+_stored_counts = Converter[DrainCounts | None](DrainCounts | None)
+
 
 class DrainController:
-    """Owner: the controller's thread. `changed`: a queue is to be looked at again; from any thread."""
+    """Owner: the controller's thread, which owns the state of all drains (`state.Drains`) too."""
 
-    def __init__(self, parts: ControllerContext, *, changed: Callable[[str], None]) -> None:
-        self._parts = parts
-        self._store = parts.store
+    def __init__(self, context: ControllerContext, *, changed: Callable[[str], None]) -> None:
+        """`changed`: a queue is to be looked at again; called from any thread."""
+        self._context = context
+        self._store = context.store
         self._changed = changed
-        self._requests = DrainRequests(parts, changed=changed)
-        self.job_suspension = JobSuspension(parts, evicting=self._requests)
+        #: The way back from the writers' threads.
+        self._results: SimpleQueue[RequestResult | ReadResult | ResumedWorkload] = SimpleQueue()
+        self._requests = DrainRequests(context, report=self._report_result)
+        self._suspension = JobSuspension(context, requests=self._requests, resumed=self._results.put)
+        self._drains = Drains()
+        #: The snapshot of the queues that the drains were made for.
         self._board: QueueSnapshot | None = None
-        self._drains: dict[str, Drain] = {}
-        self._by_queue: dict[str, Drain] = {}
-        self._read_results: SimpleQueue[tuple[tuple[str, ...], DrainSnapshot | None]] = SimpleQueue()
-        #: What each drain wants to have read: all of it at once, and one reading after the other.
-        self._read_requests: dict[str, ReadRequest] = {}
-        self._read_pending = False
-        self._reader = DrainReader(parts.client)
-        #: Pods in flight in all drains but the one that is looked at.
-        self._in_flight_of_others = 0
-        self.progress = DrainProgressTracker(parts)
 
     def queue_changed(self, queue: str) -> None:
         """Something of the queue has changed."""
-        drain = self._by_queue.get(queue)
+        drain = self._drains.of_queue(queue)
         if drain is not None:
             drain.due = min(drain.due, drain.last_step_at + STEP_SECONDS)
 
     @property
     def due(self) -> float:
-        """When it is to be looked at again, in monotonic seconds."""
-        return min((drain.next_step_at for drain in self._drains.values()), default=math.inf)
-
-    def step(self, *, seen_by_all: Callable[[int], bool]) -> set[str]:
-        """Look at every drain whose time has come; the queues of which something else is to be told."""
-        self._collect_results()
-        self.job_suspension.report_resumed()
-        self._follow_policies()
-        told: set[str] = set()
-        flying = sum(drain.in_flight for drain in self._drains.values())
-        share_limits(
-            self._drains.values(), rate=self._parts.drain_rate, in_flight=self._parts.drain_in_flight
-        )
-        for drain in self._drains.values():
-            if drain.next_step_at <= self._now():
-                self._in_flight_of_others = others = flying - drain.in_flight
-                told |= self._step_isolated(drain, seen_by_all=seen_by_all)
-                flying = others + drain.in_flight
-        self._send_read()
-        return told
+        """When the next step is due, in monotonic seconds."""
+        return min((drain.next_step_at for drain in self._drains), default=math.inf)
 
     def is_draining(self, queue: str) -> bool:
-        """Whether the queue drains, or did when drains were last looked at."""
-        return self._store.snapshot.decision(queue).drains or self.progress.of(queue) is not None
+        """Whether the queue drains, or did at the last step."""
+        return self._store.snapshot.decision(queue).drains or self.progress(queue) is not None
+
+    def progress(self, queue: str) -> tuple[DrainCounts, QueueProgress] | None:
+        """How far the drain of a queue is; None where it does not drain, or no step was taken yet."""
+        return self._drains.progress(queue)
+
+    def resume_workloads(self, queue: str) -> None:
+        """Resume what drains suspended and what is of this queue, if that schedules."""
+        self._suspension.resume(queue)
 
     def forget(self) -> None:
-        """We lead no longer: whoever does may have done anything meanwhile."""
-        self._drains.clear()
-        self._by_queue.clear()
-        self.progress.keep_only(())
-        self._read_requests.clear()
+        """We lead no longer: another replica may do anything meanwhile."""
+        self._drains.forget()
         self._board = None
+
+    def step(self, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+        """A step of each drain that is due; the queues whose progress has changed.
+
+        `seen_by_all`: whether every replica goes by the queues of that version.
+        """
+        self._record_results()
+        self._follow_policies()
+        changed: set[str] = set()
+        in_flight = sum(drain.in_flight for drain in self._drains)
+        context = self._context
+        share_limits(list(self._drains), rate=context.drain_rate, in_flight=context.drain_in_flight)
+        for drain in self._drains:
+            if drain.next_step_at <= self._now():
+                others = in_flight - drain.in_flight
+                changed |= self._step_isolated(drain, seen_by_all=seen_by_all, in_flight_of_others=others)
+                in_flight = others + drain.in_flight
+        self._send_read()
+        return changed
 
     def _now(self) -> float:
         return self._store.clock.monotonic()
 
     def _follow_policies(self) -> None:
-        """The drains of the present board."""
         board = self._store.snapshot
-        if board is self._board:
-            return
-        self._board = board
-        found = board.draining_queues()
-        rate, now = self._parts.drain_rate, self._now()
-        self._drains = {by: self._drains.get(by) or Drain(by, now=now, rate=rate) for by in found}
-        self._by_queue = {queue: self._drains[by] for by, queues in found.items() for queue in queues}
-        for by, drain in self._drains.items():
-            drain.queues = tuple(found[by])
-            drain.due = drain.rests_until = 0.0
-        self.progress.keep_only(self._by_queue)
+        if board is not self._board:
+            self._board = board
+            self._drains.follow(board.draining_queues(), now=self._now(), rate=self._context.drain_rate)
 
-    def _step_isolated(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
-        """Look at one; what is wrong with it keeps no other waiting, nor does a long look."""
+    def _step_isolated(
+        self, drain: DrainState, *, seen_by_all: Callable[[int], bool], in_flight_of_others: int
+    ) -> set[str]:
+        """What is wrong with one drain delays no other, nor does a step that takes long."""
         began = self._now()
         try:
-            return self._step_drain(drain, seen_by_all=seen_by_all)
+            return self._step(drain, seen_by_all=seen_by_all, in_flight_of_others=in_flight_of_others)
         except ClusterError:
             raise
         except Exception:
@@ -171,39 +162,28 @@ class DrainController:
             drain.due = began + IDLE_SECONDS
             return set()
         finally:
-            drain.rests_until = began + rest_after(self._now() - began, waited=bool(drain.spec.in_flight))
+            seconds = self._now() - began
+            drain.rests_until = began + rest_after(seconds, has_limit=bool(drain.spec.in_flight))
 
-    def _step_drain(self, drain: Drain, *, seen_by_all: Callable[[int], bool]) -> set[str]:
-        now = self._now()
-        drain.last_step_at = now
-        version = self._store.snapshot.resource_version
-        if drain.acknowledged_version < version:
-            if not seen_by_all(version):
-                drain.due = now + STEP_SECONDS
-                return set()
-            drain.acknowledged_version = version
-        obj = self._store.queues.get(drain.by)
-        drain.set_spec(
-            parse_drain_spec(obj.spec.drain) if obj is not None else DrainSpec(unreadable="it is gone")
-        )
-        seeing = RunningPodReader(
-            store=self._store,
-            queues=frozenset(drain.queues),
-            requested=drain.requested_uids,
-            unsuspendable=drain.unsuspendable,
-            delayed=drain.delayed_pods,
-            now=self._store.clock.now(),
-        )
-        held = list(seeing.pods())
-        drain.record_pods(held, on_its_way=self._is_leaving, now=now)
-        if now >= drain.requested_at + (READ_SECONDS if drain.all_budgets_known else STEP_SECONDS):
-            self._read_requests[drain.by] = self._read_request(drain, held)
+    def _step(
+        self, drain: DrainState, *, seen_by_all: Callable[[int], bool], in_flight_of_others: int
+    ) -> set[str]:
+        now = drain.last_step_at = self._now()
+        if not self._is_acknowledged(drain, seen_by_all=seen_by_all):
+            drain.due = now + STEP_SECONDS
+            return set()
+        drain.set_spec(self._spec_of(drain))
+        # 1. Snapshot
+        pods = self._running_pods(drain)
+        drain.record_pods(pods, is_leaving=self._is_leaving, now=now)
+        self._request_read(drain, pods, now=now)
         if drain.snapshot is None:
-            drain.expect_pods(len(held))
+            drain.expect_pods(len(pods))
             drain.due = now + READ_SECONDS
             return set()
-        found = plan(
-            held,
+        # 2. Plan
+        planned = plan(
+            pods,
             drain.snapshot.index,
             drain.spec,
             now=self._store.clock.now(),
@@ -211,140 +191,210 @@ class DrainController:
             started_gangs=drain.started_gangs,
             busy_budgets=self._busy_budgets(drain.snapshot),
         )
-        delays = self.progress.find_delays(drain, found)
-        slow = frozenset(each.pod.namespace for each in delays.values() if each.delay is not Delay.NODE_GONE)
-        drain.record_plan(found, stuck=frozenset(delays), slow=slow, now=now)
-        wait = self._send_steps(drain, found)
-        found = drain.with_refusals(found)
-        drain.due = self._next_step_at(found, wait, stuck=len(delays))
-        drain.forget_absent(
-            {pod.uid for pod in held} | {pod.workload.uid for pod in held if pod.workload is not None}
-        )
-        return self.progress.record_progress(drain, found, delays)
+        delays = self._delays(drain, planned, gone_nodes=drain.snapshot.gone_nodes, now=now)
+        for delay in drain.record_plan(planned, delays=delays.values(), now=now):
+            tell_of_delay(self._context, delay)
+        # 3. Execute
+        wait = self._send_steps(drain, planned, in_flight_of_others=in_flight_of_others)
+        # 5. Status
+        planned = drain.with_refusals(planned)
+        drain.due = self._next_step_at(planned, wait, delayed=len(delays))
+        drain.forget_absent(uids(pods))
+        progress = progress_by_queue(planned, drain.queues, delays=delays, selects=self._store.selects)
+        return self._drains.record_progress(progress, stored=self._counts_of_status)
 
-    def _busy_budgets(self, reading: DrainSnapshot) -> frozenset[BudgetKey]:
-        """Budgets that paused work of any drain takes from."""
+    # 1. Snapshot
+
+    def _is_acknowledged(self, drain: DrainState, *, seen_by_all: Callable[[int], bool]) -> bool:
+        """Whether every replica refuses new pods of its queues."""
+        version = self._store.snapshot.resource_version
+        if drain.acknowledged_version < version:
+            if not seen_by_all(version):
+                return False
+            drain.acknowledged_version = version
+        return True
+
+    def _spec_of(self, drain: DrainState) -> DrainSpec:
+        obj = self._store.queues.get(drain.by)
+        return parse_drain_spec(obj.spec.drain) if obj is not None else DrainSpec(unreadable="it is gone")
+
+    def _running_pods(self, drain: DrainState) -> list[RunningPod]:
+        reader = RunningPodReader(
+            store=self._store,
+            queues=frozenset(drain.queues),
+            requested=drain.requested_uids,
+            unsuspendable=drain.unsuspendable,
+            delayed=drain.delayed_pods,
+            now=self._store.clock.now(),
+        )
+        return list(reader.pods())
+
+    def _is_leaving(self, uid: str) -> bool:
+        """Whether the cache shows that a pod leaves, or that a workload is suspended or gone."""
+        member, workload = self._store.members.by_uid(uid), self._store.workloads.by_uid(uid)
+        return member.leaving if member is not None else workload is None or workload.paused
+
+    def _request_read(self, drain: DrainState, pods: list[RunningPod], *, now: float) -> None:
+        """Have budgets read again, where the last read is old enough."""
+        if now < drain.requested_at + (READ_SECONDS if drain.all_budgets_known else STEP_SECONDS):
+            return
+        waiting, nodes, time = set(), set(), self._store.clock.now()
+        for member in (member for queue in drain.queues for member in self._store.members.in_queue(queue)):
+            if member.waiting:
+                waiting.add(member.uid)
+            elif member.leaves_at is not None and member.leaves_at < time:
+                nodes.add(member.node)
+        to_go = (pod for pod in pods if keep_rule(pod, drain.spec) is None)
+        self._drains.read_requests[drain.by] = ReadRequest(
+            at=self._now(),
+            unread=drain.queues if drain.snapshot is None else (),
+            pods_to_go={pod.uid: (pod.namespace, pod.labels) for pod in to_go},
+            waiting_pods=frozenset(waiting),
+            nodes=frozenset(nodes),
+        )
+
+    def _send_read(self) -> None:
+        """One read for all drains that want one, unless one is under way."""
+        requests = self._drains.take_read_requests(now=self._now())
+        if not requests:
+            return
+        names, memory = tuple(requests), self._drains.read_memory
+        request = merge_requests(requests.values())
+
+        def read() -> None:
+            try:
+                result = read_snapshot(self._context.client, request, memory, drains=names)
+            except Exception as exc:  # whatever it is, it is not the last read
+                log.exception("the disruption budgets cannot be read")
+                result = ReadResult(drains=names, memory=memory, error=str(exc))
+            if result.snapshot is None:
+                log.warning("the disruption budgets cannot be read: %s", result.error)
+            self._results.put(result)
+            self._changed(names[0])
+
+        self._drains.read_pending = self._context.drain_writers.submit(("budgets", ""), read, rank=(0,))
+
+    # 2. Plan
+
+    def _busy_budgets(self, snapshot: DrainSnapshot) -> frozenset[BudgetKey]:
+        """Budgets that pods of suspended workloads of any drain take from."""
         return frozenset().union(
-            *(one.busy_budgets(reading) for one in self._drains.values() if one.has_busy_budgets)
+            *(each.busy_budgets(snapshot) for each in self._drains if each.has_busy_budgets)
         )
 
-    def _next_step_at(self, found: Plan, wait: float, *, stuck: int) -> float:
-        if not found.left:
+    def _delays(
+        self, drain: DrainState, planned: Plan, *, gone_nodes: frozenset[str], now: float
+    ) -> dict[str, DelayedPod]:
+        return find_delays(
+            planned.leaving,
+            drain.spec,
+            now=self._store.clock.now(),
+            limit=self._context.drain_grace_limit,
+            gone_nodes=gone_nodes,
+            undeleted_workloads=drain.undeleted_workloads(planned, now=now),
+        )
+
+    def _next_step_at(self, planned: Plan, wait: float, *, delayed: int) -> float:
+        if not planned.left:
             return math.inf
-        rests = not found.steps and all(block.never for block in found.blocked)
-        if rests and len(found.leaving) == stuck:
+        is_stuck = not planned.steps and all(block.never for block in planned.blocked)
+        if is_stuck and len(planned.leaving) == delayed:
             return self._now() + IDLE_SECONDS
         return self._now() + max(STEP_SECONDS, min(wait, READ_SECONDS))
 
-    def _send_steps(self, drain: Drain, found: Plan) -> float:
-        """Ask for as many steps as may be; the seconds after which more may be."""
+    # 3. Execute
+
+    def _send_steps(self, drain: DrainState, planned: Plan, *, in_flight_of_others: int) -> float:
+        """Send as many steps as may be sent; the seconds after which more may be."""
         now = self._now()
         paused = drain.pause_seconds(now)
         if paused:
             return paused
-        self._cut_grace_periods(drain, found, now=now)
-        flying = self._in_flight_of_others + drain.in_flight
-        room = spare_places(flying, in_flight=self._parts.drain_in_flight)
-        units, wait = drain.take_steps(found, now=now, spare=room)
+        self._cut_grace_periods(drain, planned, now=now)
+        in_flight = in_flight_of_others + drain.in_flight
+        spare = spare_places(in_flight, in_flight=self._context.drain_in_flight)
+        units, wait = drain.take_steps(planned, now=now, spare=spare)
         for unit in units:
-            drain.record_request(unit, now=now)
-            if unit.workload is not None and unit.workload.uid in drain.commanded_at:
-                self.job_suspension.withdraw_command(drain.by, unit)  # nobody has taken the Command
-            elif unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY}:
-                self.job_suspension.send(drain.by, unit)
-            else:
-                for pod in unit.pods:
-                    self._send_pod(drain, unit, pod)
+            self._send(drain, unit, now=now)
         return wait
 
-    def _send_pod(self, drain: Drain, unit: Unit, pod: RunningPod) -> None:
-        limit, budget = self._parts.drain_grace_limit, drain.budget_of(pod)
+    def _send(self, drain: DrainState, unit: Unit, *, now: float) -> None:
+        nobody_took_command = drain.has_command(unit)
+        drain.record_request(unit, now=now)
+        if nobody_took_command:
+            self._suspension.withdraw_command(drain.by, unit)
+        elif unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY}:
+            self._suspension.send(drain.by, unit)
+        else:
+            for pod in unit.pods:
+                self._send_pod(drain, unit, pod)
+
+    def _send_pod(self, drain: DrainState, unit: Unit, pod: RunningPod) -> None:
+        limit, budget = self._context.drain_grace_limit, drain.budget_of(pod)
         grace = requested_grace(pod, drain.spec, delete=unit.action is DrainAction.DELETE, limit=limit)
         self._requests.send(drain.by, unit, pod, grace=grace, budget=budget)
 
-    def _cut_grace_periods(self, drain: Drain, found: Plan, *, now: float) -> None:
-        """Cut the grace periods of pods that are terminating, where the drain says so."""
-        time, limit = self._store.clock.now(), self._parts.drain_grace_limit
+    def _cut_grace_periods(self, drain: DrainState, planned: Plan, *, now: float) -> None:
+        """Cut the grace periods of terminating pods, where the drain says so."""
+        time, limit = self._store.clock.now(), self._context.drain_grace_limit
         graces = {
             pod.uid: grace
-            for pod in found.leaving
+            for pod in planned.leaving
             if (grace := cut_grace(pod, drain.spec, now=time, limit=limit)) is not None
         }
-        units = (
-            Unit(action=DrainAction.CUT_GRACE, pods=(pod,)) for pod in found.leaving if pod.uid in graces
-        )
+        to_cut = (pod for pod in planned.leaving if pod.uid in graces)
+        units = (Unit(action=DrainAction.CUT_GRACE, pods=(pod,)) for pod in to_cut)
         for unit in drain.take_cuts(units, now=now):
             drain.record_request(unit, now=now)
             pod = unit.pods[0]
             self._requests.send(drain.by, unit, pod, grace=graces[pod.uid])
 
-    # What comes of it
+    # 4. Account
 
-    def _collect_results(self) -> None:
-        while not self._read_results.empty():
-            names, reading = self._read_results.get()
-            self._read_pending = False
-            for drain in (self._drains[by] for by in names if by in self._drains):
-                if reading is not None:
-                    drain.record_snapshot(reading)
-                    drain.due = min(drain.due, drain.last_step_at + STEP_SECONDS)
-        while not self._requests.answers.empty():
-            self._record_result(self._requests.answers.get())
+    def _report_result(self, result: RequestResult) -> None:
+        """From a writer's thread."""
+        self._results.put(result)
+        self._changed(result.drain)
 
-    def _record_result(self, answer: RequestResult) -> None:
-        drain = self._drains.get(answer.drain)
-        if drain is not None:
-            drain.record_result(answer, now=self._now())
-        if answer.outcome is Outcome.GONE:
-            self.progress.count(answer)
+    def _record_results(self) -> None:
+        while not self._results.empty():
+            match self._results.get():
+                case RequestResult() as result:
+                    self._drains.record_result(result, now=self._now())
+                    if result.outcome is Outcome.GRANTED:
+                        tell_of_grant(self._context, result)
+                case ReadResult() as result:
+                    self._drains.record_read(result, step_seconds=STEP_SECONDS)
+                case ResumedWorkload() as result:
+                    self._tell_of_resume(result)
 
-    def _send_read(self) -> None:
-        """Have read what is wanted, unless a reading is under way."""
-        if self._read_pending or not self._read_requests:
-            return
-        names, asked = tuple(self._read_requests), merge_requests(self._read_requests.values())
-        for drain in (self._drains[by] for by in names if by in self._drains):
-            drain.requested_at = self._now()
-        self._read_requests.clear()
-
-        def send() -> None:
-            reading = None
-            try:
-                reading = self._reader.read(asked)
-            except ClusterError as exc:
-                log.warning("the disruption budgets cannot be read: %s", exc)
-            except Exception:  # whatever it is, it is not the last reading
-                log.exception("the disruption budgets cannot be read")
-            self._read_results.put((names, reading))
-            self._changed(names[0])
-
-        self._read_pending = self._parts.drain_writers.submit(("budgets", ""), send, rank=(0,))
-
-    def _read_request(self, drain: Drain, held: list[RunningPod]) -> ReadRequest:
-        going = {pod.uid: (pod.namespace, pod.labels) for pod in held if keep_rule(pod, drain.spec) is None}
-        waiting, nodes, now = set(), set(), self._store.clock.now()
-        for member in (member for queue in drain.queues for member in self._store.members.in_queue(queue)):
-            if member.waiting:
-                waiting.add(member.uid)
-            elif member.leaves_at is not None and member.leaves_at < now:
-                nodes.add(member.node)
-        return ReadRequest(
-            at=self._now(),
-            unread=drain.queues if drain.snapshot is None else (),
-            leaving_pods=going,
-            waiting_pods=frozenset(waiting),
-            nodes=frozenset(nodes),
+    def _tell_of_resume(self, resumed: ResumedWorkload) -> None:
+        workload = resumed.workload
+        self._context.counting.given_back.inc()
+        self._context.recorder.record(
+            workload_subject(workload),
+            reason="GivenBack",
+            message=f'resumed: queue "{workload.queue}" schedules its pods again',
+            again_after=0.0,
         )
 
-    def _is_leaving(self, uid: str) -> bool:
-        member, work = self._store.members.by_uid(uid), self._store.workloads.by_uid(uid)
-        return member.leaving if member is not None else work is None or work.paused
+    # 5. Status
+
+    def _counts_of_status(self, queue: str) -> DrainCounts:
+        """What the queue's status says of this drain, by an earlier leader."""
+        obj = self._store.queues.get(queue)
+        try:
+            counts = _stored_counts(obj.status.drain if obj is not None else None)
+        except msgspec.ValidationError:
+            counts = None
+        return counts or DrainCounts(since=self._store.clock.now())
 
 
-def rest_after(seconds: float, *, waited: bool = False) -> float:
-    """How long nobody looks after a look that took so long: others have the interpreter meanwhile.
+def rest_after(seconds: float, *, has_limit: bool = False) -> float:
+    """How long no step is taken after one that took so many seconds: others need the interpreter meanwhile.
 
-    `waited`: whoever leaves makes room for another, so that a long rest would slow the drain.
+    `has_limit`: the drain has an `inFlight`. A pod that leaves makes room for another, so a long rest would
+    slow the drain.
     """
     least = LONG_REST_FACTOR * seconds
-    return least if waited else max(min(REST_FACTOR * seconds, LONG_REST_SECONDS), least)
+    return least if has_limit else max(min(REST_FACTOR * seconds, LONG_REST_SECONDS), least)

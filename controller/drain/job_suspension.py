@@ -1,29 +1,30 @@
-"""Work that is suspended rather than failed while its queue is drained, and given back.
+"""Workloads that are suspended while their queue is drained, and resumed afterwards.
 
-A Job's pods cannot be evicted one by one: each counts as failed. So it is suspended, and its controller
-*deletes* its pods, without asking any budget. Therefore it is done only once what is read right then shows
-that every budget allows all of them (`_hindrance`); and one Job of a budget at a time (`queues.drain.plan`).
+The pods of a Job are not evicted one by one: each would count as failed. So the Job is suspended, and its
+controller *deletes* its pods without asking any budget. Therefore it is suspended only where what is read
+right then shows that every budget allows all of its pods (`_check_may_suspend`), and one Job of a budget at a
+time (`queues.drain.plan`).
 
 =====================  ==================================  =============================
-kind                   suspended by                        given back by
+kind                   suspended by                        resumed by
 =====================  ==================================  =============================
 Job, JobSet            `spec.suspend`                      `spec.suspend`
 `batch.volcano.sh`     Command AbortJob                    Command ResumeJob
 =====================  ==================================  =============================
 
 Invariants
-- What we suspend bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job, before
-  the Command). Only what bears it is given back, so what its user suspended stays so.
-- It is given back once its queue schedules again, whatever the queue asks for by then, and by whom.
-- Suspending it is conditional on what that depends on: its UID, and that it is not suspended. Not on its
-  resource version: a user who writes it all the time would keep it from being suspended for ever.
+- What a drain suspends bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job,
+  before the Command). Only what bears it is resumed: what its user suspended stays suspended.
+- It is resumed once its queue schedules again, whatever the queue's spec says by then, and whoever made it
+  so.
+- Suspending it is conditional on what that depends on: its UID, and that it is not suspended. It is not
+  conditional on its resource version: a user who writes it all the time would keep it from being suspended.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -61,7 +62,7 @@ from queues.drain.model import (
 from queues.workload_kinds import KINDS, WorkloadKind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
-#: Budgets over the pods of one Job that are looked at before it is suspended.
+#: Budgets over the pods of one Job that are read before it is suspended.
 MAX_BUDGETS_OF_WORKLOAD = 20
 #: Where the annotation is that names the drain, as a JSON patch writes it.
 _MARK = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
@@ -78,228 +79,224 @@ _LABELS = {
 }
 
 
-class JobSuspension:
-    """Owner: the controller's thread; the requests run in the writers' threads."""
+class ResumedWorkload(msgspec.Struct, frozen=True):
+    """A workload that was resumed."""
 
-    def __init__(self, parts: ControllerContext, *, evicting: DrainRequests) -> None:
-        self._parts = parts
-        self._requests = evicting
-        self._resumed: SimpleQueue[Workload] = SimpleQueue()
+    workload: Workload
+
+
+class JobSuspension:
+    """Suspends and resumes workloads; it remembers nothing. The requests run in writers' threads."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        *,
+        requests: DrainRequests,
+        resumed: Callable[[ResumedWorkload], None],
+    ) -> None:
+        """`resumed`: takes each workload that was resumed, from any thread."""
+        self._context = context
+        self._requests = requests
+        self._resumed = resumed
 
     def send(self, drain: str, unit: Unit) -> None:
-        """Suspend the unit's work."""
-        work = unit.workload
-        if work is None:
+        """Suspend the unit's workload."""
+        workload = unit.workload
+        if workload is None:
             return
 
         def send() -> None:
-            told = self._requests.outcome(unit.pods[0].queue, lambda: self._suspend(drain, unit, work))
-            self._requests.report(RequestResult(drain=drain, unit=unit, action=unit.action, **told))
+            outcome = self._requests.outcome(unit.pods[0].queue, lambda: self._suspend(drain, unit, workload))
+            self._requests.report(RequestResult(drain=drain, unit=unit, **outcome))
 
-        self._requests.submit(work.uid, send, _dropped(drain, unit))
+        self._requests.submit(workload.uid, send, _dropped(drain, unit))
+
+    def withdraw_command(self, drain: str, unit: Unit) -> None:
+        """Take back a Command that nobody has taken; the outcome is `Outcome.COMMAND_WITHDRAWN`."""
+        workload = unit.workload
+        if workload is None:
+            return
+
+        def withdraw() -> None:
+            outcome = self._requests.outcome(unit.pods[0].queue, lambda: self._withdraw_command(workload))
+            if outcome["outcome"] is Outcome.GRANTED:
+                outcome = {"outcome": Outcome.COMMAND_WITHDRAWN}
+            self._requests.report(RequestResult(drain=drain, unit=unit, **outcome))
+
+        self._requests.submit(workload.uid, withdraw, _dropped(drain, unit))
 
     def resume(self, queue: str) -> None:
-        """Resume what we suspended and what is of this queue, if that schedules."""
+        """Resume what drains suspended and what is of this queue, if that schedules."""
 
-        def give_back(work: Workload) -> None:
-            if work.live and self._may_resume(work):
-                self._parts.writers.submit(
-                    ("give-back", work.uid),
-                    self._resumption(work),
-                    rank=(1, 0, work.created),
-                    subject=workload_subject(work),
+        def resume(workload: Workload) -> None:
+            if workload.live and self._may_resume(workload):
+                self._context.writers.submit(
+                    ("resume", workload.uid),
+                    lambda: self._resume(workload),
+                    rank=(1, 0, workload.created),
+                    subject=workload_subject(workload),
                 )
 
-        self._parts.store.backoff.attempt_each(
-            "give back",
-            sorted(self._parts.store.workloads.paused_by_us(queue), key=lambda one: one.created),
-            give_back,
+        store = self._context.store
+        store.backoff.attempt_each(
+            "resume",
+            sorted(store.workloads.paused_by_us(queue), key=lambda each: each.created),
+            resume,
             key=str,
-            version=lambda work: work.version,
+            version=lambda workload: workload.version,
             queue=queue,
             subject=workload_subject,
         )
 
-    def _may_resume(self, work: Workload) -> bool:
-        return not work.queue or self._parts.store.snapshot.decision(work.queue).schedules
+    def _may_resume(self, workload: Workload) -> bool:
+        return not workload.queue or self._context.store.snapshot.decision(workload.queue).schedules
 
-    def _resumption(self, work: Workload) -> Callable[[], None]:
-        def give_back() -> None:
-            if not self._may_resume(work):
-                return
-            path = _path(work.kind, work.namespace, work.name)
-            if work.kind.key == VOLCANO:
-                self._send_resume_command(work)
-            try:
-                self._parts.client.patch(path, _resume_patch(work), content_type=JSON_PATCH)
-            except Refused as exc:
-                if exc.status != UNPROCESSABLE:
-                    raise
-                return  # it does not bear our mark any more: its user has taken it over
-            self._resumed.put(work)
-
-        return give_back
-
-    def report_resumed(self) -> None:
-        """Tell of what was given back."""
-        while not self._resumed.empty():
-            work = self._resumed.get()
-            self._parts.counting.given_back.inc()
-            self._parts.recorder.record(
-                workload_subject(work),
-                reason="GivenBack",
-                message=f'resumed: queue "{work.queue}" schedules its pods again',
-                again_after=0.0,
-            )
-
-    def withdraw_command(self, drain: str, unit: Unit) -> None:
-        """Take back a Command that nobody has taken; its answer is `Outcome.UNANSWERED`."""
-        work = unit.workload
-        if work is None:
+    def _resume(self, workload: Workload) -> None:
+        if not self._may_resume(workload):
             return
-
-        def withdraw() -> None:
-            told = self._requests.outcome(unit.pods[0].queue, lambda: self._withdraw_command(work))
-            if told["outcome"] is Outcome.GONE:
-                told = {"outcome": Outcome.UNANSWERED}
-            self._requests.report(RequestResult(drain=drain, unit=unit, action=unit.action, **told))
-
-        self._requests.submit(work.uid, withdraw, _dropped(drain, unit))
-
-    def _withdraw_command(self, work: SuspendableWorkload) -> None:
-        path = _path(KINDS[work.kind], work.namespace, work.name)
-        self._delete_command(work, "AbortJob")
-        obj = decode_response(self._parts.client.get(path), _workload)
-        if is_paused(obj):
-            raise Conflict(409, "Conflict", f"{work} is aborted after all")
-        body = {"metadata": {"uid": work.uid, "annotations": {names.SUSPENDED: None}}}
-        self._parts.client.patch(path, body)
-
-    def _send_resume_command(self, work: Workload) -> None:
-        """Whatever has become of the Command that aborted it."""
-        self._delete_command(work, "AbortJob")
-        self._create_command(work, work.kind, action="ResumeJob")
-
-    def _delete_command(self, work: SuspendableWorkload | Workload, action: str) -> None:
-        path = COMMANDS.format(namespace=work.namespace)
+        path = _path(workload.kind, workload.namespace, workload.name)
+        if workload.kind.key == VOLCANO:  # whatever has become of the Command that aborted it
+            self._delete_command(workload, "AbortJob")
+            self._create_command(workload, workload.kind, action="ResumeJob")
         try:
-            self._parts.client.delete(f"{path}/{_command_name(work.uid, action)}")
-        except NotFound:
-            return  # somebody has taken it
-
-    def _suspend(self, drain: str, unit: Unit, work: SuspendableWorkload) -> None:
-        kind = KINDS[work.kind]
-        path = _path(kind, work.namespace, work.name)
-        obj = decode_response(self._parts.client.get(path), _workload)
-        if obj.metadata.uid != work.uid or not is_live(kind, obj):
-            raise NotFound(404, "NotFound", f"{work} is gone")
-        if is_paused(obj):
-            raise Conflict(409, "Conflict", f"{work} is suspended already")
-        self._check_may_suspend(work, unit)
-        self._requests.still_drains(unit.pods[0].queue)
-        try:
-            self._parts.client.patch(path, _suspend_patch(work, obj, drain=drain), content_type=JSON_PATCH)
+            self._context.client.patch(path, _resume_patch(workload), content_type=JSON_PATCH)
         except Refused as exc:
             if exc.status != UNPROCESSABLE:
                 raise
-            raise Conflict(409, "Conflict", f"{work} was changed meanwhile: {exc.message}") from exc
-        if work.kind == VOLCANO:
-            self._create_command(work, kind, action="AbortJob")
+            return  # it does not bear our mark any more: its user has taken it over
+        self._resumed(ResumedWorkload(workload))
 
-    def _check_may_suspend(self, work: SuspendableWorkload, unit: Unit) -> None:
+    def _withdraw_command(self, workload: SuspendableWorkload) -> None:
+        path = _path(KINDS[workload.kind], workload.namespace, workload.name)
+        self._delete_command(workload, "AbortJob")
+        obj = decode_response(self._context.client.get(path), _workload)
+        if is_paused(obj):
+            raise Conflict(409, "Conflict", f"{workload} is aborted after all")
+        body = {"metadata": {"uid": workload.uid, "annotations": {names.SUSPENDED: None}}}
+        self._context.client.patch(path, body)
+
+    def _delete_command(self, workload: SuspendableWorkload | Workload, action: str) -> None:
+        path = COMMANDS.format(namespace=workload.namespace)
+        try:
+            self._context.client.delete(f"{path}/{_command_name(workload.uid, action)}")
+        except NotFound:
+            return  # somebody has taken it
+
+    def _suspend(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
+        kind = KINDS[workload.kind]
+        path = _path(kind, workload.namespace, workload.name)
+        obj = decode_response(self._context.client.get(path), _workload)
+        if obj.metadata.uid != workload.uid or not is_live(kind, obj):
+            raise NotFound(404, "NotFound", f"{workload} is gone")
+        if is_paused(obj):
+            raise Conflict(409, "Conflict", f"{workload} is suspended already")
+        self._check_may_suspend(workload, unit)
+        self._requests.check_drains(unit.pods[0].queue)
+        try:
+            self._context.client.patch(
+                path, _suspend_patch(workload, obj, drain=drain), content_type=JSON_PATCH
+            )
+        except Refused as exc:
+            if exc.status != UNPROCESSABLE:
+                raise
+            raise Conflict(409, "Conflict", f"{workload} was changed meanwhile: {exc.message}") from exc
+        if workload.kind == VOLCANO:
+            self._create_command(workload, kind, action="AbortJob")
+
+    def _check_may_suspend(self, workload: SuspendableWorkload, unit: Unit) -> None:
         """Raises `SuspendBlocked` unless every budget allows all of its pods, as the API server says now.
 
-        Past the deadline no budget is asked; work and pods of queues that are not drained are left alone all
-        the same.
+        Past the deadline no budget is asked. Workloads and pods of queues that are not drained are left alone
+        then too.
         """
-        client, known = self._parts.client, self._parts.store.workloads.by_uid(work.uid)
-        if known is None or not self._parts.store.snapshot.decision(known.queue).drains:
+        client, known = self._context.client, self._context.store.workloads.by_uid(workload.uid)
+        if known is None or not self._context.store.snapshot.decision(known.queue).drains:
             raise SuspendBlocked("it is of a queue that is not drained")
-        mine = self._pods(work, unit)
-        foreign = next((pod for pod in mine if not self._is_drained(pod)), None)
+        pods = self._pods(workload, unit)
+        foreign = next((pod for pod in pods if not self._is_drained(pod)), None)
         if foreign is not None:
             raise SuspendBlocked(f"its pod {foreign.metadata.name} is of a queue that is not drained")
         if unit.action is not DrainAction.SUSPEND:
             return
-        listed = budgets.list_budgets(client, namespace=work.namespace, most=MAX_BUDGETS)
-        for budget, counted in _budgets_of_pods(
-            listed, [pod for pod in mine if pod.status.phase == "Running"]
-        ):
+        listed = budgets.list_budgets(client, namespace=workload.namespace, most=MAX_BUDGETS)
+        running = [pod for pod in pods if pod.status.phase == "Running"]
+        for budget, counted in _budgets_of_pods(listed, running):
             _check_budget(budget, counted, budgets.list_selected_pods(client, budget))
 
-    def _pods(self, work: SuspendableWorkload, unit: Unit) -> list[Pod]:
-        """Its pods that run, as the API server says now: by their label, and those that we know of."""
-        key, by_uid = _LABELS[work.kind]
-        selector = f"{key}={work.uid if by_uid else work.name}"
-        found = budgets.list_pods(self._parts.client, namespace=work.namespace, selector=selector)
-        known = {pod.metadata.uid for pod in found}
-        for runner in unit.pods:
-            if runner.uid not in known:
-                found.append(decode_response(self._parts.client.get(_pod_path(runner)), _pod))
-        return [pod for pod in found if _runs(pod)]
+    def _pods(self, workload: SuspendableWorkload, unit: Unit) -> list[Pod]:
+        """Its running pods, as the API server says now: those with its label, and the pods of the unit."""
+        key, by_uid = _LABELS[workload.kind]
+        selector = f"{key}={workload.uid if by_uid else workload.name}"
+        pods = budgets.list_pods(self._context.client, namespace=workload.namespace, selector=selector)
+        known = {pod.metadata.uid for pod in pods}
+        for running in unit.pods:
+            if running.uid not in known:
+                pods.append(decode_response(self._context.client.get(_pod_path(running)), _pod))
+        return [pod for pod in pods if _runs(pod)]
 
     def _is_drained(self, pod: Pod) -> bool:
-        member = self._parts.store.members.by_uid(pod.metadata.uid)
+        member = self._context.store.members.by_uid(pod.metadata.uid)
         queue = member.queue if member is not None else pod.metadata.annotation(names.QUEUE)
-        return bool(queue) and self._parts.store.snapshot.decision(queue).drains
+        return bool(queue) and self._context.store.snapshot.decision(queue).drains
 
     def _create_command(
-        self, work: SuspendableWorkload | Workload, kind: WorkloadKind, *, action: str
+        self, workload: SuspendableWorkload | Workload, kind: WorkloadKind, *, action: str
     ) -> None:
-        """One of a kind for each Job: whoever sends it again finds it there."""
+        """One of a kind for each Job: a second one of the same name conflicts."""
         body = {
             "apiVersion": "bus.volcano.sh/v1alpha1",
             "kind": "Command",
-            "metadata": {"name": _command_name(work.uid, action), "namespace": work.namespace},
+            "metadata": {"name": _command_name(workload.uid, action), "namespace": workload.namespace},
             "action": action,
             "target": {
                 "apiVersion": kind.api_version,
                 "kind": kind.kind,
-                "name": work.name,
-                "uid": work.uid,
+                "name": workload.name,
+                "uid": workload.uid,
                 "controller": True,
             },
             "reason": "QueueDrained" if action == "AbortJob" else "QueueResumed",
         }
         try:
-            self._parts.client.create(COMMANDS.format(namespace=work.namespace), body)
+            self._context.client.create(COMMANDS.format(namespace=workload.namespace), body)
         except Conflict:
             return  # sent before
 
 
 def _command_name(uid: str, action: str) -> str:
-    of = hashlib.blake2s(f"{uid}/{action}".encode(), digest_size=8)
-    return f"sluice-{action.lower()}-{of.hexdigest()}"
+    digest = hashlib.blake2s(f"{uid}/{action}".encode(), digest_size=8)
+    return f"sluice-{action.lower()}-{digest.hexdigest()}"
 
 
 def _dropped(drain: str, unit: Unit) -> RequestResult:
-    return RequestResult(drain=drain, unit=unit, action=unit.action, outcome=Outcome.DROPPED)
+    return RequestResult(drain=drain, unit=unit, outcome=Outcome.DROPPED)
 
 
-def _suspend_patch(work: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
+def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain: str) -> list[dict[str, Any]]:
     """The patch that suspends it and says for which drain, if it still is not suspended.
 
     A test of `null` holds of what is not there.
     """
-    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": work.uid}]
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": workload.uid}]
     if obj.metadata.annotations is None:
         patch.append({"op": "test", "path": "/metadata/annotations", "value": None})
         patch.append({"op": "add", "path": "/metadata/annotations", "value": {}})
     patch.append({"op": "add", "path": _MARK, "value": drain})
-    if work.kind != VOLCANO:
+    if workload.kind != VOLCANO:
         patch.append({"op": "test", "path": "/spec/suspend", "value": obj.spec.suspend})
         patch.append({"op": "add", "path": "/spec/suspend", "value": True})
     return patch
 
 
-def _resume_patch(work: Workload) -> list[dict[str, Any]]:
+def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
     """The patch that gives it back, if it is still ours to give."""
     patch: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": work.uid},
-        {"op": "test", "path": _MARK, "value": work.paused_by_us},
+        {"op": "test", "path": "/metadata/uid", "value": workload.uid},
+        {"op": "test", "path": _MARK, "value": workload.paused_by_us},
         {"op": "remove", "path": _MARK},
     ]
-    if work.kind.key != VOLCANO:
+    if workload.kind.key != VOLCANO:
         patch.append({"op": "add", "path": "/spec/suspend", "value": False})
     return patch
 

@@ -1,22 +1,22 @@
 """What a drain asks the API server before it plans: the budgets, and what the cache cannot tell.
 
-A writer's thread asks, with what the controller's thread knew at that moment (`ReadRequest`); the answer is
-a value.
+A writer's thread asks, with what the controller's thread knew at that moment (`ReadRequest`), and what the
+read before left (`ReadMemory`). Values go in and come out.
 
 Invariants
-- One reading takes a bounded number of requests, whatever users make: budgets are read of
-  `NAMESPACES_PER_READ` namespaces with pods that are to go, those first that were not read for the longest
-  time, and at most `MAX_BUDGETS` of each; the pods of `BUDGETS_PER_READ` budgets are counted, the namespaces
-  in turn; `NODES_PER_READ` nodes are looked for.
+- One read takes a bounded number of requests, whatever users make: budgets are read of `NAMESPACES_PER_READ`
+  namespaces with pods that are to go, those first that were not read for the longest time, and at most
+  `MAX_BUDGETS` of each; the pods of `BUDGETS_PER_READ` budgets are counted, the namespaces in turn;
+  `NODES_PER_READ` nodes are looked for.
 - What was read before counts until it is read again (`DrainSnapshot.read_at`).
-- What cannot be read of one namespace or one budget concerns that alone. Where nothing can be read at all, it
-  raises `cluster.exceptions.ClusterError`.
+- What cannot be read of one namespace or one budget concerns that alone. Where nothing can be read there is
+  no snapshot; the next read begins with other namespaces all the same.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, zip_longest
 
 import msgspec
@@ -26,21 +26,17 @@ from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
 from queues import labels as names
-from queues.drain.disruption_budgets import (
-    Budget,
-    BudgetIndex,
-    BudgetKey,
-)
+from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.membership import label_value
 
 #: Queues named in one label selector.
 QUEUES_PER_SELECTOR = 50
-#: What one reading reads, at most.
+#: What one read reads, at most.
 NAMESPACES_PER_READ = 50
 MAX_BUDGETS = 1000
 BUDGETS_PER_READ = 20
 NODES_PER_READ = 20
-#: What is too much to be read is asked for again after so long.
+#: A namespace with too many budgets is read again after so long.
 EXCESS_SECONDS = 30.0
 #: What no drain has asked for in so long is forgotten.
 FORGET_SECONDS = 60.0
@@ -50,55 +46,57 @@ log = logging.getLogger(__name__)
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`going`: UIDs of the pods that are to go; `waiting`: of those that the drained queues keep from nodes.
+    """What is to be read. `at`: monotonic seconds.
 
-    `nodes`: those of pods that are on their way for too long. `unread`: queues of which it is not known yet
-    which pods are on their way.
+    `pods_to_go`: namespace and labels of the pods that are to go, by UID. `waiting_pods`: UIDs of those that
+    the drained queues keep from nodes. `nodes`: those of terminating pods whose grace period is over.
+    `unread`: queues of which it is not known yet which pods leave already.
     """
 
     at: float
-    leaving_pods: Mapping[str, tuple[str, Mapping[str, str]]]
+    pods_to_go: Mapping[str, tuple[str, Mapping[str, str]]]
     waiting_pods: frozenset[str]
     nodes: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
 
     @property
     def namespaces(self) -> frozenset[str]:
-        return frozenset(namespace for namespace, _ in self.leaving_pods.values())
+        return frozenset(namespace for namespace, _ in self.pods_to_go.values())
+
+
+def merge_requests(requests: Iterable[ReadRequest]) -> ReadRequest:
+    """What several drains ask for, as one request: the oldest time, and all the rest."""
+    several = list(requests)
+    return ReadRequest(
+        at=min(each.at for each in several),
+        pods_to_go={uid: pod for each in several for uid, pod in each.pods_to_go.items()},
+        waiting_pods=frozenset().union(*(each.waiting_pods for each in several)),
+        nodes=frozenset().union(*(each.nodes for each in several)),
+        unread=tuple(queue for each in several for queue in each.unread),
+    )
 
 
 class DrainSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """`at`: monotonic seconds before the first request. `leaving`: UIDs on their way, if it was the first.
+    """What the API server said. `at`: monotonic seconds before the first request.
 
-    `times`: when the budgets of each namespace were read; None where all of them were, just now.
-    `gone_nodes`: those of the nodes asked about that are not there.
+    `leaving`: UIDs of pods of the request's `unread` queues that leave already. `read_times`: when the
+    budgets of each namespace were read; None where all of them were, at `at`. `gone_nodes`: those of the
+    request's nodes that are not there.
     """
 
     at: float
     index: BudgetIndex
     leaving: frozenset[str] = frozenset()
     gone_nodes: frozenset[str] = frozenset()
-    times: Mapping[str, float] | None = None
+    read_times: Mapping[str, float] | None = None
 
     def knows(self, namespace: str) -> bool:
         """Whether the budgets of that namespace were read."""
-        return self.times is None or namespace in self.times
+        return self.read_times is None or namespace in self.read_times
 
     def read_at(self, namespace: str) -> float:
         """When they were."""
-        return self.at if self.times is None else self.times.get(namespace, NEVER)
-
-
-def merge_requests(several: Iterable[ReadRequest]) -> ReadRequest:
-    """What several drains ask, as one: the oldest time, and all the rest."""
-    asked = list(several)
-    return ReadRequest(
-        at=min(one.at for one in asked),
-        leaving_pods={uid: pod for one in asked for uid, pod in one.leaving_pods.items()},
-        waiting_pods=frozenset().union(*(one.waiting_pods for one in asked)),
-        nodes=frozenset().union(*(one.nodes for one in asked)),
-        unread=tuple(queue for one in asked for queue in one.unread),
-    )
+        return self.at if self.read_times is None else self.read_times.get(namespace, NEVER)
 
 
 class NamespaceBudgets(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,51 +107,84 @@ class NamespaceBudgets(msgspec.Struct, frozen=True, kw_only=True):
     excess: str = ""
 
 
-class DrainReader:
-    """Reads for all drains. One reading runs at a time, in any thread."""
+class ReadMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What one read leaves to the next.
 
-    def __init__(self, client: Client) -> None:
+    `attempts`: by namespace, when it was asked for last, whatever came of it. `outside`: by budget, when the
+    pods outside were counted, and their number. `nodes`: when each was looked for, and whether it was gone.
+    """
+
+    budgets: Mapping[str, NamespaceBudgets] = msgspec.field(default_factory=dict)
+    attempts: Mapping[str, float] = msgspec.field(default_factory=dict)
+    outside: Mapping[BudgetKey, tuple[float, int | None]] = msgspec.field(default_factory=dict)
+    nodes: Mapping[str, tuple[float, bool]] = msgspec.field(default_factory=dict)
+    index: BudgetIndex = msgspec.field(default_factory=lambda: BudgetIndex(()))
+
+
+class ReadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a read for these drains. `snapshot` is None where nothing could be read (`error`)."""
+
+    drains: tuple[str, ...] = ()
+    snapshot: DrainSnapshot | None = None
+    memory: ReadMemory
+    error: str = ""
+
+
+def read_snapshot(
+    client: Client, request: ReadRequest, memory: ReadMemory, *, drains: tuple[str, ...] = ()
+) -> ReadResult:
+    """Ask the API server. `memory`: what the read before left. From any thread, one at a time."""
+    reader = _Reader(client, request, memory)
+    try:
+        snapshot = reader.read()
+    except ClusterError as exc:
+        return ReadResult(drains=drains, memory=reader.memory(), error=str(exc))
+    return ReadResult(drains=drains, snapshot=snapshot, memory=reader.memory())
+
+
+class _Reader:
+    """One read."""
+
+    def __init__(self, client: Client, request: ReadRequest, memory: ReadMemory) -> None:
         self._client = client
-        self._budgets: dict[str, NamespaceBudgets] = {}
-        #: By namespace: when it was asked for last, whatever came of it.
-        self._asked_at: dict[str, float] = {}
-        self._index = BudgetIndex(())
-        #: By budget: when the pods outside were counted last, and how many there were.
-        self._outside: dict[BudgetKey, tuple[float, int | None]] = {}
-        #: By node: when it was looked for last, and whether it was not there.
-        self._node_checks: dict[str, tuple[float, bool]] = {}
+        self._request = request
+        self._index = memory.index
+        wanted, since = request.namespaces, request.at - FORGET_SECONDS
+        self._budgets = {
+            key: each for key, each in memory.budgets.items() if key in wanted or each.at >= since
+        }
+        self._attempts = {key: at for key, at in memory.attempts.items() if at >= since}
+        self._outside = {key: each for key, each in memory.outside.items() if each[0] >= since}
+        self._nodes = {node: each for node, each in memory.nodes.items() if each[0] >= since}
 
-    def read(self, asked: ReadRequest) -> DrainSnapshot:
-        wanted = asked.namespaces
-        self._forget(wanted, at=asked.at)
-        self._read_namespaces(wanted, at=asked.at)
-        self._index = self._indexed()
-        self._count_outside(asked)
-        self._index = self._indexed()
-        return DrainSnapshot(
-            at=asked.at,
+    def memory(self) -> ReadMemory:
+        return ReadMemory(
+            budgets=self._budgets,
+            attempts=self._attempts,
+            outside=self._outside,
+            nodes=self._nodes,
             index=self._index,
-            leaving=_leaving_uids(self._client, asked.unread),
-            gone_nodes=self._gone_nodes(asked),
-            times={namespace: entry.at for namespace, entry in self._budgets.items()},
         )
 
-    def _forget(self, wanted: Container[str], *, at: float) -> None:
-        """What no drain has asked for in a while: one reading may be of some of the drains."""
-        since = at - FORGET_SECONDS
-        self._budgets = {
-            key: entry for key, entry in self._budgets.items() if key in wanted or entry.at >= since
-        }
-        self._asked_at = {key: asked for key, asked in self._asked_at.items() if asked >= since}
-        self._outside = {key: count for key, count in self._outside.items() if count[0] >= since}
-        self._node_checks = {node: entry for node, entry in self._node_checks.items() if entry[0] >= since}
+    def read(self) -> DrainSnapshot:
+        """Raises `cluster.exceptions.ClusterError` where nothing can be read."""
+        self._read_namespaces()
+        self._index = self._indexed()
+        self._count_outside()
+        self._index = self._indexed()
+        return DrainSnapshot(
+            at=self._request.at,
+            index=self._index,
+            leaving=_leaving_uids(self._client, self._request.unread),
+            gone_nodes=self._gone_nodes(),
+            read_times={namespace: each.at for namespace, each in self._budgets.items()},
+        )
 
-    def _read_namespaces(self, wanted: Iterable[str], *, at: float) -> None:
-        """Raises what the last of them raised where none could be read."""
-        failed: ClusterError | None = None
-        turn = sorted(wanted, key=lambda namespace: (self._asked_at.get(namespace, NEVER), namespace))
-        turn = [namespace for namespace in turn if not self._rests(namespace, at=at)][:NAMESPACES_PER_READ]
-        self._asked_at |= dict.fromkeys(turn, at)
+    def _read_namespaces(self) -> None:
+        failed, at = None, self._request.at
+        waiting = sorted(self._request.namespaces, key=lambda each: (self._attempts.get(each, NEVER), each))
+        turn = [namespace for namespace in waiting if not self._rests(namespace)][:NAMESPACES_PER_READ]
+        self._attempts |= dict.fromkeys(turn, at)
         for namespace in turn:
             try:
                 answer = budgets.list_budgets(self._client, namespace=namespace, most=MAX_BUDGETS)
@@ -163,36 +194,36 @@ class DrainReader:
             except Refused as exc:
                 failed = exc
                 log.warning("the disruption budgets of namespace %s cannot be read: %s", namespace, exc)
-        if failed is not None and not any(entry.at == at for entry in self._budgets.values()):
+        if failed is not None and not any(each.at == at for each in self._budgets.values()):
             raise failed
 
-    def _rests(self, namespace: str, *, at: float) -> bool:
-        """What is too much to be read is asked for more seldom."""
-        entry = self._budgets.get(namespace)
-        return entry is not None and bool(entry.excess) and at < entry.at + EXCESS_SECONDS
+    def _rests(self, namespace: str) -> bool:
+        """Whether it had too many budgets to be read, a short while ago."""
+        read = self._budgets.get(namespace)
+        return read is not None and bool(read.excess) and self._request.at < read.at + EXCESS_SECONDS
 
     def _indexed(self) -> BudgetIndex:
         return BudgetIndex(
             (
                 msgspec.structs.replace(budget, outside=self._outside.get(budget.key, (NEVER, None))[1])
-                for entry in self._budgets.values()
-                for budget in entry.budgets
+                for read in self._budgets.values()
+                for budget in read.budgets
             ),
-            excess={namespace: entry.excess for namespace, entry in self._budgets.items() if entry.excess},
+            excess={namespace: read.excess for namespace, read in self._budgets.items() if read.excess},
             after=self._index,
         )
 
-    def _count_outside(self, asked: ReadRequest) -> None:
-        """Of the budgets that would not let all go, count the pods that no drain takes."""
-        needs = _pods_to_go(self._index, asked)
+    def _count_outside(self) -> None:
+        """Of the budgets that do not allow all to go, count the pods that no drain takes."""
+        to_go = _pods_to_go(self._index, self._request)
         short = {
             budget.key: budget
-            for entry in self._budgets.values()
-            for budget in entry.budgets
-            if budget.allowed < needs.get(budget.key, 0)
+            for read in self._budgets.values()
+            for budget in read.budgets
+            if budget.allowed < to_go.get(budget.key, 0)
         }
         for budget in self._in_turn(short.values()):
-            self._outside[budget.key] = asked.at, self._count_outside_of(budget, asked)
+            self._outside[budget.key] = self._request.at, self._number_outside(budget)
 
     def _in_turn(self, short: Iterable[Budget]) -> Iterator[Budget]:
         """`BUDGETS_PER_READ` of them: namespace after namespace, first those that wait the longest."""
@@ -205,9 +236,12 @@ class DrainReader:
     def _waiting_since(self, budget: Budget) -> tuple[float, BudgetKey]:
         return self._outside.get(budget.key, (NEVER, None))[0], budget.key
 
-    def _count_outside_of(self, budget: Budget, asked: ReadRequest) -> int | None:
+    def _number_outside(self, budget: Budget) -> int | None:
+        request = self._request
+
         def stays(pod: Pod) -> bool:
-            return pod.metadata.uid not in asked.leaving_pods and pod.metadata.uid not in asked.waiting_pods
+            uid = pod.metadata.uid
+            return uid not in request.pods_to_go and uid not in request.waiting_pods
 
         try:
             return budgets.count_staying_pods(self._client, budget, stays=stays)
@@ -215,34 +249,32 @@ class DrainReader:
             log.warning("the pods of %s cannot be counted: %s", budget, exc)
             return None
 
-    def _gone_nodes(self, asked: ReadRequest) -> frozenset[str]:
-        """Those of the nodes that are not there; of many, some are looked for in each reading."""
-        turn = sorted(asked.nodes, key=lambda node: (self._node_checks.get(node, (NEVER, False))[0], node))
+    def _gone_nodes(self) -> frozenset[str]:
+        """Those of the nodes that are not there; of many, some are looked for in each read."""
+        nodes = self._request.nodes
+        turn = sorted(nodes, key=lambda node: (self._nodes.get(node, (NEVER, False))[0], node))
         for node in turn[:NODES_PER_READ]:
-            self._node_checks[node] = asked.at, not _node_exists(self._client, node)
-        return frozenset(node for node in asked.nodes if self._node_checks.get(node, (NEVER, False))[1])
+            self._nodes[node] = self._request.at, not _node_exists(self._client, node)
+        return frozenset(node for node in nodes if self._nodes.get(node, (NEVER, False))[1])
 
 
-def _pods_to_go(index: BudgetIndex, asked: ReadRequest) -> dict[BudgetKey, int]:
-    """How many of those that are to go each budget counts."""
-    needs: dict[BudgetKey, int] = {}
-    for namespace, labels in asked.leaving_pods.values():
+def _pods_to_go(index: BudgetIndex, request: ReadRequest) -> dict[BudgetKey, int]:
+    """How many of the pods that are to go each budget selects."""
+    number: dict[BudgetKey, int] = {}
+    for namespace, labels in request.pods_to_go.values():
         for budget in index.selecting(namespace, labels):
-            needs[budget.key] = needs.get(budget.key, 0) + 1
-    return needs
+            number[budget.key] = number.get(budget.key, 0) + 1
+    return number
 
 
 def _leaving_uids(client: Client, queues: Iterable[str]) -> frozenset[str]:
     labels = sorted({label_value(queue) for queue in queues})
-    found: set[str] = set()
+    leaving: set[str] = set()
     for start in range(0, len(labels), QUEUES_PER_SELECTOR):
         selector = f"{names.QUEUE} in ({','.join(labels[start : start + QUEUES_PER_SELECTOR])})"
-        found |= {
-            pod.metadata.uid
-            for pod in budgets.list_pods(client, selector=selector)
-            if budgets.is_leaving(pod)
-        }
-    return frozenset(found)
+        pods = budgets.list_pods(client, selector=selector)
+        leaving |= {pod.metadata.uid for pod in pods if budgets.is_leaving(pod)}
+    return frozenset(leaving)
 
 
 def _node_exists(client: Client, node: str) -> bool:

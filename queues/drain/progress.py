@@ -27,6 +27,7 @@ import msgspec
 
 from queues.drain.model import (
     BlockerReason,
+    DrainAction,
     Plan,
     RunningPod,
 )
@@ -85,6 +86,21 @@ class DrainCounts(msgspec.Struct, kw_only=True):
     evicted: int = 0
     suspended: int = 0
     deleted: int = 0
+
+    def add(self, action: DrainAction, *, pods: int) -> None:
+        """A request was granted; `pods`: those of its unit."""
+        match action:
+            case DrainAction.EVICT:
+                self.evicted += 1
+            case DrainAction.DELETE:
+                self.deleted += 1
+            case DrainAction.SUSPEND:
+                self.suspended += 1
+            case DrainAction.SUSPEND_ANYWAY:
+                self.suspended += 1
+                self.deleted += pods
+            case DrainAction.CUT_GRACE:
+                pass
 
 
 def progress_by_queue(

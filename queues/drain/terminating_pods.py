@@ -34,7 +34,7 @@ the time of the first one plus the shorter grace period; kubelet then ends the c
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -137,6 +137,31 @@ def delay_of(
         return DelayedPod(pod=pod, delay=Delay.FINALIZERS, message=_finalizers_text(termination.finalizers))
     message = f"it does not end on its node {printable(termination.node)}"
     return DelayedPod(pod=pod, delay=Delay.NOT_ENDED, message=message)
+
+
+def find_delays(
+    leaving: Iterable[RunningPod],
+    spec: DrainSpec,
+    *,
+    now: datetime,
+    limit: int,
+    gone_nodes: Container[str],
+    undeleted_workloads: Container[str] = (),
+) -> dict[str, DelayedPod]:
+    """The pods that have lost their places in flight, by UID.
+
+    `undeleted_workloads`: UIDs of suspended workloads whose pods nobody deletes.
+    """
+    longest = longest_grace(spec, limit=limit)
+    delays: dict[str, DelayedPod] = {}
+    for pod in leaving:
+        if pod.termination is not None:
+            delay = delay_of(pod, now=now, longest=longest, gone_nodes=gone_nodes)
+            if delay is not None:
+                delays[pod.uid] = delay
+        elif pod.workload is not None and pod.workload.suspended and pod.workload.uid in undeleted_workloads:
+            delays[pod.uid] = undeleted(pod)
+    return delays
 
 
 def undeleted(pod: RunningPod) -> DelayedPod:

@@ -1,4 +1,4 @@
-"""What the API server answers to an eviction, and whom it concerns; the lanes of requests."""
+"""The outcome of each answer of the API server to an eviction; the lanes of requests."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def overloaded(code: int, message: str, *, causes: frozenset[str] = frozenset())
     [
         (overloaded(429, "Cannot evict pod", causes=BUDGET), Outcome.BUDGET),
         (overloaded(500, "This pod has more than one PodDisruptionBudget"), Outcome.SEVERAL_BUDGETS),
-        (overloaded(429, "too many requests"), Outcome.BUSY),
-        (overloaded(503, "etcdserver: leader changed"), Outcome.BUSY),
+        (overloaded(429, "too many requests"), Outcome.OVERLOADED),
+        (overloaded(503, "etcdserver: leader changed"), Outcome.OVERLOADED),
         (overloaded(429, DENIED), Outcome.REFUSED),
         (overloaded(500, DENIED), Outcome.REFUSED),
         (overloaded(503, DENIED), Outcome.REFUSED),
         (overloaded(500, UNREACHED), Outcome.REFUSED),
         (Refused(403, "Forbidden", DENIED), Outcome.REFUSED),
-        (NotFound(404, "NotFound", "gone"), Outcome.AWAY),
-        (Conflict(409, "Conflict", "another one"), Outcome.AWAY),
-        (Unreachable("cut"), Outcome.BUSY),
+        (NotFound(404, "NotFound", "gone"), Outcome.ABSENT),
+        (Conflict(409, "Conflict", "another one"), Outcome.ABSENT),
+        (Unreachable("cut"), Outcome.OVERLOADED),
     ],
 )
-def test_a_webhook_s_answer_concerns_its_pod_alone(answer: ClusterError, outcome: Outcome) -> None:
-    """Whatever status code it chose: the API server is not busy for that."""
+def test_each_answer_has_its_outcome(answer: ClusterError, outcome: Outcome) -> None:
+    """What a webhook answers concerns its pod alone, whatever the status code."""
     assert _failed(answer)["outcome"] is outcome
 
 
-def test_one_namespace_takes_a_few_of_the_writers_however_many_budgets_it_has() -> None:
-    """And all evictions of one budget go in one lane."""
+def test_a_namespace_takes_a_few_of_the_writers_however_many_budgets_it_has() -> None:
+    """All evictions of one budget share a lane."""
     alone = {lane_of("lab", uid=f"uid-{number}", budget=None) for number in range(100)}
     budgeted = {lane_of("lab", uid="uid", budget=("lab", f"budget-{number}")) for number in range(100)}
     assert len(alone | budgeted) == LANES_PER_NAMESPACE

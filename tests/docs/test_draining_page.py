@@ -12,19 +12,11 @@ import queues.drain.model
 import queues.drain.plan
 import queues.drain.progress
 import queues.drain.terminating_pods
-from controller.drain.accounts import ABANDONED_SECONDS
-from controller.drain.eviction import (
-    LANES_PER_NAMESPACE,
-    Outcome,
-    RequestResult,
-)
-from controller.drain.executor import (
-    MAX_PAUSE_SECONDS,
-    SUSPEND_SECONDS,
-    Drain,
-)
-from controller.drain.fair_shares import MAX_OVERCOMMIT
+from controller.drain.eviction import LANES_PER_NAMESPACE, Outcome, RequestResult
+from controller.drain.limits import MAX_OVERCOMMIT, MAX_PAUSE_SECONDS
+from controller.drain.request_states import SUSPEND_SECONDS
 from controller.drain.snapshot import MAX_BUDGETS
+from controller.drain.state import ABANDONED_SECONDS, DrainState
 from controller.events.queue_events import DRAIN_EVENTS
 from queues import labels as names
 from queues.drain.disruption_budgets import MAX_SELECTORS
@@ -189,11 +181,9 @@ BUSY = planned([*job(1, "a"), *job(1, "b")], budget(allowed=2, desired=0, outsid
 
 def refused_twice(found: Plan) -> Plan:
     """As the controller tells of it when the API server has refused its one pod again and again."""
-    drain, (unit,) = Drain("research", now=0.0, rate=1.0), found.steps
+    drain, (unit,) = DrainState("research", now=0.0, rate=1.0), found.steps
     for _ in range(2):
-        told = RequestResult(
-            drain="research", unit=unit, action=unit.action, pod=unit.pods[0], outcome=Outcome.REFUSED
-        )
+        told = RequestResult(drain="research", unit=unit, pod=unit.pods[0], outcome=Outcome.REFUSED)
         drain.record_result(told, now=0.0)
     return drain.with_refusals(found)
 

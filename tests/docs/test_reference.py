@@ -11,7 +11,7 @@ import yaml
 from cluster.coordination import replicas as presence
 from cluster.metrics import Metrics
 from cluster.objects import QueueObject
-from controller.drain.accounts import REASON, _action_label
+from controller.drain.eviction import REASON, action_label
 from controller.events.queue_events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues import labels as names
@@ -112,7 +112,7 @@ def test_each_reason_in_the_controller_has_its_row() -> None:
 
 def test_each_event_of_a_drain_has_its_row() -> None:
     """Also those whose names the source does not hold in one word."""
-    source = (ROOT / "controller" / "drain" / "accounts.py").read_text()
+    source = (ROOT / "controller" / "drain" / "eviction.py").read_text()
     said = {row[0]: row[1:] for row in rows("Events")}
     for reason in ("Evicted", "DeletedPastBudget"):
         assert f'"{reason}"' in source
@@ -123,7 +123,7 @@ def test_each_event_of_a_drain_has_its_row() -> None:
 def test_evictions_are_counted_in_the_words_of_the_page() -> None:
     """One word for each way to go, and the one reason there is."""
     [said] = [row[2] for row in rows("Metrics") if row[0] == "sluice_evictions"]
-    assert {_action_label(how) for how in DrainAction} == {
+    assert {action_label(how) for how in DrainAction} == {
         word for word in ("Evict", "Delete", "Suspend", "CutGrace") if word in said
     }
     assert said.endswith(f"reason: {REASON}")

@@ -1,46 +1,45 @@
-"""The server's limits, shared by drains: each goes on, however much another one asks for."""
+"""The limits of the server, shared by its drains: no drain stops another."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.drain.executor import Drain
-from controller.drain.fair_shares import (
-    MAX_OVERCOMMIT,
-    share_limits,
-    spare_places,
-)
+from controller.drain.limits import MAX_OVERCOMMIT, fair_shares, share_limits, spare_places
+from controller.drain.state import DrainState
 from queues.drain.model import DrainSpec, Plan
-from tests.controller.test_drain import NOW, evicting, pod
+from tests.controller.test_drain_state import NOW, evicting, pod
 from tests.support.rules.cases import MODEST
 
 RATE, IN_FLIGHT = 10.0, 6
 
 
-def drain(by: str, *, steps: int, **spec: float) -> Drain:
+def drain(by: str, *, steps: int, **spec: float) -> DrainState:
     """One that has so many pods to evict."""
-    made = Drain(by, now=NOW, rate=RATE)
+    made = DrainState(by, now=NOW, rate=RATE)
     made.set_spec(DrainSpec(**spec))  # type: ignore[arg-type]
     made.expect_pods(steps)
     return made
 
 
-def look(held: Drain, others: list[Drain], *, flying: int, steps: int, now: float) -> int:
+def look(state: DrainState, others: list[DrainState], *, flying: int, steps: int, now: float) -> int:
     """As the controller does: how many pods it asks for; they are in flight from then on."""
     found = Plan(
-        steps=tuple(evicting(f"{held.by}-{now}-{number}") for number in range(steps)),
-        leaving=tuple(pod(f"{held.by}-old-{number}") for number in range(flying)),
+        steps=tuple(evicting(f"{state.by}-{now}-{number}") for number in range(steps)),
+        leaving=tuple(pod(f"{state.by}-old-{number}") for number in range(flying)),
     )
-    held.record_plan(found, now=now)
+    state.record_plan(found, now=now)
     flying_now = sum(each.in_flight for each in others)
-    units, _ = held.take_steps(found, now=now, spare=spare_places(flying_now, in_flight=IN_FLIGHT))
+    units, _ = state.take_steps(found, now=now, spare=spare_places(flying_now, in_flight=IN_FLIGHT))
     for unit in units:
-        held.record_request(unit, now=now)
+        state.record_request(unit, now=now)
     return len(units)
 
 
-def test_a_drain_alone_has_all_of_both_limits() -> None:
+def test_a_single_drain_has_all_of_both_limits() -> None:
     alone = drain("a", steps=500)
     share_limits([alone], rate=RATE, in_flight=IN_FLIGHT)
     assert look(alone, [alone], flying=0, steps=500, now=NOW) == IN_FLIGHT
@@ -58,13 +57,13 @@ def test_a_drain_that_begins_has_its_share_at_once_though_another_has_filled_the
     assert look(first, both, flying=2, steps=500, now=NOW + 1) == 1
 
 
-def test_what_one_does_not_need_others_have() -> None:
+def test_what_one_drain_does_not_need_others_get() -> None:
     small, large = drain("a", steps=1), drain("b", steps=500)
     share_limits([small, large], rate=RATE, in_flight=IN_FLIGHT)
     assert (small.in_flight_share, large.in_flight_share) == (1, IN_FLIGHT - 1)
 
 
-def test_of_more_drains_than_places_each_gets_its_turn() -> None:
+def test_more_drains_than_places_take_turns() -> None:
     """Whoever sent nothing for the longest time comes first."""
     drains = [drain(f"d{number}", steps=5) for number in range(IN_FLIGHT + 2)]
     sent = set()
@@ -78,7 +77,7 @@ def test_of_more_drains_than_places_each_gets_its_turn() -> None:
     assert sent == {each.by for each in drains}
 
 
-def test_the_rate_is_shared_too() -> None:
+def test_the_rate_is_shared() -> None:
     """And a gang of hundreds is owed by its own drain alone."""
     greedy, modest = drain("a", steps=500), drain("b", steps=500)
     both, asked = [greedy, modest], 0
@@ -96,11 +95,11 @@ def test_the_rate_is_shared_too() -> None:
 
 
 def test_the_rate_of_a_queue_is_not_exceeded_by_its_share() -> None:
-    held = drain("a", steps=500, rate=2.0)
+    state = drain("a", steps=500, rate=2.0)
     asked = 0
     for tenth in range(50):
-        share_limits([held], rate=RATE, in_flight=1000)
-        units, _ = held.take_steps(
+        share_limits([state], rate=RATE, in_flight=1000)
+        units, _ = state.take_steps(
             Plan(steps=tuple(evicting(f"{tenth}-{n}") for n in range(9))), now=NOW + tenth / 10, spare=1000
         )
         asked += len(units)
@@ -109,7 +108,7 @@ def test_the_rate_of_a_queue_is_not_exceeded_by_its_share() -> None:
 
 @MODEST
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), min_size=1, max_size=8), st.data())
-def test_whatever_others_hold_a_drain_that_has_none_in_flight_goes_on(
+def test_a_drain_with_no_pods_in_flight_sends_whatever_others_have_in_flight(
     loads: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     """Unless there are more drains than places; and never are more than twice the limit in flight."""
@@ -124,3 +123,58 @@ def test_whatever_others_hold_a_drain_that_has_none_in_flight_goes_on(
         assert sum(flying) <= MAX_OVERCOMMIT * IN_FLIGHT
         stays = [data.draw(st.integers(0, number), label="still in flight") for number in flying]
         flying = stays
+
+
+# Fair shares
+
+DEMANDS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 50))
+
+
+@pytest.mark.parametrize(
+    ("limit", "demands", "shares"),
+    [
+        (10, {}, {}),
+        (10, {"a": 4}, {"a": 4}),
+        (10, {"a": 500}, {"a": 10}),
+        (10, {"a": 500, "b": 500}, {"a": 5, "b": 5}),
+        (10, {"a": 500, "b": 2}, {"a": 8, "b": 2}),
+        (10, {"a": 500, "b": 2, "c": 500}, {"a": 4, "b": 2, "c": 4}),
+        (10, {"a": 9, "b": 9, "c": 9}, {"a": 4, "b": 3, "c": 3}),
+        (10, {"c": 9, "b": 9, "a": 9}, {"c": 4, "b": 3, "a": 3}),
+        (1, {"b": 9, "a": 9}, {"b": 1, "a": 0}),
+        (10, {"a": 0, "b": 20}, {"a": 0, "b": 10}),
+        (0, {"a": 9}, {"a": 0}),
+    ],
+)
+def test_fair_shares(limit: int, demands: Mapping[str, int], shares: Mapping[str, int]) -> None:
+    """What divides unevenly goes to those named first."""
+    assert fair_shares(limit, demands) == shares
+
+
+@MODEST
+@given(st.integers(0, 100), DEMANDS)
+def test_no_share_exceeds_its_demand_and_nothing_is_left_over(limit: int, demands: Mapping[str, int]) -> None:
+    shares = fair_shares(limit, demands)
+    assert shares.keys() == demands.keys()
+    assert all(0 <= shares[name] <= demands[name] for name in demands)
+    assert sum(shares.values()) == min(limit, sum(demands.values()))
+
+
+@MODEST
+@given(st.integers(0, 100), DEMANDS)
+def test_an_unmet_demand_has_the_largest_share_or_one_less(limit: int, demands: Mapping[str, int]) -> None:
+    """Whoever wants more has as much as anybody, or one less."""
+    shares = fair_shares(limit, demands)
+    largest = max(shares.values(), default=0)
+    assert all(shares[name] >= largest - 1 for name in demands if shares[name] < demands[name])
+
+
+@MODEST
+@given(st.integers(0, 100), DEMANDS, st.integers(0, 1000))
+def test_a_larger_demand_takes_nothing_from_those_below_an_equal_share(
+    limit: int, demands: Mapping[str, int], more: int
+) -> None:
+    """However much one asks for, each other has its demand, or an equal part of the limit."""
+    shares = fair_shares(limit, {**demands, "greedy": more})
+    level = limit // (len(demands) + 1)
+    assert all(shares[name] >= min(demands[name], level) for name in demands)

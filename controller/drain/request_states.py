@@ -1,0 +1,197 @@
+"""The requests of one drain, by pod or workload: what was asked for, and when it may be asked for again.
+
+Owner: the controller's thread, through `controller.drain.state`. Times are monotonic seconds.
+
+A request is for one pod, or for one workload as a whole, and has its UID:
+
+=======  ==================================  ===================  ====================  =====================
+state    entered when                        counts as leaving    pending disruptions   sent again
+=======  ==================================  ===================  ====================  =====================
+(none)   nothing was asked for               if the cache says    none                  at once
+pending  the request is sent                 yes                  those of its budgets  no
+granted  the API server has granted it       yes                  until its budgets     after
+                                                                  were read again       `GRANTED_SECONDS`
+shown    the cache shows what was granted    as the cache says    as when granted       no: it is on its way
+waiting  it failed or was dropped; a         if the cache says    none                  from `not_before` on
+         Command or a cut was granted
+=======  ==================================  ===================  ====================  =====================
+
+Invariants
+- A UID has one request at most, and no second one while that is pending or granted. A grant that does not
+  show in the cache within `GRANTED_SECONDS` counts as not given.
+- A disruption is pending from the moment that it is asked for until its budget was read after the answer. So
+  no plan spends it twice.
+- A request that fails delays its own pod or workload, for longer each time: at most `MAX_RETRY_SECONDS`;
+  where a budget refuses, `MAX_BUDGET_RETRY_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from controller.drain.eviction import Outcome, RequestResult
+from controller.drain.running_pods import VOLCANO
+from controller.drain.snapshot import DrainSnapshot
+from queues.drain.disruption_budgets import BudgetKey
+from queues.drain.model import DrainAction, Unit
+
+#: A request that failed is sent again after so long, and then after twice as long each time, up to the
+#: longest.
+RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
+#: The longest where a budget refused it.
+MAX_BUDGET_RETRY_SECONDS = 4.0
+#: After so many failures in a row the refusal is a blocker; characters of its words.
+REFUSALS_TO_BLOCK, REFUSAL_LIMIT = 2, 300
+#: How long it takes until a suspended workload shows as suspended, a Command is taken, or pods are deleted.
+SUSPEND_SECONDS = 10.0
+#: How long a granted request may take to show in the cache.
+GRANTED_SECONDS = 60.0
+NEVER = float("-inf")
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """What was asked for one pod or workload; see the table of states.
+
+    `budgets` and `pods`: the disruptions that are pending. `answered_at`: since when they are granted.
+    `failures`: in a row, and the words of the last one.
+    """
+
+    budgets: tuple[BudgetKey, ...] = ()
+    pods: int = 0
+    pending: bool = False
+    granted_at: float | None = None
+    answered_at: float | None = None
+    not_before: float = NEVER
+    failures: int = 0
+    message: str = ""
+    command_sent: bool = False
+
+
+class Requests:
+    """All requests of one drain, by UID."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Request] = {}
+
+    def set_granted(self, uids: Collection[str], *, at: float) -> None:
+        """These leave already: an earlier leader asked for it."""
+        for uid in uids:
+            self._request(uid).granted_at = at
+
+    @property
+    def unshown(self) -> frozenset[str]:
+        """UIDs of pods and workloads that were asked to go, as long as the cache does not show it."""
+        requests = self._by_uid.items()
+        return frozenset(uid for uid, each in requests if each.pending or each.granted_at is not None)
+
+    def record_pods(self, present: Collection[str], *, is_leaving: Callable[[str], bool], now: float) -> None:
+        """The cache shows by now which of the granted leave, or are gone.
+
+        `present`: UIDs of the pods and workloads that run.
+        """
+        for uid, request in self._by_uid.items():
+            if request.granted_at is None:
+                continue
+            expired = now >= request.granted_at + GRANTED_SECONDS
+            if uid not in present or expired or is_leaving(uid):
+                request.granted_at = None
+
+    def pending_disruptions(self, snapshot: DrainSnapshot | None) -> dict[BudgetKey, int]:
+        """By budget: what was asked for and the snapshot does not show."""
+        pending: dict[BudgetKey, int] = {}
+        for request in self._by_uid.values():
+            if request.answered_at is not None and _were_read(request, snapshot):
+                request.budgets, request.answered_at = (), None
+            for budget in request.budgets:
+                pending[budget] = pending.get(budget, 0) + request.pods
+        return pending
+
+    def may_send(self, unit: Unit, *, now: float) -> bool:
+        requests = (self._by_uid.get(uid) for uid, _ in _uids(unit))
+        return all(each is None or _may_send(each, now) for each in requests)
+
+    def send(self, unit: Unit) -> None:
+        for uid, pods in _uids(unit):
+            request = self._request(uid)
+            request.pending, request.answered_at = True, None
+            request.budgets, request.pods = unit.budgets, pods
+
+    def has_command(self, unit: Unit) -> bool:
+        """Whether a Command was sent for the unit's workload; if it comes up again nobody has taken it."""
+        request = self._by_uid.get(unit.workload.uid) if unit.workload is not None else None
+        return request is not None and request.command_sent
+
+    def refusal(self, unit: Unit) -> str | None:
+        """The words of the last of several failures in a row."""
+        requests = (self._by_uid.get(uid) for uid, _ in _uids(unit))
+        refused = (each for each in requests if each is not None and each.failures >= REFUSALS_TO_BLOCK)
+        return next((each.message for each in refused), None)
+
+    def record_grant(self, result: RequestResult, *, now: float) -> None:
+        request, workload = self._answered(result), result.unit.workload
+        request.failures, request.answered_at = 0, now
+        if result.action is DrainAction.CUT_GRACE:
+            request.not_before = now + SUSPEND_SECONDS
+            return
+        is_command = workload is not None and workload.kind == VOLCANO
+        if not is_command:
+            request.granted_at = now
+        if result.pod is None and workload is not None:
+            request.not_before = now + SUSPEND_SECONDS
+            request.command_sent = is_command
+
+    def record_failure(self, result: RequestResult, *, now: float, budgets_known: bool) -> None:
+        """It may be sent again after a while, which grows.
+
+        `budgets_known`: whether the budgets of the pod were read. If not, the eviction API looks through very
+        many for each try.
+        """
+        request = self._answered(result)
+        request.budgets = ()
+        request.failures, request.message = request.failures + 1, result.message
+        by_budget = result.outcome is Outcome.BUDGET and budgets_known
+        longest = MAX_BUDGET_RETRY_SECONDS if by_budget else MAX_RETRY_SECONDS
+        shortest = MAX_RETRY_SECONDS if result.outcome is Outcome.SEVERAL_BUDGETS else 0.0
+        grown = min(RETRY_SECONDS * 2.0 ** min(request.failures - 1, 10), longest)
+        request.not_before = now + max(shortest, grown)
+
+    def record_drop(self, result: RequestResult, *, now: float) -> None:
+        """Nothing was asked for: it is no failure."""
+        request = self._answered(result)
+        request.budgets = ()
+        if result.outcome is Outcome.DROPPED:
+            request.not_before = now + RETRY_SECONDS
+
+    def forget_absent(self, present: Collection[str]) -> None:
+        """Forget what is not there any more, once its disruptions were read."""
+        self._by_uid = {
+            uid: each for uid, each in self._by_uid.items() if uid in present or each.pending or each.budgets
+        }
+
+    def _answered(self, result: RequestResult) -> Request:
+        request = self._request(result.uid)
+        request.pending = False
+        return request
+
+    def _request(self, uid: str) -> Request:
+        return self._by_uid.setdefault(uid, Request())
+
+
+def _uids(unit: Unit) -> list[tuple[str, int]]:
+    """The UID of each request that a unit takes, and how many pods go by it."""
+    if unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY} and unit.workload is not None:
+        return [(unit.workload.uid, len(unit.pods))]
+    return [(pod.uid, 1) for pod in unit.pods]
+
+
+def _were_read(request: Request, snapshot: DrainSnapshot | None) -> bool:
+    """Whether all its budgets were read after the answer."""
+    if snapshot is None or request.answered_at is None:
+        return False
+    return all(request.answered_at < snapshot.read_at(namespace) for namespace, _ in request.budgets)
+
+
+def _may_send(request: Request, now: float) -> bool:
+    return not request.pending and request.granted_at is None and request.not_before <= now

@@ -1,0 +1,407 @@
+"""What is remembered of drains. One owner: the controller's thread. No I/O and no clock in here.
+
+`Drains` holds all drains, and what the status of each queue says of its drain; `DrainState` is one drain: all
+queues that the policy of queue `by` drains. Everything else in this package reads values and returns values.
+Times are monotonic seconds, handed in.
+
+Invariants
+- Nothing that matters is remembered here alone: a new leader finds the same by reading the cluster. The
+  counts are read back from `status.drain`. The first snapshot of a drain says which pods leave already, so
+  that no pod is evicted twice.
+- A budget is busy while pods of suspended workloads that it selects leave, and `BUDGET_SETTLE_SECONDS`
+  longer.
+- What was asked for, and when it may be asked for again, is one table by UID (`request_states.Requests`). A
+  request that fails delays its own pod; an overloaded API server, the namespace (`limits.OverloadPauses`).
+- No more pods are in flight than the drain's share and its `inFlight`, and no more are sent a second than its
+  share of the rate and its `rate`. With none of its pods in flight, one unit may go, however large.
+- Delayed pods (`queues.drain.terminating_pods`) hold no place in flight. Namespaces with such pods go after
+  the others and have half of the places at most: a thousand pods that do not end hold up others once, not a
+  thousand times.
+- A suspended workload that nobody ends within `ABANDONED_SECONDS`, or whose Command nobody takes, is not
+  suspended again: its pods are evicted.
+- The counts of a queue belong to the queue: they stay when another policy begins to drain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+import msgspec
+
+from controller.drain.eviction import Outcome, RequestResult
+from controller.drain.limits import OverloadPauses, TokenBucket
+from controller.drain.request_states import NEVER, REFUSAL_LIMIT, SUSPEND_SECONDS, Requests
+from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
+from queues.drain.disruption_budgets import BudgetKey
+from queues.drain.model import (
+    BlockedUnit,
+    BlockerReason,
+    DrainAction,
+    DrainSpec,
+    Plan,
+    RunningPod,
+    Unit,
+)
+from queues.drain.progress import DrainCounts, QueueProgress
+from queues.drain.terminating_pods import Delay, DelayedPod
+from queues.text import printable
+
+#: The pods of a suspended workload that nobody deletes are evicted after so long.
+ABANDONED_SECONDS = 120.0
+#: How long the status of a budget takes to follow its pods.
+BUDGET_SETTLE_SECONDS = 0.3
+
+
+class DrainState:
+    """One drain; see the module's invariants."""
+
+    def __init__(self, by: str, *, now: float, rate: float) -> None:
+        """`rate`: the server's limit, of which it has a share."""
+        self.by = by
+        self.queues: tuple[str, ...] = ()
+        self.spec = DrainSpec()
+        #: The version of the queues up to which every replica is known to refuse their pods.
+        self.acknowledged_version = -1
+        # When it is looked at
+        #: When the next step is due; infinity is "when something changes".
+        self.due = 0.0
+        self.last_step_at = 0.0
+        #: No step is taken before: the last one took long.
+        self.rests_until = 0.0
+        # What was read
+        self.snapshot: DrainSnapshot | None = None
+        self.requested_at = NEVER
+        #: Whether the snapshot had the budgets of all units of the last plan.
+        self.all_budgets_known = True
+        # What was asked for
+        self._requests = Requests()
+        #: Gangs of which pods were evicted, by namespace and name.
+        self.started_gangs: set[BudgetKey] = set()
+        #: UIDs of workloads that nobody suspends.
+        self.unsuspendable: set[str] = set()
+        #: Since when suspended workloads were seen to have pods that nobody deletes, by UID.
+        self._suspended_since: dict[str, float] = {}
+        #: When each budget was last seen to be busy; those of the last plan.
+        self._busy_budgets_at: dict[BudgetKey, float] = {}
+        self._planned_busy_budgets: frozenset[BudgetKey] = frozenset()
+        # How much may be asked for
+        self._pauses = OverloadPauses()
+        self._bucket = TokenBucket(rate, now=now)
+        #: Pods in flight, as of the last plan and what was sent since.
+        self.in_flight = 0
+        #: UIDs of the delayed pods, and the namespaces of those that are to blame themselves.
+        self.delayed_pods: frozenset[str] = frozenset()
+        self.slow_namespaces: frozenset[str] = frozenset()
+        #: Pods that it had in flight or might have sent at the last step; whether any might have gone.
+        self.demand = 0
+        self.has_steps = False
+        #: Its shares of the server's limits: pods in flight, and evictions a second.
+        self.in_flight_share = 0
+        self._rate_share = rate
+        self.last_sent_at = NEVER
+
+    @property
+    def next_step_at(self) -> float:
+        return max(self.due, self.rests_until)
+
+    @property
+    def own_rate(self) -> float:
+        return self.spec.rate
+
+    def set_spec(self, spec: DrainSpec) -> None:
+        if spec.rate and not self.spec.rate:
+            self._bucket.limit_burst(1.0)
+        self.spec = spec
+        self.set_shares(in_flight=self.in_flight_share, rate=self._rate_share)
+
+    def set_shares(self, *, in_flight: int, rate: float) -> None:
+        """Its shares of the server's limits; `rate` is more than 0."""
+        self.in_flight_share, self._rate_share = in_flight, rate
+        self._bucket.set_rate(min(self.spec.rate or rate, rate))
+
+    # 1. Snapshot
+
+    def record_snapshot(self, snapshot: DrainSnapshot) -> None:
+        if self.snapshot is None:
+            self._requests.set_granted(snapshot.leaving, at=snapshot.at)
+        self.snapshot = snapshot
+
+    def record_pods(
+        self, pods: Collection[RunningPod], *, is_leaving: Callable[[str], bool], now: float
+    ) -> None:
+        """The pods of the drain that the cache holds. `is_leaving`: whether it shows that a UID leaves."""
+        self._requests.record_pods(uids(pods), is_leaving=is_leaving, now=now)
+
+    def expect_pods(self, number: int) -> None:
+        """So many pods are to go, and nothing is planned yet."""
+        self.demand, self.has_steps = self._demand(number, flying=0), number > 0
+
+    @property
+    def requested_uids(self) -> frozenset[str]:
+        """UIDs of pods and workloads that were asked to go, as long as the cache does not show it."""
+        return self._requests.unshown
+
+    def pending_disruptions(self) -> dict[BudgetKey, int]:
+        """By budget: what was asked for and the snapshot does not show."""
+        return self._requests.pending_disruptions(self.snapshot)
+
+    def busy_budgets(self, snapshot: DrainSnapshot) -> frozenset[BudgetKey]:
+        """Budgets that were busy when they were read, or until shortly before."""
+        return frozenset(
+            key
+            for key, at in self._busy_budgets_at.items()
+            if snapshot.read_at(key[0]) <= at + BUDGET_SETTLE_SECONDS
+        )
+
+    @property
+    def has_busy_budgets(self) -> bool:
+        return bool(self._busy_budgets_at)
+
+    # 2. Plan
+
+    def undeleted_workloads(self, plan: Plan, *, now: float) -> frozenset[str]:
+        """UIDs of suspended workloads whose pods nobody has deleted for longer than that may take."""
+        suspended = {
+            pod.workload.uid
+            for pod in plan.leaving
+            if pod.termination is None and pod.workload is not None and pod.workload.suspended
+        }
+        self._suspended_since = {uid: self._suspended_since.get(uid, now) for uid in suspended}
+        since = self._suspended_since.items()
+        self.unsuspendable |= {uid for uid, at in since if at + ABANDONED_SECONDS < now}
+        return frozenset(uid for uid, at in since if at + SUSPEND_SECONDS < now)
+
+    def record_plan(self, plan: Plan, *, now: float, delays: Iterable[DelayedPod] = ()) -> list[DelayedPod]:
+        """`delays`: the pods of the plan that have lost their places; those of them that had not before."""
+        delayed = {each.pod.uid: each for each in delays}
+        new = [each for uid, each in delayed.items() if uid not in self.delayed_pods]
+        self.delayed_pods = frozenset(delayed)
+        self.slow_namespaces = frozenset(
+            each.pod.namespace for each in delayed.values() if each.delay is not Delay.NODE_GONE
+        )
+        self.in_flight = sum(1 for pod in plan.leaving if pod.uid not in delayed)
+        fresh = {key: at for key, at in self._busy_budgets_at.items() if at > now - SUSPEND_SECONDS}
+        busy = plan.busy_budgets | self._planned_busy_budgets
+        self._busy_budgets_at = fresh | dict.fromkeys(busy, now)
+        self._planned_busy_budgets = plan.busy_budgets
+        self.started_gangs |= {
+            (pod.namespace, pod.pod_group) for pod in plan.leaving if pod.pod_group and pod.workload is None
+        }
+        return new
+
+    def with_refusals(self, plan: Plan) -> Plan:
+        """The plan with units that were refused again and again among the blocked, in the refusal's words."""
+        blocked, steps = [], []
+        for unit in plan.steps:
+            refusal = self._requests.refusal(unit)
+            if refusal is None:
+                steps.append(unit)
+                continue
+            message = f"refused again and again: {printable(refusal, limit=REFUSAL_LIMIT)}"
+            blocked.append(
+                BlockedUnit(unit=unit, reason=BlockerReason.REFUSED, blocker=str(unit), message=message)
+            )
+        if not blocked:
+            return plan
+        return msgspec.structs.replace(plan, steps=tuple(steps), blocked=(*plan.blocked, *blocked))
+
+    # 3. Execute
+
+    def pause_seconds(self, now: float) -> float:
+        """Seconds until anything may be asked for."""
+        return self._pauses.seconds(now)
+
+    def take_steps(self, plan: Plan, *, now: float, spare: int) -> tuple[list[Unit], float]:
+        """The steps to be sent now, in their order; and the seconds after which more may be.
+
+        `spare`: pods that all drains together may still have in flight.
+        """
+        units: list[Unit] = []
+        places = [pod for pod in plan.leaving if pod.uid not in self.delayed_pods]
+        flying, slowly = len(places), sum(1 for pod in places if pod.namespace in self.slow_namespaces)
+        ready = [unit for unit in plan.steps if self._may_request(unit, now)]
+        self.all_budgets_known = all(self._budgets_known(unit) for unit in plan.steps)
+        self.has_steps = bool(ready)
+        self.demand = self._demand(flying + sum(len(unit.pods) for unit in ready), flying=flying)
+        limit = min(self.spec.in_flight or self.in_flight_share, self.in_flight_share)
+        for unit in sorted(ready, key=self._is_slow):
+            size, slow = len(unit.pods), self._is_slow(unit)
+            if slow and slowly and slowly + size > limit // 2:
+                continue
+            if not _fits(size, flying=flying, limit=limit, spare=spare):
+                break
+            if not self._bucket.ready(now):
+                return units, self._bucket.wait()
+            self._bucket.take(size)
+            units.append(unit)
+            self.last_sent_at = now
+            flying, spare, slowly = flying + size, spare - size, slowly + size * slow
+        return units, 0.0
+
+    def take_cuts(self, units: Iterable[Unit], *, now: float) -> Iterator[Unit]:
+        """Of these terminating pods, those whose grace periods are to be cut now.
+
+        They have places in flight already, or have lost them; so only the rate counts.
+        """
+        for unit in units:
+            if not self._bucket.ready(now):
+                return
+            if self._may_request(unit, now):
+                self._bucket.take(1)
+                yield unit
+
+    def record_request(self, unit: Unit, *, now: float) -> None:
+        """The unit is about to be sent."""
+        if unit.action is not DrainAction.CUT_GRACE:
+            self.in_flight += len(unit.pods)
+        if unit.workload is not None:
+            self._busy_budgets_at |= dict.fromkeys(unit.budgets, now)
+        self._requests.send(unit)
+
+    def has_command(self, unit: Unit) -> bool:
+        """Whether a Command was sent for the unit's workload; if it comes up again nobody has taken it."""
+        return self._requests.has_command(unit)
+
+    def budget_of(self, pod: RunningPod) -> BudgetKey | None:
+        """The first budget that selects the pod, as far as was read; a pod under two is never sent."""
+        budgets = (
+            self.snapshot.index.selecting(pod.namespace, pod.labels) if self.snapshot is not None else ()
+        )
+        return budgets[0].key if budgets else None
+
+    def _is_slow(self, unit: Unit) -> bool:
+        return unit.pods[0].namespace in self.slow_namespaces
+
+    def _demand(self, wanted: int, *, flying: int) -> int:
+        return max(flying, min(wanted, self.spec.in_flight or wanted))
+
+    def _budgets_known(self, unit: Unit) -> bool:
+        """Whether the budgets of its namespace were read."""
+        return self.snapshot is None or self.snapshot.knows(unit.pods[0].namespace)
+
+    def _may_request(self, unit: Unit, now: float) -> bool:
+        if self._pauses.is_paused(unit.pods[0].namespace, now=now) or not self._budgets_known(unit):
+            return False
+        return self._requests.may_send(unit, now=now)
+
+    # 4. Account
+
+    def record_result(self, result: RequestResult, *, now: float) -> None:
+        namespace = result.unit.pods[0].namespace
+        match result.outcome:
+            case Outcome.GRANTED:
+                self._requests.record_grant(result, now=now)
+                self._pauses.record_success(namespace)
+                if result.unit.gang:
+                    self.started_gangs.add((namespace, result.unit.gang))
+            case Outcome.DROPPED:
+                self._requests.record_drop(result, now=now)
+            case Outcome.COMMAND_WITHDRAWN:
+                self._requests.record_drop(result, now=now)
+                self.unsuspendable.add(result.uid)
+            case _:
+                self._record_failure(result, now=now)
+        self.due = min(self.due, now)
+
+    def _record_failure(self, result: RequestResult, *, now: float) -> None:
+        """What it took of the rate is given back."""
+        pod = result.pod or result.unit.pods[0]
+        if result.outcome is Outcome.OVERLOADED:
+            self._pauses.record_overload(pod.namespace, retry_after=result.retry_after, now=now)
+        known = self.snapshot is None or not self.snapshot.index.excess(pod.namespace, pod.labels)
+        self._requests.record_failure(result, now=now, budgets_known=known)
+        self._bucket.take(-1)
+
+    def forget_absent(self, present: Collection[str]) -> None:
+        """Forget requests for pods and workloads that are not there any more."""
+        self._requests.forget_absent(present)
+
+
+class Drains:
+    """All drains, and what the status of each queue says of its drain."""
+
+    def __init__(self) -> None:
+        self._by_policy: dict[str, DrainState] = {}
+        self._by_queue: dict[str, DrainState] = {}
+        self._progress: dict[str, QueueProgress] = {}
+        self._counts: dict[str, DrainCounts] = {}
+        #: What each drain wants to have read: all of it in one read, and one read at a time.
+        self.read_requests: dict[str, ReadRequest] = {}
+        self.read_pending = False
+        self.read_memory = ReadMemory()
+
+    def __iter__(self) -> Iterator[DrainState]:
+        return iter(self._by_policy.values())
+
+    def of_policy(self, by: str) -> DrainState | None:
+        """The drain by the policy of that queue."""
+        return self._by_policy.get(by)
+
+    def of_queue(self, queue: str) -> DrainState | None:
+        return self._by_queue.get(queue)
+
+    def follow(self, draining: Mapping[str, list[str]], *, now: float, rate: float) -> None:
+        """`draining`: by the queue whose policy it is, the queues that drain. All are due at once."""
+        before = self._by_policy
+        self._by_policy = {by: before.get(by) or DrainState(by, now=now, rate=rate) for by in draining}
+        self._by_queue = {queue: self._by_policy[by] for by, queues in draining.items() for queue in queues}
+        for by, drain in self._by_policy.items():
+            drain.queues = tuple(draining[by])
+            drain.due = drain.rests_until = 0.0
+        self._progress = {queue: each for queue, each in self._progress.items() if queue in self._by_queue}
+        self._counts = {queue: each for queue, each in self._counts.items() if queue in self._by_queue}
+
+    def forget(self) -> None:
+        """Forget all drains: this replica leads no longer."""
+        self.follow({}, now=0.0, rate=0.0)
+        self.read_requests.clear()
+
+    def take_read_requests(self, *, now: float) -> dict[str, ReadRequest]:
+        """What is to be read now; empty while a read is pending."""
+        if self.read_pending:
+            return {}
+        requests, self.read_requests = self.read_requests, {}
+        for drain in filter(None, map(self.of_policy, requests)):
+            drain.requested_at = now
+        return requests
+
+    def record_read(self, result: ReadResult, *, step_seconds: float) -> None:
+        self.read_pending, self.read_memory = False, result.memory
+        for drain in filter(None, map(self.of_policy, result.drains)):
+            if result.snapshot is not None:
+                drain.record_snapshot(result.snapshot)
+                drain.due = min(drain.due, drain.last_step_at + step_seconds)
+
+    def record_result(self, result: RequestResult, *, now: float) -> None:
+        drain = self.of_policy(result.drain)
+        if drain is not None:
+            drain.record_result(result, now=now)
+        counts = self._counts.get(result.queue)
+        if counts is not None and result.outcome is Outcome.GRANTED:
+            counts.add(result.action, pods=len(result.unit.pods))
+
+    def record_progress(
+        self, progress: Mapping[str, QueueProgress], *, stored: Callable[[str], DrainCounts]
+    ) -> set[str]:
+        """The queues whose progress has changed. `stored`: the counts that the status of a queue has."""
+        changed = {queue for queue, each in progress.items() if self._progress.get(queue) != each}
+        self._progress |= progress
+        self._counts |= {queue: stored(queue) for queue in progress.keys() - self._counts.keys()}
+        return changed
+
+    def progress(self, queue: str) -> tuple[DrainCounts, QueueProgress] | None:
+        """None where the queue does not drain, or no step was taken yet."""
+        progress = self._progress.get(queue)
+        return (self._counts[queue], progress) if progress is not None else None
+
+
+def uids(pods: Collection[RunningPod]) -> set[str]:
+    """The UIDs of the pods and of their workloads."""
+    return {pod.uid for pod in pods} | {pod.workload.uid for pod in pods if pod.workload is not None}
+
+
+def _fits(size: int, *, flying: int, limit: int, spare: int) -> bool:
+    """Whether a unit of so many pods may go beside those in flight. With none in flight any size may."""
+    if not flying:
+        return limit > 0 and spare > 0
+    return flying + size <= limit and size <= spare
