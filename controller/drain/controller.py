@@ -38,7 +38,7 @@ from controller.context import ControllerContext, workload_subject
 from controller.drain.eviction import DrainRequests, Outcome, RequestResult, tell_of_delay, tell_of_grant
 from controller.drain.job_suspension import JobSuspension, ResumedWorkload
 from controller.drain.limits import share_limits, spare_places
-from controller.drain.running_pods import RunningPodReader
+from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
 from controller.drain.snapshot import (
     DrainSnapshot,
     ReadRequest,
@@ -52,6 +52,7 @@ from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
     DrainAction,
     DrainSpec,
+    KeepRule,
     Plan,
     RunningPod,
     Unit,
@@ -296,11 +297,18 @@ class DrainController:
 
     def _next_step_at(self, planned: Plan, wait: float, *, delayed: int) -> float:
         if not planned.left:
-            return math.inf
+            return self._owner_known_at(planned)
         is_stuck = not planned.steps and all(block.never for block in planned.blocked)
         if is_stuck and len(planned.leaving) == delayed:
             return self._now() + IDLE_SECONDS
         return self._now() + max(STEP_SECONDS, min(wait, READ_SECONDS))
+
+    def _owner_known_at(self, planned: Plan) -> float:
+        """When it is known of the newest pods of DaemonSets whether these are there; infinity if of all."""
+        time = self._store.clock.now()
+        known = (pod.created + UNKNOWN_OWNER_WAIT for pod, rule in planned.kept if rule is KeepRule.DAEMON)
+        left = ((at - time).total_seconds() for at in known if at >= time)
+        return self._now() + max(STEP_SECONDS, min(left, default=math.inf))
 
     # 3. Execute
 

@@ -42,7 +42,8 @@ from queues.drain.model import DrainAction, Unit
 RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 #: The longest where a budget refused it.
 MAX_BUDGET_RETRY_SECONDS = 4.0
-#: After so many failures in a row the refusal is a blocker; characters of its words.
+#: After so many failures in a row the refusal is a blocker; one that the eviction API repeats for ever is at
+#: once. Characters of its words.
 REFUSALS_TO_BLOCK, REFUSAL_LIMIT = 2, 300
 #: How long it takes until a suspended workload shows as suspended, a Command is taken, or pods are deleted.
 SUSPEND_SECONDS = 10.0
@@ -150,10 +151,14 @@ class Requests:
         """
         request = self._answered(result)
         request.budgets = ()
-        request.failures, request.message = request.failures + 1, result.message
-        by_budget = result.outcome is Outcome.BUDGET and budgets_known
-        longest = MAX_BUDGET_RETRY_SECONDS if by_budget else MAX_RETRY_SECONDS
-        shortest = MAX_RETRY_SECONDS if result.outcome is Outcome.SEVERAL_BUDGETS else 0.0
+        refused_for_ever = result.outcome is Outcome.SEVERAL_BUDGETS
+        failures = request.failures + 1
+        request.failures = max(failures, REFUSALS_TO_BLOCK) if refused_for_ever else failures
+        request.message = result.message
+        longest = MAX_RETRY_SECONDS
+        if result.outcome is Outcome.BUDGET and budgets_known:
+            longest = MAX_BUDGET_RETRY_SECONDS
+        shortest = MAX_RETRY_SECONDS if refused_for_ever else 0.0
         grown = min(RETRY_SECONDS * 2.0 ** min(request.failures - 1, 10), longest)
         request.not_before = now + max(shortest, grown)
 

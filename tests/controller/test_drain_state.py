@@ -223,6 +223,15 @@ def test_a_pod_that_is_refused_twice_is_blocked_with_the_words_of_the_refusal() 
     assert state.with_refusals(found) == found
 
 
+def test_a_pod_that_two_budgets_select_is_blocked_at_once() -> None:
+    """The eviction API refuses it for ever."""
+    state, unit = drain(), evicting("a")
+    record(state, unit, Outcome.SEVERAL_BUDGETS, message="more than one PodDisruptionBudget")
+    [block] = state.with_refusals(Plan(steps=(unit,))).blocked
+    assert "more than one PodDisruptionBudget" in block.message
+    assert send(state, unit, now=NOW + MAX_RETRY_SECONDS - 1) == []
+
+
 def test_delayed_pods_hold_no_places() -> None:
     """A finalizer on every pod stops no drain."""
     state = drain(in_flight=2)

@@ -1,6 +1,10 @@
-"""Things go wrong in the middle of a drain: it goes on, takes nothing twice, and all comes back.
+"""Faults in the middle of a drain: it goes on, evicts no pod twice, and everything comes back.
 
-With `FAULTS=long` the API server is busy for a minute instead of ten seconds.
+The API server fails, or the leader dies or makes room.
+
+A leader that does not reach the API server loses its Lease after six seconds. With `FAULTS=long` the faults
+last half a minute and a minute instead of about ten seconds, and the leader is killed ten times instead of
+four.
 """
 
 from __future__ import annotations
@@ -13,8 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.support.e2e.drain_replicas import Replicas, ended
-from tests.support.e2e.mixed_load import MixedLoad
+from tests.support.e2e.drain_replicas import (
+    FAST,
+    SLOWLY,
+    Replicas,
+    ended,
+)
+from tests.support.e2e.mixed_load import MixedLoad, evicted
 from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import (
@@ -24,8 +33,11 @@ from tests.support.faults.faulty_proxy import (
 )
 from tests.support.faults.intercepting import Asked
 
-AWAY_SECONDS = 30.0
-BUSY_SECONDS = 60.0 if os.environ.get("FAULTS") == "long" else 10.0
+LONG = os.environ.get("FAULTS") == "long"
+AWAY_SECONDS = 30.0 if LONG else 12.0
+BUSY_SECONDS = 60.0 if LONG else 10.0
+#: Half of them before an eviction is carried out, half after it.
+KILLS = 10 if LONG else 4
 
 
 def test_nothing_wrong(corner: Stage, replicas: Replicas) -> None:
@@ -37,7 +49,7 @@ def test_nothing_wrong(corner: Stage, replicas: Replicas) -> None:
     assert replicas.evicted() - before == 6 + 2 + 4 + 3
 
 
-def test_the_api_server_is_away_for_half_a_minute(corner: Stage, replicas: Replicas) -> None:
+def test_the_api_server_is_away(corner: Stage, replicas: Replicas) -> None:
     """For every replica, from the first evictions on."""
     load = MixedLoad(corner)
     under_way(load, replicas)
@@ -70,6 +82,33 @@ def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> 
     with cutting(replicas):
         load.drain()
         ended(load, replicas)
+
+
+def test_the_leader_is_killed_again_and_again(corner: Stage, replicas: Replicas) -> None:
+    """Once before its eviction reaches the API server, once before the answer reaches it, in turns.
+
+    Another replica goes on with the drain; a new one takes the place of the killed one.
+    """
+    load = MixedLoad(corner, extra=KILLS)
+    load.drain(rate=SLOWLY)
+    for number in range(KILLS):
+        replicas.kill(replicas.evicting(answered=bool(number % 2)))
+        replicas.join()
+    until(load.left, "somebody to be left")
+    load.drain(rate=FAST)
+    ended(load, replicas)
+
+
+def test_every_replica_is_replaced_in_the_middle(corner: Stage, replicas: Replicas) -> None:
+    """A new one joins and an old one leaves, three times."""
+    load = MixedLoad(corner, extra=10)
+    load.drain(rate=SLOWLY)
+    until(lambda: evicted(replicas.ways), "the first to go", share=0)
+    for _ in range(3):
+        replicas.roll()
+    until(load.left, "somebody to be left")
+    load.drain(rate=FAST)
+    ended(load, replicas)
 
 
 def under_way(load: MixedLoad, replicas: Replicas) -> None:
