@@ -1,36 +1,37 @@
-"""Emptying a queue: who goes, in which order, and who is kept from going by what.
+"""Which pods of a drain may go now, in which order, and what blocks the others. Pure.
 
-A function of values: the pods that run, the budgets, the spec of `spec.drain` and the time go in, a `Plan`
-comes out. The controller carries it out; `kubectl queue drain --dry-run` prints it.
+The running pods, the budgets, `spec.drain` and the time go in, a `Plan` comes out. The controller executes
+it; `kubectl queue drain --dry-run` prints it.
 
-Who does not stay by rule (`queues.drain.model`) goes, as units that go whole or not at all:
+Pods that do not stay by rule (`queues.drain.model`) go, in units that go whole or not at all:
 
-================  ============================  ============================================
-unit              how it goes                   when
-================  ============================  ============================================
-work that pauses  it is suspended: a Job, a     every budget allows all of its pods at once,
-                  JobSet, a `batch.volcano.sh`  and no other such work of that budget is
-                  Job                           on its way
-gang              its pods are evicted          every budget allows all of its pods; once it has
-                                                begun, a pod at a time
-pod               it is evicted                 its budget allows one more
-================  ============================  ============================================
+========  ===========================  ===============================================================
+unit      how it goes                  when
+========  ===========================  ===============================================================
+workload  it is suspended: a Job, a    every budget allows all of its pods at once, and no other
+          JobSet, a Job of             suspended workload of that budget has pods that are leaving
+          `batch.volcano.sh`
+gang      its pods are evicted         every budget allows all of its pods; once it has started, a pod
+                                       at a time
+pod       it is evicted                its budget allows one more
+========  ===========================  ===============================================================
 
 What a pod takes of its budget: nothing while its phase is not Running. Nothing either while it is not ready,
 if the budget says AlwaysAllow, or has all the healthy pods that it wants; but the latter only by eviction,
-which looks again, and not with suspended work. Otherwise one.
+which looks again, and not with a suspended workload. Otherwise one.
 
 Invariants
-- While pods of paused work are on their way, nobody else of their budgets is asked to go.
+- While pods of a suspended workload leave, no other pod of their budgets is asked to go.
 - No plan asks a budget for more than it allows, nor for a pod that two budgets select.
-- A unit that has begun comes first; then the lowest priority, then the youngest, then by name.
-- Where the budgets of a pod are too many to be looked at (`BudgetIndex.excess`), a pod alone is left to the
-  eviction API, which looks at all of them; what goes whole does not go.
-- A budget that can never allow it is told apart from one that does not allow it now: `never` is said where
-  even if all became ready that can, and nobody else went, too few would stay. Not where the deadline ends it.
+- A unit that has started comes first; then the lowest priority, then the youngest, then by name.
+- Where the budgets of a pod are too many to be read (`BudgetIndex.excess`), a single pod is left to the
+  eviction API, which reads all of them; a unit of several pods does not go.
+- A budget that can never allow a unit is told apart from one that does not allow it now. `never` is set where
+  too few pods would stay healthy even if all became ready that can, and nothing else went. It is not set
+  where the deadline ends it.
 - Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or is deleted,
-  budgets or not (`Delete`); who stays by rule stays.
-- Whoever is on its way is not asked to go again.
+  budgets or not (`Delete`); what stays by rule stays.
+- A pod that is leaving is not asked to go again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def plan(
     started_gangs: Container[BudgetKey] = frozenset(),
     busy_budgets: Collection[BudgetKey] = frozenset(),
 ) -> Plan:
-    """What may be done now for these pods, all that run in the queues of one drain.
+    """What may be done now for these pods: all running pods of the queues of one drain.
 
     `pending_disruptions`: by budget, disruptions that were asked for and that the budgets, as they were read,
     do not show yet; without those of suspended workloads, whose budgets are in `busy_budgets`.
@@ -92,7 +93,10 @@ def plan(
 
 
 class _Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget that does not let a unit go now: `need` is what it would take, `counted` whom it selects."""
+    """A budget that does not allow a unit now.
+
+    `needed`: disruptions that the unit takes. `selected`: pods of the unit that the budget selects.
+    """
 
     budget: Budget
     needed: int
@@ -102,14 +106,15 @@ class _Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ShortUnit(msgspec.Struct, frozen=True):
-    """A unit that budgets do not let go now."""
+    """A unit that budgets do not allow now."""
 
     unit: Unit
     shortages: tuple[_Shortage, ...]
 
 
 class _Forecast:
-    """What will come of a lack: of all that it counts and that do not go now the budget keeps `keeps`."""
+    """What will become of a shortage: `kept` of the pods that the budget selects and that do not go now
+    stay."""
 
     def __init__(self, shortage: _Shortage, counted: int) -> None:
         ever = shortage.budget.eventually_allowed(counted)
@@ -136,7 +141,7 @@ class _Planner:
         self._overdue = spec.overdue(now)
         self._pending_disruptions = dict(pending_disruptions)
         self._started_gangs = started_gangs
-        #: Budgets of work that was suspended and whose pods are not gone yet; of work that is about to be.
+        #: Budgets of suspended workloads with pods that are leaving; of workloads that this plan suspends.
         self._suspended_budgets: set[BudgetKey] = set(busy_budgets)
         self._suspending_budgets: set[BudgetKey] = set()
 
@@ -154,17 +159,17 @@ class _Planner:
         return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy_budgets=frozenset(own))
 
     def _is_leaving(self, pod: RunningPod) -> bool:
-        """Past the deadline nobody waits for who should end the pods of paused work, and does not."""
+        """Past the deadline, pods of a suspended workload that nobody deletes are not waited for."""
         if pod.leaving or pod.workload is None or not pod.workload.suspended:
             return pod.leaving
         return not (pod.workload.stalled and self._overdue and self._spec.delete_after_deadline)
 
     def _budgets_of_suspended(self, leaving: tuple[RunningPod, ...]) -> set[BudgetKey]:
-        """What paused work is about to take: its pods are deleted, and no budget is asked; whose budgets."""
+        """The budgets of suspended workloads: their pods are deleted, and no budget is asked."""
         own: set[BudgetKey] = set()
         for pod in leaving:
             if pod.leaving or pod.workload is None or not pod.workload.suspended:
-                continue  # who is being deleted counts as healthy no more
+                continue  # a pod that is being deleted does not count as healthy any more
             own.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
         self._suspended_budgets |= own
         return own
@@ -172,7 +177,7 @@ class _Planner:
     def _units(
         self, going: list[RunningPod], parts: Mapping[str, RunningPod]
     ) -> list[tuple[Unit, RunningPod | None]]:
-        """Who goes together, and the part of it that is to stay, if there is one."""
+        """The units, each with the pod of it that stays by rule, if there is one."""
         works: dict[str, list[RunningPod]] = {}
         gangs: dict[BudgetKey, list[RunningPod]] = {}
         found: list[tuple[Unit, RunningPod | None]] = []
@@ -199,7 +204,7 @@ class _Planner:
         return found
 
     def _decide(self, unit: Unit, part: RunningPod | None) -> Unit | BlockedUnit | _ShortUnit:
-        """The unit with its budgets, to be taken; or why it is not."""
+        """The unit with its budgets, as a step; or why it is none."""
         if self._spec.unreadable:
             return _blocked_unit(
                 unit, BlockerReason.SETTINGS, "spec.drain", self._spec.unreadable, never=True
@@ -254,7 +259,7 @@ class _Planner:
         return msgspec.structs.replace(unit, budgets=tuple(needs))
 
     def _takes_disruption(self, pod: RunningPod, budget: Budget, how: DrainAction) -> bool:
-        """Whether it takes one of what the budget allows."""
+        """Whether the pod takes one of what the budget allows."""
         if not pod.running or pod.ready:
             return pod.running
         if how is DrainAction.SUSPEND:
@@ -262,7 +267,7 @@ class _Planner:
         return not budget.allows_unready_eviction(self._pending_disruptions.get(budget.key, 0))
 
     def _shortage(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Shortage | None:
-        """What this budget lacks to let the unit go; None if it does."""
+        """None if the budget allows the unit."""
         allowed = max(0, budget.allowed - self._pending_disruptions.get(budget.key, 0))
         busy = budget.key in self._suspended_budgets or (
             unit.action is DrainAction.SUSPEND and budget.key in self._suspending_budgets
@@ -279,7 +284,7 @@ class _Planner:
         return _blocked_unit(unit, BlockerReason.TWO_BUDGETS, by, message, never=not self._deletion_text)
 
     def _unknown_budgets(self, unit: Unit, pod: RunningPod) -> str:
-        """Why nobody knows the budgets of a unit that goes whole; a pod alone is left to the eviction API."""
+        """Why the budgets of a unit of several pods are unknown; a single pod is left to the eviction API."""
         goes_whole = unit.action is DrainAction.SUSPEND or (bool(unit.gang) and not unit.started)
         return self._budgets.excess(pod.namespace, pod.labels) if goes_whole else ""
 
@@ -291,7 +296,7 @@ class _Planner:
         )
 
     def _blocked(self, judged: Iterable[Unit | BlockedUnit | _ShortUnit]) -> tuple[BlockedUnit, ...]:
-        """All that do not go. Only now is it known whom each budget still counts."""
+        """All units that do not go. Only now is it known which pods each budget still counts."""
         staying = [one for one in judged if not isinstance(one, Unit)]
         counts: Counter[BudgetKey] = Counter()
         for one in staying:
@@ -300,7 +305,7 @@ class _Planner:
         return tuple(one if isinstance(one, BlockedUnit) else self._explain(one, counts) for one in staying)
 
     def _explain(self, short: _ShortUnit, counts: Mapping[BudgetKey, int]) -> BlockedUnit:
-        """By the first budget that never lets it go; else by the first that does not now."""
+        """By the first budget that never allows it; else by the first that does not now."""
         told = [_Forecast(lack, counts[lack.budget.key]) for lack in short.shortages]
         one = next((one for one in told if one.never), told[0])
         lack, by = one.shortage, str(one.shortage.budget)
@@ -333,7 +338,7 @@ class _Planner:
 
     @property
     def _deletion_text(self) -> str:
-        """When who is left is deleted, in words; empty if nobody will be."""
+        """When the pods that are left are deleted, in words; empty if they will not be."""
         if self._spec.deadline is None or self._overdue or not self._spec.delete_after_deadline:
             return ""
         return f"what is left is deleted at the deadline {self._deadline_text}"
@@ -354,9 +359,9 @@ def _blocked_unit(
     return BlockedUnit(unit=unit, reason=reason, blocker=by, message=stalls + message, never=never)
 
 
-def _unit_order(found: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
-    """A unit counts by its most important pod and its youngest."""
-    unit = found[0]
+def _unit_order(entry: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
+    """By the most important pod of the unit, and its youngest."""
+    unit = entry[0]
     first, *others = unit.pods
     priority, youngest = first.priority, first.created
     for pod in others:

@@ -142,7 +142,7 @@ def test_each_unit_has_its_row() -> None:
     [told] = ruled(queues.drain.plan.__doc__)
     assert [(row[0], row[2]) for row in rows] == [(row[0], row[2]) for row in told]
     units = {
-        "work that pauses": planned(job(2)),
+        "workload": planned(job(2)),
         "gang": planned(pods(2, pod_group="g")),
         "pod": planned([pod()]),
     }

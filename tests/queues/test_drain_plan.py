@@ -69,8 +69,8 @@ def test_gangs_of_one_name_in_two_namespaces_are_two() -> None:
 def test_the_table_of_units_has_the_three() -> None:
     """The page at the top of the module is what the tests above say."""
     first = [line.split("  ")[0] for line in (planning.__doc__ or "").splitlines()]
-    assert [word for word in first if word in {"work that pauses", "gang", "pod"}] == [
-        "work that pauses",
+    assert [word for word in first if word in {"workload", "gang", "pod"}] == [
+        "workload",
         "gang",
         "pod",
     ]

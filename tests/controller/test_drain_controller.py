@@ -1,0 +1,215 @@
+"""Steps of the drain controller over a store that holds a few pods; the API server is a boundary that
+answers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cluster.api.client import Client
+from cluster.exceptions import ClusterError, Overloaded, Refused
+from controller.drain.controller import DrainController
+from tests.support.controller.whole_look import Boundary, Sent, WholeLook
+from tests.support.http.wire_objects import Wire, job, member, meta, namespace, queue
+
+BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
+NODE = {"nodeName": "node-0"}
+RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+EMPTY: Wire = {"metadata": {"resourceVersion": "9"}, "items": []}
+
+
+class ApiServer(Boundary):
+    """Grants every write but those that the test refuses. `forbidden`: paths that cannot be read."""
+
+    forbidden: frozenset[str] = frozenset()
+
+    def _write(self, method: str, path: str, body: object) -> bytes:
+        sent = Sent(method, path, body)
+        self.sent.append(sent)
+        refused = self.refusal(sent)
+        if refused is not None:
+            raise refused
+        return b"{}"
+
+    def get(self, path: str, **query: object) -> bytes:
+        if path in self.forbidden:
+            raise Refused(403, "Forbidden", path)
+        return super().get(path)
+
+
+class Corner:
+    """A drain controller beside a store; the test moves the clock and runs the writers."""
+
+    def __init__(self) -> None:
+        self.look = WholeLook()
+        self.api = ApiServer()
+        self.api.readable |= {BUDGETS: EMPTY, "/api/v1/pods": EMPTY, "/api/v1/namespaces/team/pods": EMPTY}
+        context = self.look.controller._context
+        self.writers = self.look._writers[2]
+        self.context = msgspec.structs.replace(
+            context, client=cast(Client, self.api), drain_rate=100.0, drain_in_flight=10
+        )
+        self.acknowledged = True
+        self.drains = DrainController(self.context, changed=lambda _queue: None)
+        self.hears(namespace("team"), queue("root"), queue("research", stopPolicy="HoldAndDrain"))
+
+    def hears(self, *objects: Wire, event: str = "ADDED") -> None:
+        self.look.hears(*objects, event=event)
+        self.look.store.publish_snapshot()
+
+    def step(self, times: int = 4) -> set[str]:
+        """So many steps, each with what the writers do after it; the queues whose progress changed."""
+        changed: set[str] = set()
+        for _ in range(times):
+            changed |= self.drains.step(seen_by_all=lambda _version: self.acknowledged)
+            self.writers.work()
+            self.look.clock.seconds += 0.8
+        return changed
+
+    def evicted(self) -> list[str]:
+        return [sent.body["metadata"]["name"] for sent in self.api.sent if sent.path.endswith("/eviction")]
+
+    def progress(self) -> dict[str, int]:
+        counts, progress = self.drains.progress("research") or pytest.fail("no progress")
+        return {"evicted": counts.evicted, "left": progress.left, "leaving": progress.leaving}
+
+
+@pytest.fixture
+def corner() -> Corner:
+    return Corner()
+
+
+def running(name: str, **more: Any) -> Wire:
+    return member(name, status=RUNNING, **NODE, **more)
+
+
+def test_nothing_is_evicted_before_every_replica_refuses_new_pods(corner: Corner) -> None:
+    corner.acknowledged = False
+    corner.hears(running("a"))
+    assert corner.step() == set()
+    assert (corner.api.sent, corner.drains.progress("research")) == ([], None)
+    corner.acknowledged = True
+    corner.step()
+    assert corner.evicted() == ["a"]
+
+
+def test_each_pod_is_evicted_once_and_counted(corner: Corner) -> None:
+    corner.hears(running("a"), running("b"))
+    assert corner.step(8) == {"research"}
+    assert sorted(corner.evicted()) == ["a", "b"]
+    assert corner.progress() == {"evicted": 2, "left": 2, "leaving": 2}
+
+
+def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Corner) -> None:
+    corner.hears(running("a"))
+    corner.step()
+    corner.hears(running("a", version=2), event="DELETED")
+    corner.drains.queue_changed("research")
+    corner.step(2)
+    assert corner.progress() == {"evicted": 1, "left": 0, "leaving": 0}
+    assert corner.drains.due == float("inf")
+
+
+def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
+    """At the moment that it would be sent."""
+    corner.hears(running("a"))
+    corner.drains.step(seen_by_all=lambda _version: True)
+    corner.writers.work()
+    corner.look.clock.seconds += 0.8
+    corner.drains.step(seen_by_all=lambda _version: True)
+    corner.hears(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
+    corner.writers.work()
+    corner.step()
+    assert corner.evicted() == []
+    assert corner.drains.progress("research") is None
+    assert not corner.drains.is_draining("research")
+
+
+def test_a_former_leaders_evictions_are_read_from_the_api_server_and_not_sent_again(corner: Corner) -> None:
+    leaving = running("a", uid="uid-a")
+    leaving["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
+    corner.api.readable["/api/v1/pods"] = {**EMPTY, "items": [leaving]}
+    corner.hears(running("a", uid="uid-a"), running("b"))
+    corner.step()
+    assert corner.evicted() == ["b"]
+
+
+def test_counts_go_on_from_those_of_the_status(corner: Corner) -> None:
+    """A former leader has evicted seven."""
+    status = {"drain": {"since": "2030-01-01T11:00:00Z", "evicted": 7}}
+    stored = queue("research", version=5, status=status, stopPolicy="HoldAndDrain")
+    corner.hears(stored, running("a"), event="MODIFIED")
+    corner.step()
+    assert corner.progress()["evicted"] == 8
+
+
+def test_a_job_is_suspended_with_the_mark_of_the_drain(corner: Corner) -> None:
+    """Its pods are not evicted; it is resumed by its mark."""
+    train = job("train", queue="research")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train", "controller": True}
+    part = running("part", owner=owner)
+    corner.hears(train, part)
+    corner.api.readable["/apis/batch/v1/namespaces/team/jobs/train"] = {
+        "metadata": meta("train", namespace="team"),
+        "spec": {"suspend": False},
+    }
+    corner.api.readable["/api/v1/namespaces/team/pods/part"] = part
+    corner.step()
+    assert corner.evicted() == []
+    [patch] = [sent.body for sent in corner.api.sent if sent.method == "PATCH"]
+    assert {"op": "add", "path": "/spec/suspend", "value": True} in patch
+    assert {
+        "op": "add",
+        "path": "/metadata/annotations/sluice.dev~1suspended",
+        "value": "research",
+    } in patch
+
+
+def test_what_cannot_be_read_delays_every_eviction_of_the_drain(corner: Corner) -> None:
+    """Without a snapshot there is no plan; the next read may succeed."""
+    corner.api.forbidden = frozenset([BUDGETS])
+    corner.hears(running("a"))
+    corner.step()
+    assert corner.evicted() == []
+    corner.api.forbidden = frozenset()
+    corner.step()
+    assert corner.evicted() == ["a"]
+
+
+def test_an_overloaded_api_server_is_asked_again_after_a_pause(corner: Corner) -> None:
+    def overloaded(sent: Sent) -> ClusterError | None:
+        return Overloaded(429, "", "too many requests", retry_after=5.0) if "/eviction" in sent.path else None
+
+    corner.api.refusal = overloaded
+    corner.hears(running("a"))
+    corner.step(6)
+    assert corner.evicted() == ["a"]
+    corner.api.refusal = lambda _sent: None
+    corner.step(6)
+    assert corner.evicted() == ["a", "a"]
+
+
+def test_a_drain_that_fails_delays_no_other(corner: Corner, monkeypatch: pytest.MonkeyPatch) -> None:
+    corner.hears(queue("other", stopPolicy="HoldAndDrain"), running("a"), running("b", queue="other"))
+    spec_of = DrainController._spec_of
+
+    def picky(self: DrainController, drain: Any) -> Any:
+        if drain.by == "research":
+            raise ValueError("a mistake of ours")
+        return spec_of(self, drain)
+
+    monkeypatch.setattr(DrainController, "_spec_of", picky)
+    corner.step()
+    assert corner.evicted() == ["b"]
+
+
+def test_past_a_deadline_that_deletes_pods_are_deleted(corner: Corner) -> None:
+    past = {"deadline": "2020-01-01T00:00:00Z", "afterDeadline": "Delete", "gracePeriodSeconds": 7}
+    changed = queue("research", version=5, generation=2, stopPolicy="HoldAndDrain", drain=past)
+    corner.hears(changed, running("a"), event="MODIFIED")
+    corner.step()
+    [deleted] = [sent for sent in corner.api.sent if sent.method == "DELETE"]
+    assert deleted.path == "/api/v1/namespaces/team/pods/a"
+    assert deleted.body == {"preconditions": {"uid": "uid-a"}, "gracePeriodSeconds": 7}
