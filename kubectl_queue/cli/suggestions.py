@@ -39,10 +39,23 @@ _OTHERS: Mapping[str, str] = {
     }.items()
     for word in words.split()
 }
+#: Words that kubectl itself is for: a queue's spec is edited as that of any object.
+_KUBECTL: Mapping[str, str] = {
+    word: f"kubectl {command} queue"
+    for command, words in {
+        "edit": "change configure edit modify update",
+        "patch": "patch",
+        "label": "label",
+        "annotate": "annotate",
+    }.items()
+    for word in words.split()
+}
 
 
 def verbs_meant(word: str, verbs: Iterable[str]) -> list[str]:
     """The verbs that a word may stand for, the likeliest first."""
+    if word.lower() in _KUBECTL:
+        return [_KUBECTL[word.lower()]]
     known = list(verbs)
     other = _OTHERS.get(word.lower())
     return [other] if other in known else near(word.lower(), known)

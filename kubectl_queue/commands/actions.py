@@ -26,6 +26,8 @@ from kubectl_queue.session import Session
 from queues.queue import ROOT
 from queues.states import Action, State
 
+#: The value of a flag that takes away what it set before.
+NONE = "none"
 #: The value of --wait that waits for the end of a close.
 _CLOSED = "closed"
 
@@ -39,9 +41,10 @@ def run_action(action: Action, session: Session, flags: Flags) -> int:
         action=action,
         reason=given_reason(flags),
         resume_at=given_resume_time(flags, now=queues.now, command=command),
+        clear_resume_at=clears_resume_time(flags),
         wait_for=State.CLOSED if flags.text("wait") == _CLOSED else None,
     )
-    editor = QueueEditor(session, operation=operation, queues=queues)
+    editor = QueueEditor(session, operation=operation, queues=queues, named=bool(names))
     failed = editor.edit_all(names or selected_names(session, flags, queues))
     return finish(editor, flags, failed=failed)
 
@@ -83,8 +86,21 @@ def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
     span = flags.span("for")
     if span is not None:
         return now + span
-    read: Callable[[datetime], datetime] | None = flags.value("until")
+    read: Callable[[datetime], datetime | None] | None = flags.value("until")
     return read(now) if read else None
+
+
+def clears_resume_time(flags: Flags) -> bool:
+    """Whether the user gave --until none."""
+    return flags.value("until") is _never
+
+
+def _never(now: datetime) -> None:
+    """The time to resume for --until none."""
+
+
+def _moment_or_none(text: str) -> Callable[[datetime], datetime | None]:
+    return _never if text == NONE else moment(text)
 
 
 def finish(editor: QueueEditor, flags: Flags, *, failed: int) -> int:
@@ -109,16 +125,21 @@ def _true_false_or_closed(text: str) -> str:
     return _CLOSED if text == _CLOSED else _true_or_false(text)
 
 
-_REASON = Flag(name="reason", help="Why, in your words; shown to whoever is stopped by it.")
+_REASON = Flag(
+    name="reason", help="Why, in your words; shown to whoever is stopped by it. Empty: takes it away."
+)
 #: Of each command that stops queues.
 STOP_FLAGS = (
     stretch("for", "Resume after this long, e.g. 30m, 2h or 7d."),
     Flag(
         name="until",
         default=None,
-        read=moment,
+        read=_moment_or_none,
         value="TIME",
-        help="Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z.",
+        help=(
+            "Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z; "
+            f"{NONE}: takes it away."
+        ),
     ),
     _REASON,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from kubectl_queue.access.queue_api import Queues
 from kubectl_queue.cli.flags import (
@@ -21,39 +22,47 @@ from kubectl_queue.commands.command import Verb, selected
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import NotFoundError, QueueError, WaitTimeout
 from kubectl_queue.output.reporter import Reporter
-from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, read_queues
 from kubectl_queue.session import Session
-from queues.queue import BUILT_IN, DEFAULT, ROOT
-
-#: What to do instead with the queues that always exist.
-_BUILT_IN_REFUSALS: Mapping[str, str] = {
-    ROOT: "`root` queue can not be deleted; to stop every queue: kubectl queue suspend root",
-    DEFAULT: (
-        "`default` queue can not be deleted; to have it take nothing: kubectl queue close default, "
-        "to stop its pods: kubectl queue suspend default"
-    ),
-}
+from queues.admission.queue_edits import deletion_refusal
+from queues.queue import BUILT_IN
 
 
 def run_delete(session: Session, flags: Flags) -> int:
-    names = selected(flags, command="kubectl queue delete") or _children_first(session, flags)
-    if not names:
-        session.console.note("No resources found")
-    deletion = _Deletion(session, flags)
-    deleted = [deletion.delete(name) for name in names]
+    names = selected(flags, command="kubectl queue delete")
+    deletion = _Deletion(session, flags, names=names)
+    deleted = [deletion.delete(name) for name in names or deletion.select(flags.text("selector"))]
     return 0 if all(deleted) else 1
 
 
 class _Deletion:
-    """The options of one command."""
+    """The options of one command. `_left`: with --dry-run=client, the queues that would be left."""
 
-    def __init__(self, session: Session, flags: Flags) -> None:
+    def __init__(self, session: Session, flags: Flags, *, names: Sequence[str]) -> None:
         self._api = session.api
         self._note = session.console.note
         self._dry_run = session.dry_run
+        self._names = names
+        self._is_pretending = self._dry_run is DryRun.CLIENT
+        self._left: QueueObjects | None = None
         self._reporter = Reporter(session, dry_run=self._dry_run)
         self._timer = PollTimer(flags.span("timeout")) if flags.on("wait") else None
         self._ignore_not_found = flags.on("ignore-not-found")
+
+    def select(self, selector: str) -> Sequence[str]:
+        """What --all or --selector chooses, children before their parents, without the built-in queues.
+
+        A dry run says why those are left out.
+        """
+        items = self._api.list(selector=selector).items
+        tree = QueueObjects(items, now=self._api.now).tree
+        names = {name_of(item) for item in items}
+        if self._is_pretending:
+            for name in sorted(names & BUILT_IN):
+                self._note(_refusal(name, None))
+        if not names - BUILT_IN:
+            self._note("No resources found")
+        return sorted(names - BUILT_IN, key=lambda name: (-tree.depth(name), name))
 
     def delete(self, name: str) -> bool:
         """False where it failed, which is printed."""
@@ -71,26 +80,35 @@ class _Deletion:
 
     def _delete(self, name: str) -> None:
         if name in BUILT_IN:
-            raise QueueError(_BUILT_IN_REFUSALS[name])
-        uid = self._uid(name)
-        is_gone = self._dry_run is DryRun.CLIENT or self._api.delete(name, dry_run=self._dry_run)
+            raise QueueError(_refusal(name, None))
+        if self._is_pretending:
+            self._pretend(name)
+            return
+        uid = str(self._api.get(name)["metadata"]["uid"]) if self._timer is not None else ""
+        is_gone = self._api.delete(name, dry_run=self._dry_run)
         self._reporter.deleted(name)
         if self._timer and not is_gone and self._dry_run is DryRun.NONE:
             _wait_until_gone(self._api, name, uid=uid, timer=self._timer)
 
-    def _uid(self, name: str) -> str:
-        """The UID of the queue, where it is needed. Raises NotFoundError."""
-        if self._timer is None and self._dry_run is not DryRun.CLIENT:
-            return ""
-        return str(self._api.get(name)["metadata"]["uid"])
+    def _pretend(self, name: str) -> None:
+        """Raises QueueError where the server would refuse, as far as the statuses tell."""
+        queues = self._left if self._left is not None else read_queues(self._api, self._names)
+        if name not in queues.items:
+            self._api.get(name)
+        refusal = _refusal(name, queues)
+        if refusal:
+            raise QueueError(refusal)
+        self._reporter.deleted(name)
+        left = (item for item in queues.items.values() if name_of(item) != name)
+        self._left = QueueObjects(left, now=queues.now, complete=queues.complete)
 
 
-def _children_first(session: Session, flags: Flags) -> Sequence[str]:
-    """What --all or --selector chooses, without the built-in queues; one with children cannot be deleted."""
-    items = session.api.list(selector=flags.text("selector")).items
-    tree = QueueObjects(items, now=session.api.now).tree
-    names = [item["metadata"]["name"] for item in items]
-    return sorted(set(names) - BUILT_IN, key=lambda name: (-tree.depth(name), name))
+def _refusal(name: str, queues: QueueObjects | None) -> str:
+    """Why the queue may not be deleted, by the rule that admission has; empty where it may."""
+    known = queues if queues is not None else QueueObjects((), now=datetime.now(UTC))
+    item = known.items.get(name)
+    verdict = known.decisions.verdict(name, live=item is not None and may_be_live(item))
+    return deletion_refusal(verdict, children=tuple(sorted(known.tree.children(name)))) or ""
 
 
 def _wait_until_gone(api: Queues, name: str, *, uid: str, timer: PollTimer) -> None:
@@ -110,7 +128,8 @@ VERBS = (
         long=(
             "Delete queues. Only a queue that is Closed and has no children can be deleted, and root "
             "and default never: the server says so. With --all or --selector children go before their "
-            "parents and the two are passed over."
+            "parents and the two are passed over. --dry-run=client says which of them could not be "
+            "deleted as they are now, and why."
         ),
         examples=("kubectl queue delete team-a", "kubectl queue delete -l team=a --ignore-not-found"),
         flags=(

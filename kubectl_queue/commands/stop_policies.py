@@ -17,6 +17,7 @@ from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
     STOP_FLAGS,
     chosen_names,
+    clears_resume_time,
     finish,
     given_reason,
     given_resume_time,
@@ -69,10 +70,11 @@ def _stop(session: Session, flags: Flags, *, verb: str, policy: StopPolicy) -> i
         policy=policy,
         reason=given_reason(flags),
         resume_at=given_resume_time(flags, now=queues.now, command=command),
+        clear_resume_at=clears_resume_time(flags),
         drain=drain_fields(flags, now=queues.now, command=command) if drains else {},
         draw_bar=session.console.terminal,
     )
-    editor = QueueEditor(session, operation=operation, queues=queues)
+    editor = QueueEditor(session, operation=operation, queues=queues, named=bool(chosen))
     names = chosen or selected_names(session, flags, queues)
     is_dry_run = session.dry_run is not DryRun.NONE
     if drains and not is_dry_run and not flags.on("yes"):
@@ -188,7 +190,7 @@ VERBS = (
             "given back when the queue is resumed. Pods of DaemonSets, system-critical pods and those that "
             "--keep selects stay. Pods without a controller are named beforehand, and you are asked. "
             "--dry-run says what would go, in which order, what would stay and what would be blocked. "
-            "Settings that are not given stay as an earlier drain left them."
+            "Settings that are not given stay as an earlier drain left them; the value none takes one away."
         ),
         examples=(
             "kubectl queue drain research --dry-run=client",

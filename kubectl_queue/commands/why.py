@@ -44,15 +44,23 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
         return
     now = session.calls.now
     texts = [
-        "\n".join(lines(explanation, now=now, drain=drains.lines(draining, now=now)))
-        for explanation, draining in answers
+        "\n".join(
+            lines(
+                answer.explanation,
+                now=now,
+                drain=drains.lines(answer.draining, now=now),
+                events=answer.events,
+            )
+        )
+        for answer in answers
     ]
     if texts:
         session.console.say("\n\n".join(texts))
 
 
 def _document(answer: Answer) -> dict[str, Any]:
-    return {**msgspec.to_builtins(answer.explanation), **_drain_document(answer.draining)}
+    events = {"events": msgspec.to_builtins(answer.events)} if answer.events else {}
+    return {**msgspec.to_builtins(answer.explanation), **_drain_document(answer.draining), **events}
 
 
 def _drain_document(draining: Sequence[Object]) -> dict[str, Any]:
@@ -67,13 +75,15 @@ VERBS = (
         long=(
             "Say why an object waits: its owners, the queue that it is in and by which rule, the chain of "
             "queues above that, who stops it, since when and why, and what lets it go. TYPE is pod, "
-            "podgroup, queue or a kind of workload, spelt as for kubectl; a name alone is a queue's. Of a "
+            "podgroup, queue, namespace or a kind of workload, spelt as for kubectl; a name alone is a "
+            "queue's. Of a "
             "pod whose queue does not stop it, it says what else does, as far as that is known; of a queue "
             "that drains, how far that is and what blocks it."
         ),
         examples=(
             "kubectl queue why pod/train-0 -n research",
             "kubectl queue why deploy web",
+            "kubectl queue why namespace/team",
             "kubectl queue why research -o yaml",
         ),
         flags=(formats(Output.JSON, Output.YAML),),

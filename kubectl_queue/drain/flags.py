@@ -1,7 +1,7 @@
 """The flags of `drain` that set fields of `spec.drain`.
 
 Promises
-- What is not on the command line is left as it is stored.
+- A field whose flag is not given stays as it is stored; the value `none` removes it.
 - What the API server would refuse is refused here, by the same rules (`queues.admission.field_validation`),
   naming the flag.
 - A deadline is in the future by the API server's clock, which decides when it is over.
@@ -29,8 +29,22 @@ _RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 _Number = TypeVar("_Number", int, float)
-#: Takes a stored deadline away.
+#: The value that removes a stored field.
 NONE = "none"
+
+
+def _or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader that takes NONE too, as None. The error of `read` then names NONE as well."""
+
+    def read_or_none(text: str) -> Any:
+        if text == NONE:
+            return None
+        try:
+            return read(text)
+        except ValueError as exc:
+            raise ValueError(f"{exc}; or {NONE}, to remove it") from exc
+
+    return read_or_none
 
 
 def _rate(text: str) -> float:
@@ -90,22 +104,26 @@ FLAGS: Mapping[str, Flag] = {
     "keep": Flag(
         name="keep",
         default=None,
-        read=selector,
+        read=_or_none(selector),
         value="SELECTOR",
-        help="Pods that are to stay, by their labels, e.g. app=db,tier!=web.",
+        help="Pods that are to stay, by their labels, e.g. app=db,tier!=web; none: all go.",
     ),
     "barePods": switch(
         "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
     ),
     "rate": Flag(
-        name="rate", default=None, read=_rate, value="N", help="Evictions a second, at most, e.g. 0.5 or 20."
+        name="rate",
+        default=None,
+        read=_or_none(_rate),
+        value="N",
+        help="Evictions a second, at most, e.g. 0.5 or 20; none: no limit of its own.",
     ),
     "inFlight": Flag(
         name="in-flight",
         default=None,
-        read=_in_flight,
+        read=_or_none(_in_flight),
         value="N",
-        help="Pods on their way out at a time, at most.",
+        help="Pods on their way out at a time, at most; none: no limit of its own.",
     ),
     "deadline": Flag(
         name="deadline",
@@ -123,9 +141,9 @@ FLAGS: Mapping[str, Flag] = {
     "gracePeriodSeconds": Flag(
         name="grace-period",
         default=None,
-        read=_grace,
+        read=_or_none(_grace),
         value="SECONDS",
-        help="Seconds that a pod has to end, instead of its own; also one that is being deleted already.",
+        help="Seconds that a pod has to end, also one that is being deleted already; none: its own.",
     ),
 }
 

@@ -117,13 +117,18 @@ def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
     condition = condition_of(items[0], DRAINED)
     reason = str(condition.get("reason") or "not judged yet")
     since = f", begun {written(status.since)} ({_ago(status.since, now=now)})" if status.since else ""
-    message = str(condition.get("message") or "")
+    message = _without_blockers(str(condition.get("message") or ""))
     return [
         f"{printable(reason)}{since}",
-        counts_line(status),
+        counts_line(status, name_blockers=False),
         *map(_blocker_line, status.blockers),
         *([printable(message, limit=_MESSAGE_LIMIT)] if message else []),
     ]
+
+
+def _without_blockers(message: str) -> str:
+    """A message of the condition Drained without the blockers, which have lines of their own."""
+    return message.partition("; blocked by ")[0]
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
@@ -154,16 +159,19 @@ def short_text(items: Sequence[Object]) -> str:
     return counts_line(msgspec.structs.replace(status, evicted=0, suspended=0, deleted=0))
 
 
-def counts_line(status: DrainStatus) -> str:
-    parts = [_left(status), f"{status.evicted} evicted" if status.evicted else ""]
+def counts_line(status: DrainStatus, *, name_blockers: bool = True) -> str:
+    parts = [
+        _left(status, name_blockers=name_blockers),
+        f"{status.evicted} evicted" if status.evicted else "",
+    ]
     parts.append(f"{plural(status.suspended, 'Job')} suspended" if status.suspended else "")
     parts.append(f"{status.deleted} deleted past a budget" if status.deleted else "")
     parts.append(f"{status.kept} kept" if status.kept else "")
     return ", ".join(filter(None, parts))
 
 
-def _left(status: DrainStatus) -> str:
-    blockers = f" by {_names(status.blockers)}" if status.blockers else ""
+def _left(status: DrainStatus, *, name_blockers: bool) -> str:
+    blockers = f" by {_names(status.blockers)}" if status.blockers and name_blockers else ""
     details = [f"{status.leaving} on their way" if status.leaving else ""]
     details.append(f"{status.blocked} blocked{blockers}" if status.blocked else "")
     text = ", ".join(filter(None, details))
@@ -183,6 +191,8 @@ class DrainWait:
         self._draw_bar = draw_bar
         #: The most pods that were seen, gone ones included: all of the bar.
         self._most = 0
+        #: Whether `never` has named what blocks the drain: nothing else names it again.
+        self._named_blockers = False
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
         """Raises QueueError where somebody has ended the drain."""
@@ -207,26 +217,31 @@ class DrainWait:
 
     def remaining(self, items: Sequence[Object]) -> str:
         status = total(items)
-        return "nothing is counted yet" if status is None else counts_line(status)
+        return "nothing is counted yet" if status is None else self._counts(status)
 
     def progress(self, items: Sequence[Object]) -> str:
         status = total(items)
         if status is None or not self._draw_bar:
             return self.remaining(items)
         self._most = max(self._most, status.left + status.gone)
-        return f"{bar(self._most - status.left, self._most)} {counts_line(status)}"
+        return f"{bar(self._most - status.left, self._most)} {self._counts(status)}"
+
+    def _counts(self, status: DrainStatus) -> str:
+        return counts_line(status, name_blockers=not self._named_blockers)
 
     def done(self, items: Sequence[Object]) -> str:
         status = total(items)
         return f"drained: {counts_line(status)}" if status is not None else "drained"
 
     def controller_message(self, item: Object) -> str:
-        return str(condition_of(item, DRAINED).get("message") or "")
+        """Without the blockers, which `remaining` or `never` names."""
+        return _without_blockers(str(condition_of(item, DRAINED).get("message") or ""))
 
     def never(self, items: Sequence[Object]) -> str:
         status = total(items)
         if status is None or not status.never_ends or not is_observed(items[0]):
             return ""
+        self._named_blockers = True
         first = next((each for each in status.blockers if each.message), None)
         why = f": {printable(first.message, limit=_MESSAGE_LIMIT)}" if first is not None else ""
         return (

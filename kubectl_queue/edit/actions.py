@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.operation import Decision, changed_fields, parent_verdict
-from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait
+from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
 from kubectl_queue.output.ages import written
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
 from queues.admission.queue_edits import action_refusal
@@ -35,6 +35,7 @@ _OUTCOMES: Mapping[Action, str] = {
     Action.SUSPEND: "suspended",
     Action.RESUME: "resumed",
 }
+_SUSPEND_CLOSED = 'queue "{name}" is Closed and cannot be suspended; open it first: kubectl queue open {name}'
 _CLOSED_STATES = frozenset({State.CLOSING, State.CLOSED})
 #: The states that an action leads to: in these the queue still takes a new reason or time.
 _REACHED: Mapping[Action, frozenset[State]] = {
@@ -47,13 +48,14 @@ _REACHED: Mapping[Action, frozenset[State]] = {
 class ActionOperation:
     """One of the actions of Commands, with what the command line gave.
 
-    `reason`: None where --reason was not given. `wait_for`: the state that --wait waits for besides the
-    acknowledgement.
+    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume. `wait_for`: the
+    state that --wait waits for besides the acknowledgement.
     """
 
     action: Action
     reason: str | None = None
     resume_at: datetime | None = None
+    clear_resume_at: bool = False
     wait_for: State | None = None
 
     def refusal(self, name: str) -> str | None:
@@ -65,8 +67,14 @@ class ActionOperation:
         target = ACTIONS[self.action][own]
         patch = changed_fields(self._fields(queue, own=own, target=target), spec_of(item))
         if not patch:
-            return Decision(outcome=f"unchanged ({_why_unchanged(self.action, name=queue.name, own=own)})")
-        return Decision(outcome=self._outcome(target), patch=patch)
+            why = _why_unchanged(self.action, name=queue.name, own=own)
+            refused = self.action is Action.SUSPEND and own is State.CLOSED
+            return Decision(
+                outcome=f"unchanged ({why})",
+                refusal=_SUSPEND_CLOSED.format(name=queue.name) if refused else "",
+            )
+        outcome = self._outcome(target, patch, closing=live_count(queues.branch(queue.name)) > 0)
+        return Decision(outcome=outcome, patch=patch)
 
     def _fields(self, queue: Queue, *, own: State, target: Desired | None) -> dict[str, Any]:
         """All fields that the action sets, whether they differ or not."""
@@ -84,15 +92,18 @@ class ActionOperation:
         fields: dict[str, Any] = {}
         if self.reason is not None:
             fields["reason"] = self.reason or None
-        if self.resume_at is not None:
-            fields["resumeAt"] = written(self.resume_at)
+        if self.resume_at is not None or self.clear_resume_at:
+            fields["resumeAt"] = written(self.resume_at) if self.resume_at else None
         return fields
 
-    def _outcome(self, target: Desired | None) -> str:
+    def _outcome(self, target: Desired | None, patch: Mapping[str, Any], *, closing: bool) -> str:
+        """`closing`: members are counted that keep the queue from Closed."""
         until = f" until {written(self.resume_at)}" if self.resume_at else ""
+        if target is Desired.CLOSED and closing:
+            return "closing"
         if target is not None or until:
             return _OUTCOMES[self.action] + until
-        return "resumed (stopPolicy None)" if self.action is Action.RESUME else "edited (reason)"
+        return "resumed (stopPolicy None)" if self.action is Action.RESUME else f"edited ({', '.join(patch)})"
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
         """What else stops the queue, what ends at the same time, which pods a close releases."""

@@ -26,13 +26,17 @@ _ATTEMPTS = 5
 
 
 class QueueEditor:
-    """One operation on some queues. `queues`: all of them as the latest answers show them."""
+    """One operation on some queues. `queues`: all of them as the latest answers show them.
 
-    def __init__(self, session: Session, *, operation: Operation, queues: QueueObjects) -> None:
+    `named`: the user named the queues, so a refused one is an error.
+    """
+
+    def __init__(self, session: Session, *, operation: Operation, queues: QueueObjects, named: bool) -> None:
         self._session = session
         self._api = session.api
         self._operation = operation
         self.queues = queues
+        self._named = named
         self._dry_run = session.dry_run
         self.reporter = Reporter(session, dry_run=self._dry_run)
         #: Those that were changed or needed no change.
@@ -63,6 +67,8 @@ class QueueEditor:
         if refusal:
             raise QueueError(refusal)
         decision = self._decide_and_patch(name)
+        if decision.refusal and self._named:
+            raise QueueError(decision.refusal)
         self.reporter.say(name, decision.outcome)
         self.reporter.keep(self.queues.items[name])
         self.edited.append(name)

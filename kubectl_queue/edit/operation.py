@@ -25,6 +25,9 @@ class Decision:
 
     outcome: str
     patch: Mapping[str, Any] = field(default_factory=dict)
+    #: Why the queue cannot be what was asked for: an error, unless the queue was chosen by --all or
+    #: --selector.
+    refusal: str = ""
 
 
 class Operation(Protocol):

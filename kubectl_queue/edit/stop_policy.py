@@ -46,13 +46,15 @@ _DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
 class StopPolicyOperation:
     """Hold or HoldAndDrain, with what the command line gave.
 
-    `reason`: None where --reason was not given. `drain`: the fields of `spec.drain` to set; None removes one.
-    `draw_bar`: --wait may draw the progress of the drain as a bar.
+    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume. `drain`: the
+    fields of `spec.drain` to set; None removes one. `draw_bar`: --wait may draw the progress of the drain as
+    a bar.
     """
 
     policy: StopPolicy
     reason: str | None = None
     resume_at: datetime | None = None
+    clear_resume_at: bool = False
     drain: Mapping[str, Any] = field(default_factory=dict)
     draw_bar: bool = False
 
@@ -90,8 +92,8 @@ class StopPolicyOperation:
         fields: dict[str, Any] = {}
         if self.reason is not None:
             fields["reason"] = self.reason or None
-        if self.resume_at is not None:
-            fields["resumeAt"] = written(self.resume_at)
+        if self.resume_at is not None or self.clear_resume_at:
+            fields["resumeAt"] = written(self.resume_at) if self.resume_at else None
         return fields
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:

@@ -152,17 +152,29 @@ def _cause(item: Object) -> str:
     return f" ({text})" if text else ""
 
 
-def live_members(items: Iterable[Object], *, closing: bool) -> str:
+def live_members(items: Sequence[Object], *, closing: bool) -> str:
     """The live members that the statuses of these queues count; `closing`: they are what is left."""
-    statuses = [status_of(item) for item in items]
-    pods = [status.get("pods") or {} for status in statuses]
-    if not any(pods):
+    if not any(status_of(item).get("pods") for item in items):
         return "live pods are not counted yet"
-    running, pending = _sum(pods, "running"), _sum(pods, "pending")
-    groups = sum(_sum(statuses, phase) for phase in ("pending", "running", "inqueue", "unknown"))
+    running, pending = _pods(items, "running"), _pods(items, "pending")
+    groups = _pod_groups(items)
     left = " left" if closing else ""
     text = f"{plural(running + pending, 'live pod')}{left} ({running} running, {pending} pending)"
     return f"{text}, {plural(groups, 'PodGroup')}{left}" if groups else text
+
+
+def live_count(items: Sequence[Object]) -> int:
+    """Live pods and PodGroups, as far as they are counted."""
+    return _pods(items, "running") + _pods(items, "pending") + _pod_groups(items)
+
+
+def _pods(items: Iterable[Object], phase: str) -> int:
+    return _sum((status_of(item).get("pods") or {} for item in items), phase)
+
+
+def _pod_groups(items: Iterable[Object]) -> int:
+    statuses = [status_of(item) for item in items]
+    return sum(_sum(statuses, phase) for phase in ("pending", "running", "inqueue", "unknown"))
 
 
 def _sum(counts: Iterable[Mapping[str, Any]], key: str) -> int:

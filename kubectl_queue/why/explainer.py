@@ -2,6 +2,7 @@
 
 Promises
 - Nothing is read twice by one command, and only what the answer needs.
+- Where the queue may not be read, the events of the object say what its user may know.
 - A queue or an ancestor that is not there is not in the tree: the rules say what that means. An ancestor that
   may not be read counts as Open; where the queue itself may not be read, there is no chain.
 """
@@ -28,23 +29,28 @@ from kubectl_queue.queue_objects import (
     stop_acknowledgement,
 )
 from kubectl_queue.session import Session
+from kubectl_queue.why.events import Event, read_events
 from kubectl_queue.why.membership import Owners, membership_of
 from kubectl_queue.why.subject import controller_of, labels_of, object_reference, subject
 from kubectl_queue.why.targets import NAMESPACE, QUEUE, Target, Type, type_of_owner
 from queues.status.conditions import ACCEPTING
 from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explain import explain
-from queues.why.explanation import Explanation, ObjectRef, ObservedQueues, QueueRecord
+from queues.why.explanation import Explanation, Fate, ObjectRef, ObservedQueues, QueueRecord
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
 
 
 class Answer(NamedTuple):
-    """An explanation. `draining`: the queues whose drain it reports, that of the object first."""
+    """An explanation. `draining`: the queues whose drain it reports, that of the object first.
+
+    `events`: of the object, newest first, where its queue may not be read.
+    """
 
     explanation: Explanation
     draining: Sequence[Object] = ()
+    events: Sequence[Event] = ()
 
 
 class _Owner(NamedTuple):
@@ -76,11 +82,15 @@ class Explainer:
             target.type,
             item,
             owners=tuple(owner.reference for owner in owners),
-            labels=self._namespace_labels(item, queues),
+            labels=self._namespace_labels(target.type, item, queues),
         )
         explanation = explain(explained, membership, queues=queues)
         drains = queue and queues is not None and queues.verdict(queue).drains
-        return Answer(explanation, self._draining(target.type, str(queue)) if drains else ())
+        return Answer(
+            explanation,
+            draining=self._draining(target.type, str(queue)) if drains else (),
+            events=self._events(item, explanation) if explanation.fate is Fate.UNREAD else (),
+        )
 
     def _read(self, target: Target) -> Object:
         if target.type is not QUEUE:
@@ -106,12 +116,21 @@ class Explainer:
             yield _Owner(object_reference(kind, owner), kind, owner)
             item = owner
 
-    def _namespace_labels(self, item: Object, queues: ObservedQueues | None) -> Mapping[str, str] | None:
+    def _namespace_labels(
+        self, kind: Type, item: Object, queues: ObservedQueues | None
+    ) -> Mapping[str, str] | None:
         """The labels of the object's namespace, read where a queue of its chain has a selector."""
+        if kind is NAMESPACE:
+            return labels_of(item)
         name = str(at(item, "metadata.namespace") or "")
         needed = queues is not None and any(queue.namespace_selector for queue in queues.tree.queues.values())
         namespace = self._objects.find(NAMESPACE, name, namespace="") if name and needed else None
         return labels_of(namespace) if namespace is not None else None
+
+    def _events(self, item: Object, explanation: Explanation) -> Sequence[Event]:
+        """Those that say more than the explanation, which has the pod's own condition."""
+        notes = "\n".join(explanation.notes)
+        return [event for event in read_events(self._session.calls, item) if event.message not in notes]
 
     def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
         """The queue of the object; for a queue that was asked about, with those below it."""

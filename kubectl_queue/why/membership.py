@@ -65,8 +65,14 @@ def membership_of(
         return ExplainedMembership(
             queue=str(named or DEFAULT), rule=Source.SPEC if named else "no queue being named"
         )
-    if at(item, "metadata.namespace") in _RULES.exempt_namespaces:
+    if (
+        str(at(item, "metadata.namespace" if kind.namespaced else "metadata.name"))
+        in _RULES.exempt_namespaces
+    ):
         return None
+    if kind is NAMESPACE:
+        named = annotations_of(item).get(VOLCANO_ANNOTATION)
+        return ExplainedMembership(queue=named, rule=f"annotation {VOLCANO_ANNOTATION}") if named else None
     written = _written(kind, item)
     if not written:
         membership = _by_rules(kind, item, objects, rules=_RULES)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from kubectl_queue.output.ages import age, moment
 from kubectl_queue.output.tables import Layout
+from kubectl_queue.why.events import Event
 from queues.states import Desired, StopPolicy
 from queues.status.changes import HISTORY_LIMIT, Change
 from queues.text import printable, quoted
@@ -22,12 +23,23 @@ from queues.why.explanation import (
 )
 
 _WIDTH = 13
+_MESSAGE_LIMIT = 1000
 
 
-def lines(told: Explanation, *, now: datetime, drain: Sequence[str] = ()) -> list[str]:
-    """`drain`: how far the drain of its queue is."""
-    sections = _sections(told, now=now, drain=drain)
-    return [told.summary, *(line for pair in sections for line in _section(*pair))]
+def lines(
+    explanation: Explanation, *, now: datetime, drain: Sequence[str] = (), events: Sequence[Event] = ()
+) -> list[str]:
+    """`drain`: how far the drain of its queue is. `events`: of the object."""
+    sections = [
+        *_sections(explanation, now=now, drain=drain),
+        ("Events", [_event(each, now=now) for each in events]),
+    ]
+    return [explanation.summary, *(line for pair in sections for line in _section(*pair))]
+
+
+def _event(event: Event, *, now: datetime) -> str:
+    at = f"{event.at} ({age(event.at, now=now)} ago)"
+    return f"{printable(event.reason)}, {at}: {printable(event.message, limit=_MESSAGE_LIMIT)}"
 
 
 def _section(heading: str, body: list[str]) -> list[str]:
@@ -35,23 +47,30 @@ def _section(heading: str, body: list[str]) -> list[str]:
     return [f"{head:<{_WIDTH}}{line}".rstrip() for head, line in zip(heads, body, strict=False)]
 
 
-def _sections(told: Explanation, *, now: datetime, drain: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    yield "Owned by", [str(owner) for owner in told.owners]
-    yield "PodGroup", [str(told.group).removeprefix("PodGroup ")] if told.group else []
-    yield "Queue", _belonging(told.belonging) if told.belonging and told.object.kind != QUEUE else []
-    yield "Chain", _chain(told, now=now)
-    yield "Stopped by", [line for stop in told.stops for line in _who(stop, now=now)]
-    yield "Let go by", [line for stop in told.stops for line in _way_out(stop, now=now)]
-    yield "Closed by", _who(told.refusal, now=now) if told.refusal and not _said(told.refusal, told) else []
-    yield "Reopened by", [told.refusal.way_out] if told.refusal and not _said(told.refusal, told) else []
-    yield "Closing", [told.closing] if told.closing else []
+def _sections(
+    explanation: Explanation, *, now: datetime, drain: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    is_queue = explanation.object.kind == QUEUE
+    refusal = None if _is_among_stops(explanation) else explanation.refusal
+    yield "Owned by", [str(owner) for owner in explanation.owners]
+    yield "PodGroup", [str(explanation.group).removeprefix("PodGroup ")] if explanation.group else []
+    yield "Queue", _belonging(explanation.belonging) if explanation.belonging and not is_queue else []
+    yield "Chain", _chain(explanation, now=now)
+    yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]
+    yield "Let go by", [line for stop in explanation.stops for line in _way_out(stop, now=now)]
+    yield "Closed by", _who(refusal, now=now) if refusal else []
+    yield "Reopened by", [refusal.way_out] if refusal else []
+    yield "Closing", [explanation.closing] if explanation.closing else []
     yield "Drain", list(drain)
-    yield "Note", list(told.notes)
+    yield "Note", list(explanation.notes)
 
 
-def _said(refusal: Stop, told: Explanation) -> bool:
-    """A broken chain neither schedules nor accepts, and is told once."""
-    return any((stop.kind, stop.queue) == (refusal.kind, refusal.queue) for stop in told.stops)
+def _is_among_stops(explanation: Explanation) -> bool:
+    """Whether the stops give the cause of the refusal: a broken chain neither schedules nor accepts."""
+    refusal = explanation.refusal
+    return refusal is not None and any(
+        (stop.kind, stop.queue) == (refusal.kind, refusal.queue) for stop in explanation.stops
+    )
 
 
 def _belonging(belonging: ExplainedMembership) -> list[str]:
@@ -61,9 +80,12 @@ def _belonging(belonging: ExplainedMembership) -> list[str]:
     return [f"{printable(belonging.queue)}, by {printable(belonging.rule)}{origin}"]
 
 
-def _chain(told: Explanation, *, now: datetime) -> list[str]:
-    stopping = {stop.queue for stop in told.stops}
-    rows = [(each.queue, each.state.value, ", ".join(_marks(each, stopping, now=now))) for each in told.chain]
+def _chain(explanation: Explanation, *, now: datetime) -> list[str]:
+    stopping = {stop.queue for stop in explanation.stops}
+    rows = [
+        (each.queue, each.state.value, ", ".join(_marks(each, stopping, now=now)))
+        for each in explanation.chain
+    ]
     return [line.rstrip() for line in Layout().lines(rows)]
 
 

@@ -61,10 +61,12 @@ TYPES = (
     *(Type(row.kind, row.resource, row.group, row.version) for row in KINDS.values()),
     PODGROUP,
     QUEUE,
+    NAMESPACE,
 )
 _SHORT: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "pods": ("po",),
+        "namespaces": ("ns",),
         "cronjobs.batch": ("cj",),
         "deployments.apps": ("deploy",),
         "statefulsets.apps": ("sts",),

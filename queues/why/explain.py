@@ -127,7 +127,7 @@ def _denied(subject: ObservedObject, verdict: Verdict | None, queues: ObservedQu
         return None
     return namespace_stop(
         verdict.queue,
-        namespace=subject.ref.namespace,
+        namespace=subject.ref.namespace or subject.ref.name,  # of a Namespace itself
         labels=subject.namespace_labels,
         queues=queues,
     )

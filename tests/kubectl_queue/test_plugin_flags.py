@@ -129,6 +129,15 @@ def test_an_unknown_verb_is_answered_with_near_ones() -> None:
         split(["suspnd", "b"])
 
 
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("edit", "kubectl edit queue"), ("update", "kubectl edit queue"), ("patch", "kubectl patch queue")],
+)
+def test_what_kubectl_is_for_is_answered_with_its_command(word: str, command: str) -> None:
+    with pytest.raises(UsageError, match=rf"(?s)\"{word}\".*Did you mean this\?\n\t{command}\n"):
+        split([word, "b"])
+
+
 def test_the_value_of_a_flag_is_not_taken_for_the_verb() -> None:
     assert first_name(["--user", "list", "get"], COMMON) == 2
 

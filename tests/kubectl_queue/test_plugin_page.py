@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kubectl_queue.cli.flags import parse
 from kubectl_queue.commands import table as verbs
+from kubectl_queue.commands.table import load
 from kubectl_queue.drain import flags as settings
 from queues.why import explain as why
 from queues.why.explanation import Fate
 from tests.support.paths import ROOT
+from tests.support.plugin.plugin_stage import NOW
 
 PAGE = (ROOT / "docs" / "plugin.md").read_text()
 
@@ -25,14 +28,23 @@ def test_each_verb_has_its_row() -> None:
 
 def test_each_setting_of_a_drain_has_its_row() -> None:
     """With the field that it sets, in the order of the help."""
-    told = [(flag.strip("-"), what.partition("`")[0]) for flag, what in rows("drain")]
-    assert told == [(flag.name, field) for field, flag in settings.FLAGS.items()]
+    documented = [(flag.strip("-"), what.partition("`")[0]) for flag, what, _ in rows("drain")]
+    assert documented == [(flag.name, field) for field, flag in settings.FLAGS.items()]
+
+
+def test_what_takes_a_setting_of_a_drain_back_is_what_the_page_says() -> None:
+    for flag, _, back in rows("drain"):
+        words = ["research", *back.split()]
+        given = parse(words, load("drain").flags, command="kubectl queue drain")
+        fields = settings.drain_fields(given, now=NOW, command="kubectl queue drain")
+        assert back.startswith(flag)
+        assert set(fields.values()) <= {None, "Evict", "Keep"}, flag
 
 
 def test_each_fate_has_its_row_on_the_page_and_in_the_code() -> None:
     """In the order in which they are decided."""
-    told = [row[0] for row in rows("why")]
-    assert set(told) == {fate.value for fate in Fate}
+    documented = [row[0] for row in rows("why")]
+    assert set(documented) == {fate.value for fate in Fate}
     assert why.__doc__ is not None
-    places = [why.__doc__.index(f"\n{fate} ") for fate in told]
+    places = [why.__doc__.index(f"\n{fate} ") for fate in documented]
     assert places == sorted(places)

@@ -103,10 +103,10 @@ def test_a_kustomization_lists_every_file_beside_it_and_no_other(path: Path) -> 
     assert listed == {each.name for each in path.parent.glob("*.yaml")} - {path.name}
 
 
-def test_the_root_installs_every_folder_but_the_scheduler_configuration_and_the_examples() -> None:
+def test_the_root_installs_every_folder_but_scheduler_examples_and_what_is_optional() -> None:
     [listing] = documents(MANIFESTS / "kustomization.yaml")
     folders = {path.parent.name for path in KUSTOMIZATIONS} - {"manifests"}
-    assert set(listing["resources"]) == folders - {"scheduler", "examples"}
+    assert set(listing["resources"]) == folders - {"scheduler", "examples", "queue-readers"}
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,24 @@ def test_resume_does_not_undo_closed_and_open_does(run: Run, queue: Callable[...
     assert "acknowledged: Open" in run("open", name, "--wait").stdout
 
 
+def test_suspend_of_a_closed_queue_fails_and_names_the_way_out(run: Run, queue: Callable[..., str]) -> None:
+    name = queue()
+    run("close", name, "--wait=closed")
+    refused = run("suspend", name)
+    assert (refused.returncode, state(run, name)) == (1, "Closed")
+    assert f"open it first: kubectl queue open {name}" in refused.stderr
+
+
+def test_a_dry_run_of_delete_says_what_the_server_would_say(run: Run, queue: Callable[..., str]) -> None:
+    """The same reason, word for word."""
+    name = queue()
+    pretended, refused = run("delete", name, "--dry-run=client"), run("delete", name)
+    reason = f'queue "{name}" is Open and only a Closed queue can be deleted; '
+    assert (pretended.returncode, refused.returncode) == (1, 1)
+    assert reason in pretended.stderr
+    assert reason in refused.stderr
+
+
 def test_a_reason_that_reads_like_the_one_before_stays(run: Run, queue: Callable[..., str]) -> None:
     name = queue()
     run("suspend", name, "--reason=moving")

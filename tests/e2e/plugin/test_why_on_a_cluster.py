@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
+from tests.support.paths import ROOT
 from tests.support.plugin.why_corner import (
     NAMED_BY,
     Corner,
@@ -171,6 +172,35 @@ def test_who_may_read_pods_alone_still_learns_what_the_pod_says(corner: Corner) 
     assert any(f"kubectl queue resume {queue}" in note for note in told["notes"])
     refused = corner.run("why", queue, "--as=ann")
     assert (refused.returncode, "Error from server (Forbidden)" in refused.stderr) == (1, True)
+
+
+def test_who_has_the_rights_of_a_namespace_alone_learns_from_its_events(corner: Corner) -> None:
+    """`view` in a namespace shows no queues; the optional binding does."""
+    queue = corner.queue("theirs", "--state=suspended", "--reason=audit")
+    corner.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
+    role = ("-n", corner.namespace)
+    corner.cluster.kubectl("create", "rolebinding", "bob", "--clusterrole=view", "--user=bob", *role)
+    selector = "--field-selector=involvedObject.kind=Deployment,reason=QueueSuspended"
+    corner.cluster.kubectl("wait", "event", *role, selector, "--for=create", "--timeout=60s")
+    answer = corner.told("deploy/web", "--as=bob")
+    assert answer["fate"] == "Unread"
+    assert f'queue "{queue}" is Suspended (audit)' in answer["events"][0]["message"]
+    readers = str(ROOT / "manifests" / "queue-readers")
+    corner.cluster.kubectl("apply", "-k", readers)
+    try:
+        answer = corner.told("deploy/web", "--as=bob", "--as-group=system:authenticated")
+        assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
+    finally:
+        corner.cluster.kubectl("delete", "-k", readers)
+
+
+def test_a_namespace_is_asked_about(corner: Corner) -> None:
+    """What its annotation names counts for all of its work that names no other queue."""
+    queue = corner.queue("ours", "--state=suspended")
+    assert corner.told(f"ns/{corner.namespace}")["fate"] == "NotMember"
+    corner.cluster.kubectl("annotate", "namespace", corner.namespace, f"{NAMED_BY}={queue}")
+    answer = corner.told(f"namespace/{corner.namespace}")
+    assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
 
 
 def test_what_is_not_there_is_an_error_with_names_that_are_near(corner: Corner) -> None:

@@ -48,6 +48,10 @@ def test_what_is_not_given_is_not_set() -> None:
         ("--deadline=2h", "deadline", "2030-01-01T14:00:00Z"),
         ("--deadline=2030-01-01T18:00:00+02:00", "deadline", "2030-01-01T16:00:00Z"),
         ("--keep=app=db", "keep", {"matchLabels": {"app": "db"}}),
+        ("--keep=none", "keep", None),
+        ("--rate=none", "rate", None),
+        ("--in-flight=none", "inFlight", None),
+        ("--grace-period=none", "gracePeriodSeconds", None),
     ],
 )
 def test_each_flag_sets_its_field(flag: str, field: str, value: object) -> None:

@@ -241,9 +241,7 @@ def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() 
             say=lambda _: None,
             timer=PollTimer(timedelta(microseconds=1)),
         )
-    assert str(error.value).endswith(
-        'queue "b": Blocked; 3 pods left (3 blocked by PodDisruptionBudget lab/db); as it is'
-    )
+    assert str(error.value).endswith('queue "b": Blocked; 3 pods left (3 blocked); as it is')
 
 
 def test_the_end_says_what_was_done() -> None:
@@ -251,12 +249,45 @@ def test_the_end_says_what_was_done() -> None:
     assert DrainWait().done([done]) == "drained: 0 pods left, 4 evicted, 2 Jobs suspended, 1 kept"
 
 
+MESSAGE = (
+    'pods of queue "b" run that may not be evicted; blocked by PodDisruptionBudget lab/db (3, for good): '
+    "it keeps 3 pods for good"
+)
+
+
+def test_the_block_names_each_blocker_once() -> None:
+    """The controller's message names them too."""
+    queue = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
+    queue["status"]["conditions"][0]["message"] = MESSAGE
+    text = "\n".join(lines([queue], now=NOW))
+    assert text.count("lab/db") == 1
+    assert text.endswith('pods of queue "b" run that may not be evicted')
+
+
+def test_a_wait_that_times_out_names_a_blocker_once() -> None:
+    """The warning names it; the progress after that and the error do not."""
+    queue = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
+    queue["status"]["conditions"][0]["message"] = MESSAGE
+    written = io.StringIO()
+    console = Console(io.StringIO(), written)
+    with pytest.raises(WaitTimeout) as error:
+        wait(
+            DrainWait(),
+            items=[queue],
+            read=lambda: [queue],
+            say=console.progress,
+            timer=PollTimer(timedelta(microseconds=1)),
+            warn=console.warn,
+        )
+    console.note(str(error.value))
+    assert written.getvalue().count("lab/db") == 1
+
+
 def test_the_block_tells_since_when_how_far_and_what_blocks() -> None:
     queue = draining(reason="Blocked", left=5, blocked=5, kept=1, evicted=2, blockers=[DB, WEB])
     assert lines([queue], now=NOW) == [
         f"Blocked, begun {SINCE} (2m ago)",
-        "5 pods left (5 blocked by PodDisruptionBudget lab/db, PodDisruptionBudget lab/web), 2 evicted, "
-        "1 kept",
+        "5 pods left (5 blocked), 2 evicted, 1 kept",
         "blocked by PodDisruptionBudget lab/db, 3 pods, for good: it keeps 3 pods for good",
         "blocked by PodDisruptionBudget lab/web, 2 pods: it allows 0 now",
         "as it is",

@@ -50,6 +50,31 @@ def test_resume_of_a_closed_queue_names_the_way_out(own: State) -> None:
     assert said.endswith("which resume does not undo; reopen it with: kubectl queue open b)")
 
 
+def test_suspend_of_a_closed_queue_is_refused_and_names_the_way_out() -> None:
+    decision = decide(ActionOperation(action=Action.SUSPEND), SHOWN[State.CLOSED])
+    assert decision.refusal == (
+        'queue "b" is Closed and cannot be suspended; open it first: kubectl queue open b'
+    )
+    assert decide(ActionOperation(action=Action.SUSPEND), SHOWN[State.CLOSING]).refusal == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ({}, "closed"),
+        ({"pods": {"running": 0, "pending": 0}}, "closed"),
+        ({"pods": {"running": 1}}, "closing"),
+        ({"pods": {"pending": 1}}, "closing"),
+        ({"pods": {}, "inqueue": 1}, "closing"),
+    ],
+)
+def test_close_says_closing_where_members_are_left(status: dict[str, Any], outcome: str) -> None:
+    close = ActionOperation(action=Action.CLOSE)
+    assert decide(close, item("b", status=status)).outcome == outcome
+    below = item("c", parent="b", status=status)
+    assert decide(close, item("b"), below).outcome == outcome
+
+
 def test_a_queue_without_a_status_is_closing() -> None:
     decision = decide(ActionOperation(action=Action.CLOSE), item("b", state="Closed"))
     assert "Closing already" in decision.outcome
@@ -77,6 +102,13 @@ def test_suspend_of_a_suspended_queue_takes_a_new_reason_or_time() -> None:
     later = patch(Action.SUSPEND, queue, resume_at=NOW + timedelta(hours=1))
     assert later == {"resumeAt": "2030-01-01T13:00:00Z"}
     assert patch(Action.SUSPEND, queue, reason="old") == {}
+
+
+def test_the_time_to_resume_can_be_taken_away() -> None:
+    queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T12:10:00Z")
+    decision = decide(ActionOperation(action=Action.SUSPEND, clear_resume_at=True), queue)
+    assert (decision.outcome, decision.patch) == ("edited (resumeAt)", {"resumeAt": None})
+    assert patch(Action.SUSPEND, item("b", state="Suspended"), clear_resume_at=True) == {}
 
 
 def test_a_suspension_whose_time_is_past_is_open_and_can_be_suspended_anew() -> None:

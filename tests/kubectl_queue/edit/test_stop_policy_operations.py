@@ -82,6 +82,18 @@ def test_a_queue_that_is_stopped_so_already_takes_a_new_reason_time_or_setting()
     assert said(queue, drain={"rate": 5}) == "unchanged (it is to be drained already)"
 
 
+def test_the_time_to_resume_can_be_taken_away() -> None:
+    queue = item("b", stopPolicy="Hold", resumeAt=LATER)
+    assert edit(queue, HOLD, clear_resume_at=True) == {"resumeAt": None}
+    assert said(queue, HOLD, clear_resume_at=True) == "edited (resumeAt)"
+
+
+def test_a_setting_of_an_earlier_drain_can_be_taken_away() -> None:
+    queue = item("b", stopPolicy="HoldAndDrain", drain={"rate": 5, "keep": {"matchLabels": {"app": "db"}}})
+    assert edit(queue, drain={"keep": None}) == {"drain": {"keep": None}}
+    assert said(queue, drain={"keep": None}) == "edited (drain.keep)"
+
+
 def test_a_stop_whose_time_is_past_is_set_anew() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=PAST)
     assert (said(queue, HOLD), edit(queue, HOLD)) == ("held", {"reason": None, "resumeAt": None})

@@ -15,6 +15,7 @@ from kubectl_queue.why.membership import membership_of
 from kubectl_queue.why.rendering import lines
 from kubectl_queue.why.subject import subject
 from kubectl_queue.why.targets import (
+    NAMESPACE,
     POD,
     PODGROUP,
     QUEUE,
@@ -131,6 +132,19 @@ def test_a_podgroup_is_in_the_queue_of_its_spec() -> None:
 def test_a_queue_is_its_own() -> None:
     """Asked about, it needs no rule."""
     assert membership_of(QUEUE, item("b"), owners=(), objects=NOTHING_READ) == ExplainedMembership(queue="b")
+
+
+def test_a_namespace_is_in_the_queue_that_its_annotation_names() -> None:
+    """kube-system never is; without the annotation it is in none."""
+
+    def of(name: str, **annotations: str) -> ExplainedMembership | None:
+        namespace = {"metadata": {"name": name, "annotations": annotations}}
+        return membership_of(NAMESPACE, namespace, owners=(), objects=NOTHING_READ)
+
+    named = {VOLCANO_ANNOTATION: "b"}
+    assert of("team", **named) == ExplainedMembership(queue="b", rule=f"annotation {VOLCANO_ANNOTATION}")
+    assert of("team") is None
+    assert of("kube-system", **named) is None
 
 
 def test_nothing_of_kube_system_is_a_member() -> None:

@@ -33,6 +33,8 @@ def kinds(*words: str) -> list[tuple[str, str]]:
         (["vj/x"], [("jobs.batch.volcano.sh", "x")]),
         (["jobset.jobset.x-k8s.io/x"], [("jobsets.jobset.x-k8s.io", "x")]),
         (["pg/x", "pg/x"], [("podgroups.scheduling.volcano.sh", "x")]),
+        (["namespace/team"], [("namespaces", "team")]),
+        (["ns", "team"], [("namespaces", "team")]),
         (["q", "pod"], [("queues.scheduling.volcano.sh", "pod")]),
         (["a", "b"], [("queues.scheduling.volcano.sh", "a"), ("queues.scheduling.volcano.sh", "b")]),
     ],

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from kubectl_queue.access.queue_api import Listing
 from kubectl_queue.access.responses import Object
+from kubectl_queue.cli.flags import parse
+from kubectl_queue.cli.options import COMMON, DryRun
+from kubectl_queue.commands.table import load
+from kubectl_queue.edit.operation import apply_patch
+from kubectl_queue.errors import NotFoundError
+from kubectl_queue.output.console import Console
 from kubectl_queue.queue_objects import QueueObjects
+from kubectl_queue.session import Session
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 PLUGIN = str(Path(sys.executable).parent / "kubectl-queue")
@@ -46,3 +55,47 @@ def plugin(
         check=False,
         timeout=120,
     )
+
+
+class StoredQueues:
+    """The API of queues on values instead of a server; what is written is kept in `patches` and `deleted`."""
+
+    now = NOW
+
+    def __init__(self, *items: Object) -> None:
+        self._items = {item["metadata"]["name"]: item for item in items}
+        self.patches: list[tuple[str, Mapping[str, Any]]] = []
+        self.deleted: list[str] = []
+
+    def list(self, *, selector: str = "", name: str = "") -> Listing:
+        return Listing(list(self._items.values()), "7")
+
+    def get(self, name: str) -> Object:
+        if name not in self._items:
+            raise NotFoundError(f'queue "{name}" not found', code=404)
+        return self._items[name]
+
+    def patch(self, name: str, patch: Mapping[str, Any], *, dry_run: DryRun) -> Object:
+        self.patches.append((name, patch))
+        self._items[name] = apply_patch(self._items[name], patch)
+        return self._items[name]
+
+    def delete(self, name: str, *, dry_run: DryRun) -> bool:
+        self.deleted.append(name)
+        return True
+
+
+class CommandResult(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run_command(api: StoredQueues, verb: str, *words: str) -> CommandResult:
+    """One command on `api`, without a process of its own."""
+    command = load(verb)
+    flags = parse(words, (*command.flags, *COMMON), command=command.command)
+    out, err = io.StringIO(), io.StringIO()
+    session = Session(flags, console=Console(out, err), environ={})
+    session.__dict__["api"] = api
+    return CommandResult(command.run(session, flags), out.getvalue(), err.getvalue())

@@ -1,0 +1,47 @@
+"""open, close, suspend, resume as commands: exit codes and what is printed."""
+
+from __future__ import annotations
+
+from tests.support.plugin.plugin_stage import StoredQueues, item, run_command
+
+CLOSED = item("done", state="Closed", status={"state": "Closed"})
+
+
+def test_suspend_of_a_closed_queue_fails_and_says_how_to_open_it() -> None:
+    api = StoredQueues(CLOSED, item("b"))
+    result = run_command(api, "suspend", "done", "b")
+    assert (result.code, result.out) == (1, "queue.scheduling.volcano.sh/b suspended\n")
+    assert result.err == (
+        'error: queue "done" is Closed and cannot be suspended; open it first: kubectl queue open done\n'
+    )
+    assert [name for name, _ in api.patches] == ["b"]
+
+
+def test_suspend_of_all_passes_closed_queues_over() -> None:
+    """Nothing in them could run."""
+    result = run_command(StoredQueues(CLOSED, item("b")), "suspend", "--all")
+    assert result.code == 0
+    assert "done unchanged (it is Closed and cannot be suspended" in result.out
+
+
+def test_close_says_closing_while_pods_are_left() -> None:
+    api = StoredQueues(item("b", status={"pods": {"running": 2}}), item("idle", status={"pods": {}}))
+    result = run_command(api, "close", "b", "idle")
+    assert result.out == ("queue.scheduling.volcano.sh/b closing\nqueue.scheduling.volcano.sh/idle closed\n")
+
+
+def test_a_time_and_a_reason_are_taken_back() -> None:
+    queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T13:00:00Z")
+    api = StoredQueues(queue)
+    result = run_command(api, "suspend", "b", "--until=none", "--reason=")
+    assert result.out == "queue.scheduling.volcano.sh/b edited (reason, resumeAt)\n"
+    assert api.patches[0][1]["spec"] == {"reason": None, "resumeAt": None}
+
+
+def test_what_an_earlier_drain_set_is_taken_back() -> None:
+    drain = {"rate": 5, "inFlight": 3, "gracePeriodSeconds": 9, "keep": {"matchLabels": {"app": "db"}}}
+    api = StoredQueues(item("b", stopPolicy="HoldAndDrain", drain=drain))
+    words = ("--rate=none", "--in-flight=none", "--grace-period=none", "--keep=none", "--yes")
+    result = run_command(api, "drain", "b", *words)
+    assert result.code == 0, result.err
+    assert api.patches[0][1]["spec"] == {"drain": dict.fromkeys(drain)}

@@ -1,0 +1,54 @@
+"""Whoever may not read queues learns from the events of the object what stops it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubectl_queue.why.events import Event, latest_events
+from kubectl_queue.why.rendering import lines
+from queues.why.explanation import Explanation, Fate, ObjectRef
+from tests.support.plugin.plugin_stage import NOW
+
+TEXT = 'queue "vision" is Suspended by its ancestor "research"; resume it with: kubectl queue resume research'
+
+
+def event(reason: str, *, minute: int = 0, source: str = "sluice", message: str = TEXT) -> dict[str, Any]:
+    return {
+        "reason": reason,
+        "message": message,
+        "source": {"component": source},
+        "lastTimestamp": f"2030-01-01T11:{minute:02}:00Z",
+    }
+
+
+def test_the_latest_event_of_each_reason_is_taken_newest_first() -> None:
+    found = latest_events(
+        [
+            event("QueueStopped", minute=1, message="old"),
+            event("QueueStopped", minute=5),
+            event("X", minute=9),
+        ]
+    )
+    assert [(each.reason, each.message) for each in found] == [("X", TEXT), ("QueueStopped", TEXT)]
+
+
+def test_events_of_others_are_taken_where_sluice_has_written_none() -> None:
+    others = [event("FailedScheduling", source="default-scheduler", message="no nodes")]
+    assert latest_events([*others, event("QueueStopped")])[0].reason == "QueueStopped"
+    assert latest_events(others)[0].message == "no nodes"
+
+
+def test_an_event_without_a_time_of_its_own_has_that_of_its_series_or_its_making() -> None:
+    series = {"reason": "A", "message": "m", "series": {"lastObservedTime": "2030-01-01T11:59:00.000000Z"}}
+    assert latest_events([series])[0].at.startswith("2030-01-01T11:59")
+    assert latest_events([{"reason": "A", "metadata": {"creationTimestamp": "2030"}}])[0].at == "2030"
+
+
+def test_the_events_stand_below_the_answer() -> None:
+    pod = ObjectRef(kind="Pod", name="p", namespace="ns")
+    explanation = Explanation(object=pod, fate=Fate.UNREAD, summary="Pod ns/p is of queue b")
+    events = [Event("QueueStopped", TEXT, "2030-01-01T11:59:00Z")]
+    assert lines(explanation, now=NOW, events=events) == [
+        "Pod ns/p is of queue b",
+        f"Events:      QueueStopped, 2030-01-01T11:59:00Z (60s ago): {TEXT}",
+    ]
