@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python -m
 UV := $(shell sed -n 's/.*"\(uv==[^"]*\)".*/\1/p' pyproject.toml)
 
-.PHONY: up down status test test-fast lint bench soak docs
+.PHONY: up down status test test-fast lint bench soak docs release
 
 up: .venv/.stamp
 	@$(RUN) localcluster up
@@ -40,6 +40,9 @@ soak: .venv/.stamp # twenty minutes; MINUTES=1 make soak: a trial
 
 docs: .venv/.stamp
 	$(RUN) pytest tests/docs
+
+release: .venv/.stamp # the wheel and the image of a tagged commit, in dist/
+	@$(RUN) release
 
 .venv/.stamp: pyproject.toml uv.lock
 	$(PYTHON) -m venv .venv

@@ -1,7 +1,7 @@
-"""`sluice serve`: read the settings, issue the certificate, serve.
+"""`sluice serve`: reads the settings, issues the certificate, serves. `sluice --version`: the version.
 
-Exit codes: 0 after a stop that was asked for, 2 for settings that cannot be, 1 otherwise: a worker that ends
-before it was ready among them (`server.gunicorn_app`).
+Exit codes: 0 after a requested stop, 2 for invalid settings, 1 for all other errors, such as a worker that
+ends before it was ready (`server.gunicorn_app`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import logging
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
 from server.runtime import Runtime, ensure_certificate
 
-USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]"
+USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]\n       sluice --version"
 STDERR = 2
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,9 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     args = list(sys.argv[1:] if arguments is None else arguments)
+    if args == ["--version"]:
+        print(f"sluice {version('sluice')}")
+        return 0
     if not args or args[0] != "serve":
         print(USAGE, file=sys.stderr)
         return 0 if args in (["--help"], ["-h"]) else 2

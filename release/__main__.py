@@ -1,0 +1,136 @@
+"""`python -m release`: builds `dist/` from the commit that is checked out.
+
+| in `dist/`                      | what it is                                                            |
+|---------------------------------|-----------------------------------------------------------------------|
+| `sluice-VERSION-...whl`         | the wheel, built by the hatchling of uv.lock                          |
+| `image/`                        | what the image is built from: the wheel, and all requirements by hash |
+
+and the image `sluice:VERSION`, by docker, podman or buildah.
+
+The commit must have the tag `vVERSION`, and the tree must have no changes, so that a release can be built
+again. Without a tool that can build images the wheel is built all the same, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CONTAINERFILE = Path(__file__).with_name("Containerfile")
+IMAGE_BUILDERS = ("docker", "podman", "buildah")
+
+
+class ReleaseError(Exception):
+    """The release cannot be built; the message says what to do."""
+
+
+def main() -> int:
+    try:
+        version = check_commit(ROOT)
+        dist = ROOT / "dist"
+        wheel = build_wheel(ROOT, dist)
+        print(f"built {wheel.relative_to(ROOT)}")
+        folder = prepare_image_folder(ROOT, wheel, dist / "image")
+        build_image(folder, f"sluice:{version}", revision=_git(ROOT, "rev-parse", "HEAD"))
+    except ReleaseError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 1
+    print(f"built image sluice:{version}")
+    return 0
+
+
+def check_commit(root: Path) -> str:
+    """The version of the commit.
+
+    Raises ReleaseError unless the tree is clean and HEAD has the version's tag.
+    """
+    changes = _git(root, "status", "--porcelain")
+    if changes:
+        raise ReleaseError(f"the tree has changes; commit or remove them:\n{changes}")
+    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    tags = _git(root, "tag", "--points-at", "HEAD").split()
+    if f"v{version}" not in tags:
+        has = f"has only {', '.join(tags)}" if tags else "has no tag"
+        raise ReleaseError(
+            f"HEAD {has}, and pyproject.toml says version {version}; tag it with: git tag -a v{version}"
+        )
+    return version
+
+
+def build_wheel(root: Path, dist: Path) -> Path:
+    """The wheel, with the commit's time for all its files, so that building it again gives the same bytes."""
+    shutil.rmtree(dist, ignore_errors=True)
+    env = {**os.environ, "SOURCE_DATE_EPOCH": _git(root, "log", "-1", "--format=%ct")}
+    tools = ("--no-build-isolation", "--python", sys.executable)
+    _uv("build", "--quiet", "--wheel", *tools, "--out-dir", str(dist), root=root, env=env)
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+def prepare_image_folder(root: Path, wheel: Path, folder: Path) -> Path:
+    """A folder with the wheel, and with `requirements.txt`.
+
+    The wheel and all of uv.lock, each with its hash.
+    """
+    folder.mkdir(parents=True)
+    shutil.copy(wheel, folder)
+    locked = _uv(
+        *("export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header"),
+        *("--format", "requirements-txt"),
+        root=root,
+    )
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (folder / "requirements.txt").write_text(f"{locked}./{wheel.name} --hash=sha256:{digest}\n")
+    return folder
+
+
+def build_image(folder: Path, name: str, *, revision: str) -> None:
+    """Build the image with the first tool that works. Raises ReleaseError if there is none, or it fails."""
+    builder = find_image_builder()
+    label = f"org.opencontainers.image.revision={revision}"
+    command = [builder, "build", "--file", str(CONTAINERFILE), "--tag", name, "--label", label, str(folder)]
+    if subprocess.run(command, check=False).returncode:
+        raise ReleaseError(f"the image could not be built: {' '.join(command)}")
+
+
+def find_image_builder(names: Sequence[str] = IMAGE_BUILDERS) -> str:
+    """The path of a tool that can build images here. Raises ReleaseError, with what is wrong with each."""
+    problems = []
+    for name in names:
+        path = shutil.which(name)
+        if path is None:
+            problems.append(f"{name} is not installed")
+            continue
+        info = subprocess.run([path, "info"], capture_output=True, text=True, check=False)
+        if info.returncode == 0:
+            return path
+        reason = (info.stderr.strip().splitlines() or ["no reason given"])[-1]
+        problems.append(f"{name} does not work here ({reason})")
+    raise ReleaseError(f"the wheel is built, the image is not: {'; '.join(problems)}")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return _output(["git", "-C", str(root), *arguments])
+
+
+def _uv(*arguments: str, root: Path, env: dict[str, str] | None = None) -> str:
+    uv = Path(sys.executable).with_name("uv")
+    return _output([str(uv), *arguments, "--project", str(root)], cwd=root, env=env) + "\n"
+
+
+def _output(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+    if done.returncode:
+        raise ReleaseError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
