@@ -7,6 +7,7 @@ a long one that is missing here is begun last, and then the others wait for its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -81,6 +82,7 @@ SLOW = 5
 FACTOR = 2.5
 
 
+@cache
 def seconds(path: Path) -> int:
     """How long the file at `path` takes; 0 for the many that take little."""
     return SECONDS.get(path.relative_to(HERE).as_posix(), 0) if path.is_relative_to(HERE) else 0

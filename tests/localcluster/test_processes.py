@@ -45,7 +45,7 @@ def spawn(folder: Path, command: list[str] = SLEEP, component: str = "etcd") -> 
 
 
 def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)

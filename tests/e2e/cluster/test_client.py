@@ -141,7 +141,7 @@ def test_how_long_it_is_asked_to_wait(
 
 def test_it_tells_how_far_the_api_servers_clock_is_ahead(client: Client, proxy: FaultyProxy) -> None:
     client.get("/api/v1/namespaces/kube-system")
-    assert -2.0 < client.ahead < 1.0
+    assert -20.0 < client.ahead < 1.0  # whole seconds, and as old as the answer is when it is read
     proxy.order(status(404, Date="Fri, 01 Jan 2100 00:00:00 GMT"))
     with pytest.raises(NotFound):
         client.get("/api/v1/namespaces/kube-system")
@@ -173,7 +173,7 @@ def test_a_line_that_is_cut_from_another_thread_ends_its_stream(client: Client, 
     began = time.monotonic()
     with contextlib.suppress(Unreachable):
         list(stream.lines())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     stream.release()
 
 

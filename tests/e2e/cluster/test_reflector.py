@@ -35,6 +35,8 @@ from tests.support.faults.faulty_proxy import (
 
 #: Long enough for an honest reflector to do nothing wrong in, and for a mad one to do it many times.
 WHILE = 0.7
+#: Less than any wait that a stop ends, and more than a busy machine needs for it.
+AT_ONCE = 10.0
 #: A reflector that backs off asks no more often than this in `WHILE`.
 CALM = 40
 
@@ -414,7 +416,7 @@ def test_a_refusal_between_two_answers_does_not_count_against_the_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The time in which it is forbidden is one without an answer that is not."""
-    monkeypatch.setattr("cluster.informers.reflector.FORBIDDEN_SECONDS", 0.3)
+    monkeypatch.setattr("cluster.informers.reflector.FORBIDDEN_SECONDS", 2.0)
     fell: list[int] = []
     with reflected(client, path(namespace), sink) as reflector:
         monkeypatch.setattr(reflector.synced, "clear", lambda: fell.append(1))
@@ -424,7 +426,7 @@ def test_a_refusal_between_two_answers_does_not_count_against_the_right(
             proxy.cut()
             version = notes.create(f"later-{number}")
             eventually(lambda version=version: reflector.applied >= version)  # type: ignore[misc]
-            time.sleep(0.15)  # so that all of it takes longer than what is allowed on end
+            time.sleep(0.45)  # so that all of it takes longer than what is allowed on end
     assert fell == []
 
 
@@ -647,7 +649,7 @@ def test_a_list_that_was_asked_for_and_failed_is_not_forgotten(
         eventually(lambda: watches(proxy))
         proxy.order(fault, when=on_list, times=2)
         number = reflector.relist()
-        eventually(lambda: reflector.completed >= number, within=3)
+        eventually(lambda: reflector.completed >= number)
     assert sink.lists == 2
 
 
@@ -678,7 +680,7 @@ def test_a_list_asked_for_while_one_is_under_way_is_another(
 def stopped_at_once(reflector: object) -> None:
     began = time.monotonic()
     reflector.stop()  # type: ignore[attr-defined]
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < AT_ONCE
     assert not reflector.alive, "the thread goes on"  # type: ignore[attr-defined]
 
 
