@@ -1,11 +1,10 @@
 """What users read: one wording for each cause, wherever it shows.
 
 Promises
-- A text is a function of its arguments: the same queue and cause give the same bytes on every
-  replica at any time. kube-scheduler counts on that: a text that changed between attempts
-  would make it try the pod for ever.
-- Whatever a user wrote (a reason) is shown on one line, without control characters, cut to
-  `showing.REASON_LIMIT`.
+- A text is a function of its arguments: the same queue and cause give the same bytes on every replica at any
+  time. kube-scheduler depends on that: a text that changed between attempts would make it retry the pod for
+  ever.
+- What a user wrote (a reason) is shown on one line, without control characters, cut to `text.REASON_LIMIT`.
 - Each text ends with the way out.
 """
 
@@ -16,124 +15,126 @@ from queues.states import State
 from queues.text import printable, quoted
 from queues.verdict import TRY_AGAIN, Cause, CauseKind
 
-#: The way out where a name is none.
+#: The way out where a name cannot be a name.
 NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
-_RECALLED = " (asked again)"
+_RETRY_MARK = " (asked again)"
 #: Clients cut longer warnings.
 WARNING_LIMIT = 119
 
 
 def stop_text(cause: Cause) -> str:
     """Why a queue schedules nothing, and what would let its pods go."""
-    return f"{_is_stopped(cause)}{_because(cause.reason)}; {_way_out(cause)}"
+    return f"{_stop(cause)}{_in_brackets(cause.reason)}; {_way_out(cause)}"
 
 
-def waiting_warning(cause: Cause) -> str:
-    """The admission warning for work that is taken but has to wait; where it is long the way out stays."""
+def waiting_warning(cause: Cause, *, what: str = "this waits") -> str:
+    """The admission warning for what is admitted and has to wait. Where the text is long the way out stays.
+
+    `what`: what waits, with its verb.
+    """
     way_out = remedy_command(cause) or NAME_RULE
-    for whole in (
-        f"{_is_stopped(cause)}: this waits until: {way_out}",
-        f"{_is_stopped(cause)}: {way_out}",
-    ):
-        if len(whole) <= WARNING_LIMIT:
-            return whole
-    return truncate_warning(_shortened(cause, way_out))
+    for text in (f"{_stop(cause)}: {what} until: {way_out}", f"{_stop(cause)}: {way_out}"):
+        if len(text) <= WARNING_LIMIT:
+            return text
+    return truncate_warning(_with_short_name(cause, way_out))
 
 
-def _shortened(cause: Cause, way_out: str) -> str:
-    """The warning with a name cut."""
+def _with_short_name(cause: Cause, way_out: str) -> str:
+    """The warning with one name, which is cut."""
     kind, name, what = "queue", cause.queue, f": {cause.kind}"
     if cause.kind is CauseKind.STOPPED:
         what = f" is stopped ({cause.policy})"
     if cause.kind is CauseKind.NO_PODGROUP:
         kind, name, what = "PodGroup", cause.by, " does not exist"
     room = WARNING_LIMIT - len(f'{kind} ""{what}: {way_out}')
-    return f'{kind} "{printable(name, limit=max(8, room))}"{what}: {way_out}'
+    return f"{kind} {quoted(name, limit=max(8, room))}{what}: {way_out}"
 
 
 def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
-    """Why a queue takes nothing new. `state` is what it shows: Closing, Closed, Suspended, Unknown."""
+    """Why a queue accepts nothing new. `state`: what it shows: Closing, Closed, Suspended or Unknown."""
     if cause.kind is CauseKind.NOT_SELECTED:
         return stop_text(cause)
     if cause.kind is CauseKind.BROKEN:
-        return f"{_is_stopped(cause)} and takes no new {kind}; {_way_out(cause)}"
-    why = _because(cause.reason)
+        return f"{_stop(cause)} and takes no new {kind}; {_way_out(cause)}"
+    reason = _in_brackets(cause.reason)
     if cause.by != cause.queue:
-        told = f"{state}, its ancestor {quoted(cause.by)} is to be Closed{why},"
+        shown = f"{state}, its ancestor {quoted(cause.by)} is to be Closed{reason},"
     elif state in {State.CLOSING, State.CLOSED}:
-        told = f"{state}{why}"
+        shown = f"{state}{reason}"
     else:
-        told = f"{state}, is to be Closed{why},"
-    return f"queue {quoted(cause.queue)} is {told} and takes no new {kind}; {_way_out(cause)}"
+        shown = f"{state}, is to be Closed{reason},"
+    return f"queue {quoted(cause.queue)} is {shown} and takes no new {kind}; {_way_out(cause)}"
 
 
 def with_retry_mark(text: str) -> str:
-    """The same text on a pod whose scheduler is asked to try once more; the scheduler writes over it."""
-    return text + _RECALLED
+    """The text for a pod that kube-scheduler is asked to try once more; kube-scheduler writes over it."""
+    return text + _RETRY_MARK
 
 
 def has_retry_mark(text: str) -> bool:
-    return text.endswith(_RECALLED)
+    return text.endswith(_RETRY_MARK)
 
 
 def truncate_warning(warning: str) -> str:
-    """A warning cut to what clients show."""
+    """The warning, cut to what clients show."""
     return warning if len(warning) <= WARNING_LIMIT else warning[: WARNING_LIMIT - 1] + "…"
 
 
-def _is_stopped(cause: Cause) -> str:
+def _stop(cause: Cause) -> str:
     queue = f"queue {quoted(cause.queue)}"
-    by = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
+    ancestor = f"its ancestor {quoted(cause.by)}" if cause.by != cause.queue else ""
     match cause.kind:
         case CauseKind.SUSPENDED:
-            return f"{queue} is Suspended" + (f" by {by}" if by else "")
+            return f"{queue} is Suspended" + (f" by {ancestor}" if ancestor else "")
         case CauseKind.STOPPED:
-            return f"{queue} is stopped by stopPolicy {cause.policy}" + (f" of {by}" if by else "")
+            return f"{queue} is stopped by stopPolicy {cause.policy}" + (
+                f" of {ancestor}" if ancestor else ""
+            )
         case CauseKind.BROKEN:
             return f"{queue} is Unknown: {cause.broken}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
             missing = queue if cause.kind is CauseKind.NOT_FOUND else f"PodGroup {quoted(cause.by)}"
             return f"{missing} does not exist"
         case CauseKind.CLOSED:
-            return f"{queue} is Closed" + (f" by {by}" if by else "")
+            return f"{queue} is Closed" + (f" by {ancestor}" if ancestor else "")
         case CauseKind.NOT_SELECTED:
-            selector = f"the namespaceSelector of {by or 'the queue'}"
+            selector = f"the namespaceSelector of {ancestor or 'the queue'}"
             return f"{queue} is not for namespace {quoted(cause.namespace)}: {selector} {cause.unmet}"
 
 
-def _because(reason: str) -> str:
+def _in_brackets(reason: str) -> str:
     line = printable(reason)
     return f" ({line})" if line else ""
 
 
 def _way_out(cause: Cause) -> str:
-    way = remedy_command(cause)
-    if not way:
+    way_out = remedy_command(cause)
+    if not way_out:
         return NAME_RULE
     match cause.kind:
         case CauseKind.BROKEN:
-            return f"mend it with: {way}"
+            return f"mend it with: {way_out}"
         case CauseKind.NOT_FOUND | CauseKind.NO_PODGROUP:
-            return f"create it with: {way}"
+            return f"create it with: {way_out}"
         case CauseKind.CLOSED:
-            return f"reopen it with: {way}"
+            return f"reopen it with: {way_out}"
         case CauseKind.SUSPENDED | CauseKind.STOPPED:
-            return f"resume it with: {way}"
+            return f"resume it with: {way_out}"
         case CauseKind.NOT_SELECTED:
-            return way if way == TRY_AGAIN else f"use another queue, or change that with: {way}"
+            return way_out if way_out == TRY_AGAIN else f"use another queue, or change that with: {way_out}"
 
 
 def remedy_command(cause: Cause) -> str:
-    """What to type; empty where a name is none that an object could have."""
+    """The command that ends the cause; "" where the name in it cannot be an object's name."""
     if cause.kind is CauseKind.NO_PODGROUP:
         return "kubectl create -f PODGROUP"
     if cause.kind is CauseKind.NOT_SELECTED:
         return cause.way_out
     name = cause.queue if cause.kind is CauseKind.NOT_FOUND else cause.by
-    return f"{_VERBS[cause.kind]} {name}" if valid_name(name) else ""
+    return f"{_COMMANDS[cause.kind]} {name}" if valid_name(name) else ""
 
 
-_VERBS = {
+_COMMANDS = {
     CauseKind.SUSPENDED: "kubectl queue resume",
     CauseKind.STOPPED: "kubectl queue resume",
     CauseKind.CLOSED: "kubectl queue open",

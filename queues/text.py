@@ -16,9 +16,9 @@ def printable(text: str, *, limit: int = REASON_LIMIT) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def quoted(name: str) -> str:
-    """A name as it stands in a sentence."""
-    return f'"{printable(name, limit=NAME_LIMIT)}"'
+def quoted(name: str, *, limit: int = NAME_LIMIT) -> str:
+    """A name as it stands in a sentence, on one line, at most `limit` characters."""
+    return f'"{printable(name, limit=limit)}"'
 
 
 def join_limited(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:

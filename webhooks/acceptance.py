@@ -1,14 +1,17 @@
-"""Whether a queue takes what is submitted: the same for pods, workloads and PodGroups.
+"""Whether a queue accepts what is submitted: the same for pods, workloads and PodGroups.
+
+`accept` is the second half of each admission: decode, membership, acceptance, patch, encode.
 
 Invariants
-- The admission is recorded (`cluster.inflight.admissions`) before the board is read, so that a close which
-  finds none open knows that nothing more is on its way; a dry run, which stores nothing, is not.
-- A namespace that the queue does not select brings nothing new to it. What it brings of work that the queue
-  had taken is taken, to wait; nobody waits for it to come, so it is not recorded.
-- Of a namespace so new that its labels are not known everything is taken that the queue takes, to wait until
-  they are: a file may hold a namespace and what goes into it.
-- Only those who run controllers (`AdmissionSettings.controller_users`) make what is owned: an owner reference
-  that a user writes makes nothing accepted work.
+- The admission is recorded (`cluster.inflight.admissions`) before the snapshot of the queues is read. So a
+  close that finds no admission open knows that nothing more is on its way. A dry run stores nothing and is
+  not recorded.
+- A namespace that the queue does not select brings nothing new to the queue. Pods of work that the queue had
+  accepted are admitted, and wait. They do not keep the queue from Closed, so they are not recorded.
+- A namespace may be so new that its labels are not known yet. Whatever the queue accepts is admitted from it,
+  and waits until the labels are known: one file may hold a namespace and what goes into it.
+- Only users that run controllers (`AdmissionSettings.controller_users`) create what has an owner. An owner
+  reference that another user writes makes nothing accepted work.
 """
 
 from __future__ import annotations
@@ -27,103 +30,126 @@ from queues.messages import NAME_RULE, refusal_text
 from queues.snapshot import QueueDecision
 from queues.states import State
 from queues.status.conditions import ACCEPTING
-from queues.text import printable
+from queues.text import quoted
 from webhooks.review import Answer, Request, deny
 from webhooks.settings import AdmissionSettings
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What is submitted, to which queue. `kind`: its plural, for texts; `group`: the PodGroup it names."""
+    """What is submitted, and to which queue.
+
+    `kind`: the plural of its kind, for messages. `podgroup`: the PodGroup that it names.
+    `recorded_admission`: the `sluice.dev/admission` that it came with, where an earlier call for this request
+    can have written that.
+    """
 
     queue: str
     kind: str
     references: list[OwnerReference] | None = None
-    group: str = ""
+    podgroup: str = ""
+    recorded_admission: str = ""
 
 
-def deny_bad_name(queue: str, *, where: str) -> Answer:
-    return deny(f'{where}: "{printable(queue, limit=80)}" is not a queue name; {NAME_RULE}', code=422)
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
+    """That the queue accepts a submission. `admission`: its value of `sluice.dev/admission`."""
+
+    decision: QueueDecision
+    admission: str
+
+    @property
+    def queue(self) -> str:
+        return self.decision.queue
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its user is told where it has to wait."""
+        return (self.decision.warning,) if self.decision.warning else ()
 
 
-def deny_unknown_namespace(request: Request) -> Answer:
-    """What names no queue itself may be of its namespace's, which we have not heard of yet."""
-    told = printable(request.namespace, limit=80)
-    return deny(f'namespace "{told}" is new and not known to sluice yet; try again', code=503)
-
-
-def accept_submission(
-    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
-) -> QueueDecision | Answer:
-    """The queue's ruling if it takes the submission, else the refusal."""
+def accept(
+    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
+) -> Acceptance | Answer:
+    """The queue's acceptance, or the denial. An acceptance is recorded as an open admission."""
     if not request.dry_run:
         store.admissions.record(request.uid, submission.queue)
-    ruling = store.decision_for(submission.queue, namespace=request.namespace)
-    asked = store.snapshot.decision(submission.queue) if ruling.undecided else ruling
-    if not (ruling.selected or ruling.undecided):
+    decision = store.decision_for(submission.queue, namespace=request.namespace)
+    if not (decision.selected or decision.undecided):
         store.admissions.withdraw(request.uid)
-    if asked.accepts or _accepted_work(submission, request, store=store, terms=terms):
-        return ruling
-    store.admissions.withdraw(request.uid)
-    return deny(refusal_message(asked, kind=submission.kind, store=store))
+    for_all = store.snapshot.decision(submission.queue) if decision.undecided else decision
+    if not (for_all.accepts or _is_accepted_work(submission, request, store=store, settings=settings)):
+        store.admissions.withdraw(request.uid)
+        return deny(refusal_message(for_all, kind=submission.kind, store=store))
+    return Acceptance(decision=decision, admission=_admission_id(submission, request, store=store))
 
 
-def admission_id(request: Request, held: str, *, queue: str, store: Store) -> str:
-    """The value of `sluice.dev/admission`, for what was just taken.
+def _admission_id(submission: Submission, request: Request, *, store: Store) -> str:
+    """This request's UID, or the one that an earlier call for the same request wrote down.
 
-    `held` is the one that is there: while it is open for the same queue it is of a former call for the same
-    request, and stays.
+    The API server may call a webhook again for one request. The earlier call's admission then stays: it is
+    open, for the same queue.
     """
-    if held and held != request.uid and store.admissions.is_open(held, queue):
-        store.admissions.withdraw(request.uid)  # it is known by the former call
-        return held
+    earlier = submission.recorded_admission
+    if earlier and earlier != request.uid and store.admissions.is_open(earlier, submission.queue):
+        store.admissions.withdraw(request.uid)
+        return earlier
     return request.uid
 
 
-def refusal_message(ruling: QueueDecision, *, kind: str, store: Store) -> str:
-    """Why the queue takes nothing new, with the way out."""
-    assert ruling.refusal is not None  # noqa: S101 - it does not accept
-    live = store.live_members_below(ruling.queue) > 0
-    state = store.snapshot.verdict(ruling.queue, live=live).state
-    return refusal_text(ruling.refusal, state=state, kind=kind)
+def refusal_message(decision: QueueDecision, *, kind: str, store: Store) -> str:
+    """Why the queue accepts nothing new, with the way out."""
+    assert decision.refusal is not None  # noqa: S101 - it does not accept
+    live = store.live_members_below(decision.queue) > 0
+    state = store.snapshot.verdict(decision.queue, live=live).state
+    return refusal_text(decision.refusal, state=state, kind=kind)
 
 
-def _accepted_work(
-    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
+def deny_bad_name(queue: str, *, where: str) -> Answer:
+    return deny(f"{where}: {quoted(queue, limit=80)} is not a queue name; {NAME_RULE}", code=422)
+
+
+def deny_unknown_namespace(request: Request) -> Answer:
+    """For what names no queue itself: its namespace may name one, and has not been read yet."""
+    namespace = quoted(request.namespace, limit=80)
+    return deny(f"namespace {namespace} is new and not known to sluice yet; try again", code=503)
+
+
+def _is_accepted_work(
+    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> bool:
-    held = store.queues.get(submission.queue)
-    condition = held.status.condition(ACCEPTING) if held else None
-    written = condition.last_transition_time if condition and condition.status == "False" else None
-    since = parse_timestamp(written) if written else None
-    closed = held is not None and since is not None and held.status.state == State.CLOSED
+    """Whether it is part of work that the queue accepted before it stopped accepting."""
+    queue = store.queues.get(submission.queue)
+    condition = queue.status.condition(ACCEPTING) if queue else None
+    turned_false = condition.last_transition_time if condition and condition.status == "False" else None
+    since = parse_timestamp(turned_false) if turned_false else None
+    closed = queue is not None and since is not None and queue.status.state == State.CLOSED
     return any(
         is_accepted_work(owner, queue=submission.queue, refusing_since=since, closed=closed)
-        for owner in _owners(submission, request, store=store, terms=terms)
+        for owner in _owners(submission, request, store=store, settings=settings)
     )
 
 
 def _owners(
-    submission: Submission, request: Request, *, store: Store, terms: AdmissionSettings
+    submission: Submission, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> Iterator[Owner]:
-    """The work it is part of: its PodGroup, and the topmost workload above it."""
-    where = request.namespace
-    group = store.podgroups.get(where, submission.group) if submission.group else None
-    if group is not None:
+    """The work that it is part of: its PodGroup, and the topmost workload above it."""
+    namespace = request.namespace
+    podgroup = store.podgroups.get(namespace, submission.podgroup) if submission.podgroup else None
+    if podgroup is not None:
         yield Owner(
             kind="PodGroup",
-            name=submission.group,
-            queue=queue_of(group),
-            created=group.metadata.created,
-            live=is_live(group),
-            admitted=bool(group.metadata.annotation(names.ADMISSION)),
+            name=submission.podgroup,
+            queue=queue_of(podgroup),
+            created=podgroup.metadata.created,
+            live=is_live(podgroup),
+            admitted=bool(podgroup.metadata.annotation(names.ADMISSION)),
         )
-    top = store.workloads.topmost(submission.references, namespace=where)
-    if top is not None and terms.is_controller(request.user_info.username):
-        live = top.live or top.kind.key == "daemonsets"
+    workload = store.workloads.topmost(submission.references, namespace=namespace)
+    if workload is not None and settings.is_controller(request.user_info.username):
         yield Owner(
-            kind=top.kind.kind,
-            name=top.name,
-            queue=top.queue,
-            created=top.created,
-            live=live,
-            admitted=top.admitted,
+            kind=workload.kind.kind,
+            name=workload.name,
+            queue=workload.queue,
+            created=workload.created,
+            live=workload.live or workload.kind.key == "daemonsets",
+            admitted=workload.admitted,
         )

@@ -1,9 +1,10 @@
-"""Commands (`bus.volcano.sh`): known actions only, and the author stamped over what was written.
+"""The mutating webhook for Commands (`bus.volcano.sh`), on CREATE.
 
-Commands for other kinds are left alone, and those that mean a queue and cannot be acted on are refused
-(`queues.admission.command_targets`). That the author may update the queue, and that a
-Command stays as it was said, is held by the API server itself (manifests/policies), so that it holds
-while we are down.
+The author is written on each Command, over what its user wrote there. A Command that means a queue and cannot
+be carried out is denied (`queues.admission.command_validation`). Commands for other kinds are left alone.
+
+Two more rules are policies of the API server (manifests/policies), so that they hold while we are down: the
+author must be allowed to update the queue, and a Command cannot be edited.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ import msgspec
 from cluster.cache.store import Store
 from cluster.objects import Command, OwnerReference
 from queues import labels as names
-from queues.admission.command_targets import is_ours, target_refusal
-from queues.admission.queue_edits import action_refusal
-from queues.states import Action
-from queues.text import printable
+from queues.admission.command_validation import command_refusal, is_ours
+from queues.text import quoted
 from webhooks.json_patch import patch_map
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 
@@ -29,12 +28,14 @@ def mutate(request: Request, *, store: Store) -> Answer:
     target = command.target or OwnerReference()
     if not is_ours(target.kind):
         return ALLOWED
-    refusal = _refusal(command, target)
+    refusal = command_refusal(
+        command.action, api_version=target.api_version, kind=target.kind, name=target.name
+    )
     if refusal:
         return deny(refusal, code=422)
-    stamp: dict[str, str | None] = {names.AUTHOR: request.user_info.username}
+    author: dict[str, str | None] = {names.AUTHOR: request.user_info.username}
     return Answer(
-        patch=tuple(patch_map("/metadata/annotations", command.metadata.annotations, stamp)),
+        patch=tuple(patch_map("/metadata/annotations", command.metadata.annotations, author)),
         warnings=_warnings(target.name, store=store),
     )
 
@@ -42,16 +43,4 @@ def mutate(request: Request, *, store: Store) -> Answer:
 def _warnings(queue: str, *, store: Store) -> tuple[str, ...]:
     if queue in store.snapshot.tree:
         return ()
-    return (f'queue "{printable(queue, limit=60)}" does not exist; the Command will be dropped',)
-
-
-def _refusal(command: Command, target: OwnerReference) -> str | None:
-    refusal = target_refusal(api_version=target.api_version, kind=target.kind, name=target.name)
-    if refusal:
-        return refusal
-    if command.action not in set(Action):
-        return (
-            f'action: "{printable(command.action, limit=80)}" is not known for queues; '
-            f"use one of {', '.join(Action)}"
-        )
-    return action_refusal(target.name, Action(command.action))
+    return (f"queue {quoted(queue, limit=60)} does not exist; the Command will be dropped",)

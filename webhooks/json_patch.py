@@ -1,8 +1,8 @@
-"""JSON patches (RFC 6902) for the few places that we write."""
+"""JSON patches (RFC 6902) for the few places that the webhooks write to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PatchStep = dict[str, Any]
@@ -14,17 +14,25 @@ def json_pointer(*keys: str | int) -> str:
 
 
 def patch_map(
-    place: str, held: Mapping[str, object] | None, wanted: Mapping[str, str | None]
+    place: str, current: Mapping[str, object] | None, wanted: Mapping[str, str | None]
 ) -> list[PatchStep]:
-    """The steps that give the map at `place` the wanted entries; None removes one."""
-    missing = {key: value for key, value in wanted.items() if value is not None}
-    if held is None:
-        return [{"op": "add", "path": place, "value": missing}] if missing else []
+    """The steps that give the map at `place` the wanted entries; None removes one.
+
+    `current`: the map as it is; None where there is none. What is right already gets no step.
+    """
+    if current is None:
+        added = {key: value for key, value in wanted.items() if value is not None}
+        return [{"op": "add", "path": place, "value": added}] if added else []
     steps: list[PatchStep] = []
     for key, value in wanted.items():
         path = place + json_pointer(key)
-        if value is None and key in held:
+        if value is None and key in current:
             steps.append({"op": "remove", "path": path})
-        elif value is not None and held.get(key) != value:
+        elif value is not None and current.get(key) != value:
             steps.append({"op": "add", "path": path, "value": value})
     return steps
+
+
+def join_patches(*patches: Iterable[PatchStep]) -> tuple[PatchStep, ...]:
+    """One patch of all steps, in this order."""
+    return tuple(step for patch in patches for step in patch)

@@ -1,13 +1,20 @@
-"""Namespaces: the queue that one names for its pods is mirrored as a label.
+"""The mutating webhook for namespaces, on CREATE and UPDATE.
 
-A webhook can select namespaces by labels only, so that the pods of a namespace which names a queue
-(annotation `scheduling.volcano.sh/queue-name`) reach us, the label `sluice.dev/member-namespace` says that
-it does. It is written in the same request as the annotation, whoever sends it, and taken off with it.
+A webhook can select namespaces by labels only. So that the pods of a namespace which names a queue
+(annotation `scheduling.volcano.sh/queue-name`) reach us, the namespace gets the label
+`sluice.dev/member-namespace`. It is written in the same request as the annotation, whoever sends that, and
+removed with it.
 
-A namespace cannot come to name a queue that does not select it, by the labels that it has after the request.
-One whose labels change later keeps its annotation: what it submits is answered by itself.
+| the queue that the namespace comes to name | what happens                                            |
+|--------------------------------------------|---------------------------------------------------------|
+| exists, and selects the namespace          | the label                                               |
+| does not exist                             | the label, and a warning: pods wait until it exists     |
+| does not select the namespace              | denied, by the labels that the namespace has afterwards |
+| has a name that no queue can have          | denied                                                  |
 
-What a new namespace names is noted until the watch tells of it: what is created in it may come sooner.
+A namespace whose labels change later keeps its annotation: what it submits is answered by itself.
+
+The queue of a new namespace is recorded until the watch delivers the namespace: its pods may come sooner.
 """
 
 from __future__ import annotations
@@ -20,13 +27,16 @@ from cluster.cache.store import Store
 from cluster.objects import Metadata, Namespace
 from queues import labels as names
 from queues.membership import VOLCANO_ANNOTATION, valid_name
+from queues.messages import waiting_warning
 from queues.namespace_selectors import NAME_LABEL
 from queues.snapshot import decision_for_namespace
-from queues.text import printable
+from queues.verdict import CauseKind
+from webhooks.acceptance import deny_bad_name
 from webhooks.json_patch import patch_map
 from webhooks.review import Answer, Request, decode_object, deny
 
 _namespaces = msgspec.json.Decoder(Namespace)
+_ANNOTATION = f"metadata.annotations[{VOLCANO_ANNOTATION}]"
 
 
 def mutate(request: Request, *, store: Store) -> Answer:
@@ -34,33 +44,42 @@ def mutate(request: Request, *, store: Store) -> Answer:
     meta = decode_object(request.object, _namespaces).metadata
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if queue and not valid_name(queue):
-        return deny(
-            f'metadata.annotations[{VOLCANO_ANNOTATION}]: "{printable(queue, limit=80)}" is not a '
-            "queue name; use lower case letters, digits, '-' and '.'",
-            code=422,
-        )
+        return deny_bad_name(queue, where=_ANNOTATION)
+    names_queue = bool(queue) and meta.name not in store.rules.exempt_namespaces
+    wanted = {names.MEMBER_NAMESPACE: "true" if names_queue else None}
+    patch = tuple(patch_map("/metadata/labels", meta.labels, wanted))
+    if not names_queue:
+        return Answer(patch=patch)
     labels = {NAME_LABEL: meta.name, **(meta.labels or {})}
-    refusal = _not_selected(request, meta, labels, store=store)
+    refusal = _refusal(request, meta, labels, store=store)
     if refusal:
         return deny(refusal)
-    named = bool(queue) and meta.name not in store.rules.exempt_namespaces
-    if named and not request.dry_run:
+    if not request.dry_run:
         store.pending_namespaces.record(meta.name, queue, labels)
-    wanted = {names.MEMBER_NAMESPACE: "true" if named else None}
-    return Answer(patch=tuple(patch_map("/metadata/labels", meta.labels, wanted)))
+    return Answer(patch=patch, warnings=_warnings(request, meta, store=store))
 
 
-def _not_selected(request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store) -> str | None:
+def _refusal(request: Request, meta: Metadata, labels: Mapping[str, str], *, store: Store) -> str | None:
     """Why the namespace may not come to name the queue; None where it may, or named it before."""
-    queue = meta.annotation(VOLCANO_ANNOTATION)
-    if not queue or meta.name in store.rules.exempt_namespaces or meta.deletion_timestamp is not None:
+    decision = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION))
+    if not decision.restricted or not _comes_to_name_it(request, meta):
         return None
-    ruling = store.snapshot.decision(queue)
-    if not ruling.restricted:
-        return None
-    if request.operation != "CREATE":
-        before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
-        if before.annotation(VOLCANO_ANNOTATION) == queue:
-            return None
-    after = decision_for_namespace(ruling, namespace=meta.name or meta.generate_name, labels=labels)
-    return None if after.selected else f"metadata.annotations[{VOLCANO_ANNOTATION}]: {after.text}"
+    after = decision_for_namespace(decision, namespace=meta.name or meta.generate_name, labels=labels)
+    return None if after.selected else f"{_ANNOTATION}: {after.text}"
+
+
+def _warnings(request: Request, meta: Metadata, *, store: Store) -> tuple[str, ...]:
+    stop = store.snapshot.decision(meta.annotation(VOLCANO_ANNOTATION)).stop
+    if stop is None or stop.kind is not CauseKind.NOT_FOUND or not _comes_to_name_it(request, meta):
+        return ()
+    return (waiting_warning(stop, what="pods of this namespace wait"),)
+
+
+def _comes_to_name_it(request: Request, meta: Metadata) -> bool:
+    """Whether this request makes the namespace name its queue."""
+    if meta.deletion_timestamp is not None:
+        return False
+    if request.operation == "CREATE":
+        return True
+    before = decode_object(request.old_object, _namespaces, where="oldObject").metadata
+    return before.annotation(VOLCANO_ANNOTATION) != meta.annotation(VOLCANO_ANNOTATION)

@@ -1,7 +1,9 @@
-"""PodGroups: their queue takes them, or they are refused; under their pods it cannot change.
+"""The mutating webhook for PodGroups, on CREATE and UPDATE.
 
-On CREATE a group without a queue, or in `default`, gets the one that its namespace names (as Volcano does).
-On UPDATE of `spec.queue`: refused while pods name the group; else the new queue must accept.
+A call goes decode (`webhooks.review`), queue, acceptance (`webhooks.acceptance`), patch, encode.
+
+On CREATE a PodGroup without a queue, or in `default`, gets the queue that its namespace names, as in Volcano.
+An UPDATE of `spec.queue` is denied while pods name the PodGroup; otherwise the new queue must accept.
 """
 
 from __future__ import annotations
@@ -17,86 +19,87 @@ from cluster.objects import PodGroup
 from queues import labels as names
 from queues.membership import label_value, valid_name
 from queues.queue import DEFAULT
-from queues.text import printable
-from webhooks.acceptance import (
-    Submission,
-    accept_submission,
-    admission_id,
-    deny_bad_name,
-)
-from webhooks.json_patch import PatchStep, patch_map
-from webhooks.review import ALLOWED, Answer, Request, decode_object, deny, join_patches
+from queues.text import quoted
+from webhooks.acceptance import Submission, accept, deny_bad_name
+from webhooks.json_patch import PatchStep, join_patches, patch_map
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 
-class _Shape(msgspec.Struct, frozen=True, gc=False):
+class _AnySpec(msgspec.Struct, frozen=True, gc=False):
     """Whether there is a spec to write into."""
 
     spec: Any = None
 
 
 _podgroups = msgspec.json.Decoder(PodGroup)
-_shapes = msgspec.json.Decoder(_Shape)
+_specs = msgspec.json.Decoder(_AnySpec)
 
 
-def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    group = decode_object(request.object, _podgroups)
-    if request.operation == "CREATE":
-        return _created(group, request, store=store, terms=terms)
-    return _updated(group, request, store=store, terms=terms)
-
-
-def _created(group: PodGroup, request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
-    if request.namespace in store.rules.exempt_namespaces:
+    podgroup = decode_object(request.object, _podgroups)
+    before = None
+    if request.operation != "CREATE":
+        before = decode_object(request.old_object, _podgroups, where="oldObject")
+    deleted = before is not None and podgroup.metadata.deletion_timestamp is not None
+    if deleted or request.namespace in store.rules.exempt_namespaces:
         return ALLOWED
-    queue = queue_of(group)
-    if queue == DEFAULT:
-        queue = store.queue_of_namespace(request.namespace) or queue
-    return _submitted(group, queue, request, store=store, terms=terms)
+    queue = _queue(podgroup, before, request, store=store)
+    if before is not None and queue == queue_of(before):
+        return Answer(patch=tuple(_set_label(podgroup, queue)))
+    if before is not None and store.members.in_podgroup(request.namespace, request.name):
+        return _deny_move(request)
+    return _submit(podgroup, queue, request, store=store, settings=settings)
 
 
-def _updated(group: PodGroup, request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
-    before, queue = decode_object(request.old_object, _podgroups, where="oldObject"), queue_of(group)
-    if request.namespace in store.rules.exempt_namespaces or group.metadata.deletion_timestamp is not None:
-        return ALLOWED
-    if queue == queue_of(before):
-        return Answer(patch=tuple(_labelled(group, queue)))
-    if store.members.in_podgroup(request.namespace, request.name):
-        return _not_moved(request)
-    return _submitted(group, queue, request, store=store, terms=terms)
+def _queue(podgroup: PodGroup, before: PodGroup | None, request: Request, *, store: Store) -> str:
+    queue = queue_of(podgroup)
+    if before is None and queue == DEFAULT:
+        return store.queue_of_namespace(request.namespace) or queue
+    return queue
 
 
-def _submitted(
-    group: PodGroup, queue: str, request: Request, *, store: Store, terms: AdmissionSettings
+def _submit(
+    podgroup: PodGroup, queue: str, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> Answer:
+    """A new PodGroup, or one that comes to another queue."""
     if not valid_name(queue):
         return deny_bad_name(queue, where="spec.queue")
-    what = Submission(queue=queue, kind="podgroups", references=group.metadata.owner_references)
-    ruling = accept_submission(what, request, store=store, terms=terms)
-    if isinstance(ruling, Answer):
-        return ruling
-    came = admission_id(request, admission_request(group.metadata), queue=queue, store=store)
-    annotations = patch_map("/metadata/annotations", group.metadata.annotations, {names.ADMISSION: came})
-    patch = join_patches(_labelled(group, queue), _placed(group, queue, request), annotations)
-    return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning else ())
+    submission = Submission(
+        queue=queue,
+        kind="podgroups",
+        references=podgroup.metadata.owner_references,
+        recorded_admission=admission_request(podgroup.metadata),
+    )
+    accepted = accept(submission, request, store=store, settings=settings)
+    if isinstance(accepted, Answer):
+        return accepted
+    patch = join_patches(
+        _set_label(podgroup, queue),
+        _set_spec_queue(podgroup, queue, request),
+        patch_map(
+            "/metadata/annotations", podgroup.metadata.annotations, {names.ADMISSION: accepted.admission}
+        ),
+    )
+    return Answer(patch=patch, warnings=accepted.warnings)
 
 
-def _not_moved(request: Request) -> Answer:
+def _set_label(podgroup: PodGroup, queue: str) -> list[PatchStep]:
+    return patch_map("/metadata/labels", podgroup.metadata.labels, {names.QUEUE: label_value(queue)})
+
+
+def _set_spec_queue(podgroup: PodGroup, queue: str, request: Request) -> list[PatchStep]:
+    if podgroup.spec.queue == queue:
+        return []
+    if decode_object(request.object, _specs).spec is None:
+        return [{"op": "add", "path": "/spec", "value": {"queue": queue}}]
+    return [{"op": "add", "path": "/spec/queue", "value": queue}]
+
+
+def _deny_move(request: Request) -> Answer:
     return deny(
-        f'spec.queue: PodGroup "{printable(request.name, limit=80)}" has pods, and their queue cannot be '
+        f"spec.queue: PodGroup {quoted(request.name, limit=80)} has pods, and their queue cannot be "
         "changed under them; delete the pods first, or create another PodGroup",
         code=422,
     )
-
-
-def _labelled(group: PodGroup, queue: str) -> list[PatchStep]:
-    return patch_map("/metadata/labels", group.metadata.labels, {names.QUEUE: label_value(queue)})
-
-
-def _placed(group: PodGroup, queue: str, request: Request) -> list[PatchStep]:
-    if group.spec.queue == queue:
-        return []
-    if decode_object(request.object, _shapes).spec is None:
-        return [{"op": "add", "path": "/spec", "value": {"queue": queue}}]
-    return [{"op": "add", "path": "/spec/queue", "value": queue}]

@@ -1,13 +1,12 @@
-"""AdmissionReview (`admission.k8s.io/v1`): in as bytes, out as bytes.
+"""AdmissionReview (`admission.k8s.io/v1`): the first step of each call, decode, and the last one, encode.
 
-The objects inside stay bytes until the module of their kind reads them, so that a fault in one
-becomes a refusal that the user reads, while a fault in the review itself is a 400.
+The objects in a review stay bytes until the module of their kind decodes them. A fault in an object becomes a
+denial that its user reads; a fault in the review itself is a 400.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
-    """A GroupVersionKind, or a GroupVersionResource; only the words that differ are kept."""
+    """A GroupVersionKind, or a GroupVersionResource; with the fields of both."""
 
     group: str = ""
     version: str = ""
@@ -34,7 +33,7 @@ class UserInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The options of the request: CreateOptions, or UpdateOptions (which a patch gives too)."""
+    """CreateOptions, or UpdateOptions (also of a patch)."""
 
     field_manager: str | None = None
 
@@ -57,7 +56,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def field_manager(self) -> str:
-        """The name by which the author's client owns what it writes, where it gives one."""
+        """The field manager that the author's client names; "" where it names none."""
         return (self.options.field_manager if self.options else None) or ""
 
 
@@ -68,7 +67,7 @@ class Review(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What we say: allowed with a patch and warnings, or refused with a code and a message."""
+    """Allowed with a patch and warnings, or denied with a code and a message."""
 
     allowed: bool = True
     code: int = 200
@@ -78,7 +77,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = Answer()
-#: Characters of a denial, whatever names are in it.
+#: Characters of a denial's message, whatever names are in it.
 MESSAGE_LIMIT = 4096
 FORBIDDEN = 403
 
@@ -111,9 +110,9 @@ def decode_review(body: bytes) -> Request:
 
 
 def decode_object(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], *, where: str = "object") -> T:
-    """The object of a request.
+    """One object of a request: its `object` or, with `where`, its `oldObject`.
 
-    Raises `Unreadable` if there is none, and `Faulty` if it is one but not of its kind's shape.
+    Raises `Unreadable` if there is no object, and `Faulty` if the object has not the shape of its kind.
     """
     start = bytes(raw).lstrip()
     if not start.startswith(b"{"):
@@ -141,7 +140,3 @@ def encode_review(uid: str, answer: Answer) -> bytes:
     return _encoder.encode(
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     )
-
-
-def join_patches(*patches: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    return tuple(step for patch in patches for step in patch)

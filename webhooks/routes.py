@@ -1,40 +1,35 @@
-"""The admission endpoints: `POST /mutate/...` and `POST /validate/...`.
+"""The admission endpoints, `POST /mutate/...` and `POST /validate/...`: decode, answer, encode.
 
-| path                 | objects                     | module   |
-|----------------------|-----------------------------|----------|
-| `/mutate/queues`     | queues                      | queues   |
-| `/validate/queues`   | queues                      | queues   |
-| `/mutate/pods`       | pods, CREATE                | pods     |
-| `/validate/pods`     | pods, CREATE, UPDATE        | pods     |
-| `/mutate/workloads`  | whatever has a pod template | workloads |
-| `/validate/scales`   | their `scale`               | workloads |
-| `/mutate/podgroups`  | podgroups, CREATE, UPDATE   | podgroups |
-| `/validate/binds`    | pods/binding, bindings      | binds    |
-| `/mutate/namespaces` | namespaces, CREATE, UPDATE  | namespaces |
-| `/mutate/commands`   | commands, CREATE            | commands |
+| path                 | objects                      | module                         |
+|----------------------|------------------------------|--------------------------------|
+| `/mutate/queues`     | queues                       | `queues.queue_admission`       |
+| `/validate/queues`   | queues                       | `queues.queue_validation`      |
+| `/mutate/pods`       | pods, CREATE                 | `pods.pod_admission`           |
+| `/validate/pods`     | pods, CREATE, UPDATE         | `pods.pod_validation`          |
+| `/mutate/workloads`  | the kinds with pod templates | `workloads.workload_admission` |
+| `/validate/scales`   | their `scale`                | `workloads.scaling`            |
+| `/mutate/podgroups`  | podgroups, CREATE, UPDATE    | `podgroups`                    |
+| `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
+| `/mutate/namespaces` | namespaces, CREATE, UPDATE   | `namespaces`                   |
+| `/mutate/commands`   | commands, CREATE             | `commands`                     |
 
-Before the cluster has been read each answers 503, and the API server does as the failure policy
-of its webhook says; and so does each but the guard once the API server has been lost.
+Until the cluster has been read each answers 503, and the API server applies the failure policy of the
+webhook. So does each after the API server has been lost, except the bind guard, which denies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from cluster.cache.store import Store
 from cluster.exceptions import Faulty, NotReady
-from webhooks import (
-    commands,
-    namespaces,
-    podgroups,
-)
-from webhooks.pods import binds
-from webhooks.pods import pod_admission as pods
-from webhooks.queues import queue_admission as queues
-from webhooks.queues import queue_validation
+from webhooks import commands, namespaces, podgroups
+from webhooks.pods import binds, pod_admission, pod_validation
+from webhooks.queues import queue_admission, queue_validation
 from webhooks.review import Answer, Request, decode_review, deny, encode_review
 from webhooks.settings import AdmissionSettings
-from webhooks.workloads import workload_admission as workloads
+from webhooks.workloads import scaling, workload_admission
 
 #: From the bytes of a request to the bytes of its answer.
 #: Raises `cluster.exceptions.Unreadable` and `NotReady`.
@@ -44,39 +39,39 @@ ReviewHandler = Callable[[Request], Answer]
 GUARD = "/validate/binds"
 
 
-def handlers(store: Store, terms: AdmissionSettings) -> Mapping[str, Handler]:
+def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]:
     """Each path and what answers it."""
-    judges: Mapping[str, ReviewHandler] = {
-        "/mutate/queues": lambda asked: queues.mutate(asked, store=store, terms=terms),
-        "/validate/queues": lambda asked: queue_validation.validate(asked, store=store, terms=terms),
-        "/mutate/pods": lambda asked: pods.mutate(asked, store=store, terms=terms),
-        "/validate/pods": lambda asked: (
-            pods.validate_create(asked, store=store)
-            if asked.operation == "CREATE"
-            else pods.validate_update(asked, store=store, terms=terms)
-        ),
-        "/mutate/workloads": lambda asked: workloads.mutate(asked, store=store, terms=terms),
-        "/validate/scales": lambda asked: workloads.validate_scale(asked, store=store),
-        "/mutate/podgroups": lambda asked: podgroups.mutate(asked, store=store, terms=terms),
-        GUARD: lambda asked: binds.validate(asked, store=store, terms=terms),
-        "/mutate/namespaces": lambda asked: namespaces.mutate(asked, store=store),
-        "/mutate/commands": lambda asked: commands.mutate(asked, store=store),
+
+    def with_settings(answer: Callable[..., Answer]) -> ReviewHandler:
+        return partial(answer, store=store, settings=settings)
+
+    answers: Mapping[str, ReviewHandler] = {
+        "/mutate/queues": with_settings(queue_admission.mutate),
+        "/validate/queues": with_settings(queue_validation.validate),
+        "/mutate/pods": with_settings(pod_admission.mutate),
+        "/validate/pods": with_settings(pod_validation.validate),
+        "/mutate/workloads": with_settings(workload_admission.mutate),
+        "/validate/scales": with_settings(scaling.validate),
+        "/mutate/podgroups": with_settings(podgroups.mutate),
+        GUARD: with_settings(binds.validate),
+        "/mutate/namespaces": partial(namespaces.mutate, store=store),
+        "/mutate/commands": partial(commands.mutate, store=store),
     }
-    return {path: _handler(path, judge, store) for path, judge in judges.items()}
+    return {path: _handler(path, answer, store) for path, answer in answers.items()}
 
 
-def _handler(path: str, judge: ReviewHandler, store: Store) -> Handler:
+def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
     def handle(body: bytes) -> bytes:
-        asked = decode_review(body)
+        request = decode_review(body)
         if not store.synced and not (path == GUARD and store.cut_off()):
             raise NotReady("sluice has not read the cluster yet")
-        return encode_review(asked.uid, _answer(judge, asked))
+        return encode_review(request.uid, _answer(answer, request))
 
     return handle
 
 
-def _answer(judge: ReviewHandler, asked: Request) -> Answer:
+def _answer(answer: ReviewHandler, request: Request) -> Answer:
     try:
-        return judge(asked)
+        return answer(request)
     except Faulty as exc:
         return deny(str(exc), code=422)

@@ -5,7 +5,7 @@ Invariants
   held for each change. No request path comes here.
 - The past is refused.
 - `for_queue(queue)` has just those held whose target is that queue. `for_queue(NO_QUEUE)` has those that are
-  ours to answer and name none that can be acted on (`queues.admission.command_targets`).
+  ours to answer and name none that can be acted on (`queues.admission.command_validation`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from cluster.objects import Command, OwnerReference
-from queues.admission.command_targets import is_ours, target_refusal
+from queues.admission.command_validation import is_ours, target_refusal
 
 #: Stands for the queue of Commands that are to be dropped; no queue has this name.
 NO_QUEUE = "?"

@@ -11,7 +11,7 @@ from queues import labels as names
 from queues.membership import label_value, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import BUILT_IN, DEFAULT, ROOT, Queue
-from queues.states import Action, Desired, State, edit_allowed
+from queues.states import Desired, State, edit_allowed
 from queues.text import quoted
 from queues.tree import Tree
 from queues.verdict import CauseKind, Verdict
@@ -134,13 +134,6 @@ def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bo
             f'queue "{name}" is being closed: what was admitted to it before may still come; '
             f"delete it once it shows Closed: kubectl get queue {name} -w"
         )
-    return None
-
-
-def action_refusal(name: str, action: Action) -> str | None:
-    """What a Command may not ask for, however the queue stands."""
-    if name == ROOT and action is Action.CLOSE:
-        return 'queue "root" cannot be closed; to stop every queue: kubectl queue suspend root'
     return None
 
 

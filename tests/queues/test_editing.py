@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.admission.command_validation import action_refusal
 from queues.admission.queue_edits import (
-    action_refusal,
     deadline_refusal,
     deletion_refusal,
     edit_refusal,

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from queues.admission.command_validation import action_refusal
 from queues.admission.queue_edits import (
-    action_refusal,
     deletion_refusal,
     parent_refusal,
     spec_refusal,

@@ -11,6 +11,7 @@ from tests.support.http.wire_objects import (
     NAMED,
     Wire,
     namespace,
+    queue,
 )
 from tests.support.webhooks.json_patch import applied
 
@@ -56,10 +57,41 @@ def test_a_name_that_no_queue_can_bear_is_refused(name: str) -> None:
     answer = Server().ask("/mutate/namespaces", namespace("team", queue=name))
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith(f"metadata.annotations[{NAMED}]: ")
-    assert "use lower case letters" in answer.message
+    assert "is not a queue name; names are made of lower case letters" in answer.message
     assert answer.message.isprintable()
 
 
 def test_what_is_right_already_is_not_written() -> None:
     of = with_labels(namespace("team", queue="research"), {LABEL: "true"})
     assert Server().ask("/mutate/namespaces", of).patch == []
+
+
+def test_a_namespace_that_comes_to_name_a_queue_that_does_not_exist_is_warned() -> None:
+    server, named = Server(), namespace("team", queue="research")
+    expected = [
+        'queue "research" does not exist: pods of this namespace wait until: kubectl queue create research'
+    ]
+    assert server.ask("/mutate/namespaces", named).warnings == expected
+    update = {"operation": "UPDATE", "old": namespace("team", queue="labs")}
+    assert server.ask("/mutate/namespaces", named, **update).warnings == expected
+    server.has(queue("research"))
+    assert server.ask("/mutate/namespaces", named).warnings == []
+
+
+def test_a_long_name_of_a_missing_queue_is_cut_and_the_way_out_stays() -> None:
+    (warning,) = Server().ask("/mutate/namespaces", namespace("team", queue="r" * 60)).warnings
+    assert len(warning) < 120
+    assert warning.startswith(f'queue "{"r" * 7}')
+    assert warning.endswith(": kubectl queue create " + "r" * 60)
+
+
+def test_a_namespace_that_named_the_missing_queue_before_is_not_warned_again() -> None:
+    """Whoever sets another label has nothing to do with it."""
+    named = namespace("team", queue="research")
+    answer = Server().ask("/mutate/namespaces", with_labels(named, {"a": "b"}), operation="UPDATE", old=named)
+    assert (answer.allowed, answer.warnings) == (True, [])
+
+
+@pytest.mark.parametrize("name", ["kube-system", "sluice-system"])
+def test_a_namespace_that_never_holds_members_is_not_warned(name: str) -> None:
+    assert Server().ask("/mutate/namespaces", namespace(name, queue="research")).warnings == []

@@ -1,4 +1,4 @@
-"""A member that names its node keeps to it by its affinity: the table of `webhooks.pods.node_affinity`."""
+"""A member that names its node keeps to it by its affinity: the table of `webhooks.pods.pod_patch`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.http.wire_objects import (
     pod,
     queue,
 )
-from webhooks.pods.node_affinity import (
+from webhooks.pods.pod_patch import (
     REQUIRED,
     pin_to_node,
     replace_node_name,

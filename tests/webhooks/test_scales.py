@@ -1,4 +1,5 @@
-"""`/validate/scales`: from no replicas to some is new work, which a queue that closes does not take."""
+"""`/validate/scales`: the first replicas are new work, which a closing queue refuses; more bring a warning
+where the queue is stopped."""
 
 from __future__ import annotations
 
@@ -162,3 +163,55 @@ def test_one_that_is_let_grow_is_on_its_way(server: Server, resource: str) -> No
     assert server.store.admissions.queues() == {"research"}
     server.has(sleeping(resource, "research", replicas=3, version=9))
     assert server.store.admissions.queues() == frozenset()
+
+
+@SCALING
+@pytest.mark.parametrize(("was", "now"), [(0, 1), (None, 2), (3, 4)])
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("stopped", 'queue "stopped" is Suspended: new pods wait until: kubectl queue resume stopped'),
+        (
+            "held",
+            'queue "held" is stopped by stopPolicy Hold: new pods wait until: kubectl queue resume held',
+        ),
+        (
+            "child",
+            'queue "child" is Suspended by its ancestor "stopped": new pods wait until: '
+            "kubectl queue resume stopped",
+        ),
+        ("absent", 'queue "absent" does not exist: new pods wait until: kubectl queue create absent'),
+    ],
+)
+def test_more_replicas_in_a_stopped_queue_bring_a_warning_that_names_who_stops_it(
+    server: Server, resource: str, was: int | None, now: int, name: str, warning: str
+) -> None:
+    server.has(queue("child", parent="stopped"), sleeping(resource, name, replicas=was or 0))
+    answer = scaled(server, resource, was, now)
+    assert (answer.allowed, answer.warnings) == (True, [warning])
+
+
+@SCALING
+@pytest.mark.parametrize(("was", "now"), [(3, 0), (9, 3), (3, 3)])
+def test_no_more_replicas_than_before_bring_no_warning(
+    server: Server, resource: str, was: int, now: int
+) -> None:
+    server.has(sleeping(resource, "stopped", replicas=was))
+    assert scaled(server, resource, was, now).warnings == []
+
+
+@SCALING
+@pytest.mark.parametrize("name", ["research", "closed"])
+def test_more_replicas_where_the_queue_schedules_bring_no_warning(
+    server: Server, resource: str, name: str
+) -> None:
+    server.has(sleeping(resource, name, replicas=3))
+    assert scaled(server, resource, 3, 4).warnings == []
+
+
+@SCALING
+def test_an_autoscaler_reads_no_warnings_and_gets_none(server: Server, resource: str) -> None:
+    server.has(sleeping(resource, "stopped", replicas=3))
+    autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+    answer = scaled(server, resource, 3, 4, user=autoscaler)
+    assert (answer.allowed, answer.warnings) == (True, [])

@@ -395,6 +395,34 @@ def test_our_words_forged_into_a_template_are_taken_off_and_never_followed(
     assert updated(server, named, with_templates(named, from_="workload"))[0] == named
 
 
+# More replicas in a stopped queue
+
+
+@SCALING
+def test_more_replicas_in_a_stopped_queue_bring_a_warning(server: Server, resource: str) -> None:
+    before = stored(server, workload(resource, "train", template({NAMED: "stopped"}), replicas=2))
+    after, answer = updated(server, before, changed(before, replicas=3))
+    assert after == changed(before, replicas=3)
+    assert answer.warnings == [
+        'queue "stopped" is Suspended: new pods wait until: kubectl queue resume stopped'
+    ]
+
+
+@SCALING
+def test_fewer_replicas_or_as_many_bring_no_warning(server: Server, resource: str) -> None:
+    before = stored(server, workload(resource, "train", template({NAMED: "stopped"}), replicas=2))
+    for replicas in (1, 2):
+        _, answer = updated(server, before, changed(before, replicas=replicas))
+        assert answer.warnings == []
+
+
+@SCALING
+def test_more_replicas_where_the_queue_schedules_bring_no_warning(server: Server, resource: str) -> None:
+    before = stored(server, workload(resource, "train", template({NAMED: "research"}), replicas=2))
+    _, answer = updated(server, before, changed(before, replicas=3))
+    assert answer.warnings == []
+
+
 # From no replicas to some
 
 

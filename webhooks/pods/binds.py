@@ -38,7 +38,7 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
 _bindings = msgspec.json.Decoder(Binding)
 
 
-def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the validating webhook on `pods/binding` and `bindings`."""
     binding = decode_object(request.object, _bindings)
     namespace = request.namespace or binding.metadata.namespace
@@ -55,7 +55,7 @@ def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Ans
         return ALLOWED
     if request.dry_run:
         return _answer(queue, namespace, store=store)
-    by_scheduler = request.user_info.username in terms.scheduler_users
+    by_scheduler = request.user_info.username in settings.scheduler_users
     store.bind_passes.record_bind_pass(
         request=request.uid, namespace=namespace, name=name, queue=queue, by_scheduler=by_scheduler
     )

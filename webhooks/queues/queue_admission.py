@@ -55,7 +55,7 @@ _encoder = msgspec.json.Encoder()
 _queue = Converter[QueueObject](QueueObject)
 
 
-def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     told = decode_object(request.object, submitted_queue_decoder)
     steps, spec = _spec_steps(told, creating=request.operation == "CREATE")
@@ -73,7 +73,7 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
         was,
         after,
         same=same,
-        set_anew=_set_anew(request, before, told.metadata, spec, terms=terms) if same else (),
+        set_anew=_set_anew(request, before, told.metadata, spec, settings=settings) if same else (),
         now=store.clock.now(),
     )
     warnings = _clearing_warnings(cleared) if stop_fields.replaces_stop(was, after) else ()
@@ -81,9 +81,9 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
     reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
     after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
     lines = changes_between(
-        was, after, by=_author(request, told, terms=terms), reason=reason, at=store.clock.now()
+        was, after, by=_author(request, told, settings=settings), reason=reason, at=store.clock.now()
     )
-    own = request.user_info.username == terms.own_user
+    own = request.user_info.username == settings.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
     return Answer(
         patch=(
@@ -133,10 +133,10 @@ def _set_anew(
     meta: Metadata,
     spec: dict[str, Any],
     *,
-    terms: AdmissionSettings,
+    settings: AdmissionSettings,
 ) -> frozenset[str]:
     return requested_fields(
-        request, before=(before.metadata, before.spec or {}), after=(meta, spec), terms=terms
+        request, before=(before.metadata, before.spec or {}), after=(meta, spec), settings=settings
     )
 
 
@@ -147,10 +147,10 @@ def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
     return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
 
 
-def _author(request: Request, told: SubmittedQueue, *, terms: AdmissionSettings) -> str:
+def _author(request: Request, told: SubmittedQueue, *, settings: AdmissionSettings) -> str:
     user = request.user_info.username
     behalf = told.metadata.annotation(names.ON_BEHALF_OF)
-    return behalf if user == terms.own_user and behalf else user
+    return behalf if user == settings.own_user and behalf else user
 
 
 def _history_steps(

@@ -73,10 +73,10 @@ _queue = Converter[QueueObject](QueueObject)
 _time = Converter[datetime | None](datetime | None)
 
 
-def validate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the validating webhook."""
     with store.queue_edits.lock:
-        answer, before, after = _judged(request, store=store, terms=terms)
+        answer, before, after = _judged(request, store=store, settings=settings)
         if answer.allowed and not request.dry_run:
             latest = after or before
             if latest is not None:
@@ -94,7 +94,7 @@ def stored_queue(before: SubmittedQueue) -> QueueObject:
 
 
 def _judged(
-    request: Request, *, store: Store, terms: AdmissionSettings
+    request: Request, *, store: Store, settings: AdmissionSettings
 ) -> tuple[Answer, QueueObject | None, QueueObject | None]:
     """The answer, and the queue before and after."""
     before = None
@@ -113,7 +113,7 @@ def _judged(
     if wrong:
         return deny(wrong, code=422), before, None
     after = decode_object(request.object, _queues)
-    refusal = _root(before, after) or _edit(before, after, store=store, terms=terms)
+    refusal = _root(before, after) or _edit(before, after, store=store, settings=settings)
     return (deny(refusal, code=422) if refusal else ALLOWED), before, after
 
 
@@ -133,13 +133,13 @@ def _deadline(spec: Mapping[str, Any]) -> datetime | None:
 
 
 def _edit(
-    before: QueueObject | None, after: QueueObject, *, store: Store, terms: AdmissionSettings
+    before: QueueObject | None, after: QueueObject, *, store: Store, settings: AdmissionSettings
 ) -> str | None:
     world = _world(store)
     was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     return (
         _wish(was, wanted)
-        or _place(was, wanted, store=store, terms=terms, tree=world.tree)
+        or _place(was, wanted, store=store, settings=settings, tree=world.tree)
         or _share(before, after, world=world)
         or (_state(was, wanted, store=store, tree=world.tree) if was else None)
     )
@@ -158,13 +158,13 @@ def _root(before: QueueObject | None, after: QueueObject) -> str | None:
 
 
 def _place(
-    was: Queue | None, wanted: Queue, *, store: Store, terms: AdmissionSettings, tree: Tree
+    was: Queue | None, wanted: Queue, *, store: Store, settings: AdmissionSettings, tree: Tree
 ) -> str | None:
     """Where it is put, if it is put anywhere."""
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
     parent = wanted.parent or ROOT
-    return parent_refusal(wanted, tree=tree, depth_limit=terms.depth_limit) or parent_pods_refusal(
+    return parent_refusal(wanted, tree=tree, depth_limit=settings.depth_limit) or parent_pods_refusal(
         parent, pods=store.live_pods_of(parent)
     )
 

@@ -62,14 +62,14 @@ def requested_fields(
     *,
     before: tuple[Metadata, Mapping[str, Any]],
     after: tuple[Metadata, Mapping[str, Any]],
-    terms: AdmissionSettings,
+    settings: AdmissionSettings,
 ) -> frozenset[str]:
     """The fields of spec that the request sets, those that read the same included.
 
     `before` and `after`: the metadata and the spec of the object.
     """
     (was_meta, was), (meta, spec) = before, after
-    if request.user_info.username == terms.own_user or request.field_manager in WHOLE:
+    if request.user_info.username == settings.own_user or request.field_manager in WHOLE:
         return frozenset(spec)
     changed = {key for key in {*was, *spec} if was.get(key) != spec.get(key)}
     return frozenset({*_server_side(request, changed), *_client_side(was_meta, meta, spec)})

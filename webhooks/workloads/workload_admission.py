@@ -1,33 +1,40 @@
-"""Workloads: the queue is written down in their templates, or they are refused where their user is.
+"""The mutating webhook for workloads, on CREATE and UPDATE.
+
+A call goes decode (`webhooks.review`), membership (`queues.membership`), acceptance (`webhooks.acceptance`),
+patch (`webhooks.workloads.workload_patch`), encode (`webhooks.review`), in this order.
 
 On CREATE:
 
-=========================================  ========================================================
-its queue                                  what happens
-=========================================  ========================================================
-is none                                    our own keys are taken off
-two of its names differ                    refused
-accepts                                    written on it and in its templates; a warning if it is stopped
-is not there                               the same, with a warning
-does not accept                            refused, but for what accepted work makes
-does not select its namespace              the same
-is a PodGroup's that is not there          a warning; its pods are answered when it comes
-=========================================  ========================================================
+==========================================  ============================================================
+the queue of the workload                   what happens
+==========================================  ============================================================
+none                                        our own keys are removed
+two of its names differ                     denied
+accepts                                     written on the workload and in its templates; a warning where
+                                            the queue does not schedule
+does not exist                              the same, with a warning
+does not accept                             denied, unless accepted work makes it
+does not select the namespace               denied, unless accepted work makes it
+is that of a PodGroup that does not exist   a warning; its pods are answered when the PodGroup comes
+==========================================  ============================================================
 
-On UPDATE it is a submission again if it comes to another queue, or wants replicas where it wanted none.
-It comes to another queue only if what it says of itself does: what was written down is the answer, whatever
-its namespace or PodGroup says by now. What is being deleted, and what controllers do to what they made, is
-let pass.
+On UPDATE:
 
-A template is written to on CREATE, and on UPDATE only where the queue changes or what was written is
-touched: a template that changes makes a Deployment replace its pods. The template of a ReplicaSet that
-another made is never written to, but to put back what was there: its maker would take it for one that it
-does not know. Controllers alone make what is owned: an owner that a user writes counts for nothing.
+- It is a submission again if the workload comes to another queue, or wants replicas where it wanted none.
+- It comes to another queue only if what it says of itself does. Otherwise what was written down is the queue,
+  whatever its namespace or PodGroup says now.
+- More replicas in a queue that does not schedule bring a warning.
+- A workload that is being deleted is admitted as it is, and so is what controllers do to what they made.
+- The mark of what a drain suspended stays ours, whoever writes it.
 
-Whoever writes it, the mark of what a drain suspended stays ours (`webhooks.workloads.suspend_mark`).
+A template is written to on CREATE. On UPDATE it is written to only where the queue changes or what was
+written is touched: a template that changes makes a Deployment replace its pods. The template of a ReplicaSet
+that another workload made is never written to, except to put back what was there: the Deployment finds its
+ReplicaSet by the template. Only controllers create what has an owner: a user's owner reference is ignored.
 
-Where the template does not name the queue itself, it is made to (`scheduling.volcano.sh/queue-name`, with
-`sluice.dev/queue-from`), so that its pods are in that queue whatever we know of their owner by then.
+Where a template does not name the queue itself, the webhook adds the name
+(`scheduling.volcano.sh/queue-name`, with `sluice.dev/queue-from`). Its pods are then in that queue, whatever
+is known of their owner by then.
 """
 
 from __future__ import annotations
@@ -37,53 +44,45 @@ from msgspec.structs import replace
 
 from cluster.cache.members import controller_reference
 from cluster.cache.store import Store
-from cluster.cache.workloads import (
-    is_live,
-    recorded_queue,
-    scale_up_key,
-    workload_facts,
-)
+from cluster.cache.workloads import is_live, recorded_queue, workload_facts
 from cluster.exceptions import Unreadable
 from cluster.inflight.admissions import admission_request
 from cluster.objects import WorkloadObject
 from queues.membership import Membership, QueueConflict, valid_name, workload_membership
 from queues.messages import truncate_warning, waiting_warning
-from queues.text import printable
+from queues.text import printable, quoted
 from queues.verdict import Cause, CauseKind
-from queues.workload_kinds import (
-    KINDS,
-    WorkloadKind,
-    find_kind,
-)
+from queues.workload_kinds import WorkloadKind, find_kind
 from webhooks.acceptance import (
+    Acceptance,
     Submission,
-    accept_submission,
-    admission_id,
+    accept,
     deny_bad_name,
     deny_unknown_namespace,
-    refusal_message,
 )
-from webhooks.json_patch import PatchStep
-from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny, join_patches
+from webhooks.json_patch import PatchStep, join_patches
+from webhooks.review import ALLOWED, FORBIDDEN, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
-from webhooks.workloads.pod_templates import (
-    clean_templates,
+from webhooks.workloads.scaling import deny_scale_up, scale_up_warnings
+from webhooks.workloads.workload_patch import (
     naming_source,
-    patch_queue_on_workload,
-    patch_templates,
-    remove_queue_from_workload,
+    protect_suspend_mark,
+    remove_queue,
+    remove_queue_from_templates,
     restore_templates,
+    set_queue,
+    set_queue_in_templates,
+    set_spec_queue,
     submitted_names,
     templates_touched,
 )
-from webhooks.workloads.suspend_mark import protect_suspend_mark
 
-Found = Membership | QueueConflict | None
+WorkloadMembership = Membership | QueueConflict | None
 
 _workloads = msgspec.json.Decoder(WorkloadObject)
 
 
-def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answer:
+def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
     kind = find_kind(request.resource.group, request.resource.resource)
     if kind is None:
@@ -92,232 +91,226 @@ def mutate(request: Request, *, store: Store, terms: AdmissionSettings) -> Answe
     before = None
     if request.operation != "CREATE":
         before = decode_object(request.old_object, _workloads, where="oldObject")
-    if request.user_info.username == terms.own_user:
-        return _answered(kind, before, after, request, store=store, terms=terms)
-    after, mark = protect_suspend_mark(before, after)
-    answer = _answered(kind, before, after, request, store=store, terms=terms)
+    mark: list[PatchStep] = []
+    if request.user_info.username != settings.own_user:
+        after, mark = protect_suspend_mark(before, after)
+    if before is None:
+        answer = _create(kind, after, request, store=store, settings=settings)
+    else:
+        answer = _update(kind, before, after, request, store=store, settings=settings)
     return replace(answer, patch=join_patches(mark, answer.patch)) if mark and answer.allowed else answer
 
 
-def _answered(
-    kind: WorkloadKind,
-    before: WorkloadObject | None,
-    after: WorkloadObject,
-    request: Request,
-    *,
-    store: Store,
-    terms: AdmissionSettings,
+def _create(
+    kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, settings: AdmissionSettings
 ) -> Answer:
-    if before is None:
-        return _created(kind, after, request, store=store, terms=terms)
-    made_by_another = _is_owned(kind, after) and terms.is_controller(request.user_info.username)
-    if request.sub_resource or after.metadata.deletion_timestamp is not None or made_by_another:
-        return ALLOWED
-    return _updated(kind, before, after, request, store=store, terms=terms)
-
-
-def validate_scale(request: Request, *, store: Store) -> Answer:
-    """The answer to the validating webhook on `scale`: from none to some is new work."""
-    kind = find_kind(request.resource.group, request.resource.resource)
-    before = decode_object(request.old_object, _workloads, where="oldObject")
-    after = decode_object(request.object, _workloads)
-    if kind is None or before.spec.replicas or not after.spec.replicas:
-        return ALLOWED
-    held = store.workloads.of_kind[kind.key].by_name(request.namespace, request.name)
-    if held is None or not held.queue:
-        return ALLOWED
-    coming = scale_up_key(kind, request.namespace, request.name)
-    another = store.admissions.is_open(coming, held.queue)
-    if not request.dry_run:
-        store.admissions.record(coming, held.queue)
-    ruling = store.decision_for(held.queue, namespace=request.namespace)
-    if ruling.accepts:
-        return ALLOWED
-    if not another:
-        store.admissions.withdraw(coming)
-    why = refusal_message(ruling, kind=kind.resource, store=store)
-    return _not_revived(kind, held.queue, why, selected=ruling.selected)
-
-
-def _created(
-    kind: WorkloadKind, obj: WorkloadObject, request: Request, *, store: Store, terms: AdmissionSettings
-) -> Answer:
-    found = store.workload_membership(kind, obj, namespace=request.namespace)
-    owned = _is_owned(kind, obj) and terms.is_controller(request.user_info.username)
-    if isinstance(found, QueueConflict):
-        return _disagreeing(found)
-    if found is None or found.queue is None:
-        return _of_no_queue(obj, found, request, store=store, written=not owned)
-    if not valid_name(found.queue):
-        return deny_bad_name(found.queue, where=found.source)
-    if owned and obj.spec.replicas == 0:  # the next revision of accepted work, before it grows
-        return Answer(patch=tuple(patch_queue_on_workload(obj.metadata, found.queue)))
-    what = Submission(
-        queue=found.queue,
+    membership = store.workload_membership(kind, obj, namespace=request.namespace)
+    by_controller = _has_owner(kind, obj) and settings.is_controller(request.user_info.username)
+    if isinstance(membership, QueueConflict):
+        return _deny_conflict(membership)
+    if membership is None or membership.queue is None:
+        return _create_without_queue(obj, membership, request, store=store, by_controller=by_controller)
+    if not valid_name(membership.queue):
+        return deny_bad_name(membership.queue, where=membership.source)
+    if by_controller and obj.spec.replicas == 0:
+        # The next revision of accepted work. It is a submission when it grows.
+        return Answer(patch=tuple(set_queue(obj.metadata, membership.queue)))
+    submission = Submission(
+        queue=membership.queue,
         kind=kind.resource,
         references=obj.metadata.owner_references,
-        group=found.group,
+        podgroup=membership.group,
+        recorded_admission=admission_request(obj.metadata),
     )
-    ruling = accept_submission(what, request, store=store, terms=terms)
-    if isinstance(ruling, Answer):
-        return ruling
-    came = admission_id(request, admission_request(obj.metadata), queue=found.queue, store=store)
-    patch = join_patches(
-        [*patch_queue_on_workload(obj.metadata, found.queue, came=came)],
-        [*patch_templates(obj, found.queue, source=naming_source(found))]
-        if _is_to_be_written(kind, obj, found.queue, owned=owned)
-        else [],
-        _spec_queue(kind, obj, found.queue),
+    accepted = accept(submission, request, store=store, settings=settings)
+    if isinstance(accepted, Answer):
+        return accepted
+    return Answer(
+        patch=_create_patch(kind, obj, membership, accepted, by_controller=by_controller),
+        warnings=() if by_controller else accepted.warnings,
     )
-    return Answer(patch=patch, warnings=(ruling.warning,) if ruling.warning and not owned else ())
 
 
-def _of_no_queue(
-    obj: WorkloadObject, found: Membership | None, request: Request, *, store: Store, written: bool
+def _create_patch(
+    kind: WorkloadKind,
+    obj: WorkloadObject,
+    membership: Membership,
+    accepted: Acceptance,
+    *,
+    by_controller: bool,
+) -> tuple[PatchStep, ...]:
+    steps = join_patches(set_queue(obj.metadata, accepted.queue, admission=accepted.admission))
+    if _may_write_templates(kind, obj, accepted.queue, by_controller=by_controller):
+        source = naming_source(membership)
+        steps = join_patches(steps, set_queue_in_templates(obj, accepted.queue, source=source))
+    return join_patches(steps, set_spec_queue(kind, obj, accepted.queue))
+
+
+def _create_without_queue(
+    obj: WorkloadObject, membership: Membership | None, request: Request, *, store: Store, by_controller: bool
 ) -> Answer:
-    """`written`: whether its templates may be written to."""
-    if found is None and not store.is_namespace_known(request.namespace):
+    """A workload of no queue, or of a PodGroup that does not exist."""
+    if membership is None and not store.is_namespace_known(request.namespace):
         return deny_unknown_namespace(request)
-    patch = join_patches(
-        [*remove_queue_from_workload(obj.metadata)], [*clean_templates(obj)] if written else []
+    templates = () if by_controller else remove_queue_from_templates(obj)
+    return Answer(
+        patch=join_patches(remove_queue(obj.metadata), templates), warnings=_podgroup_warnings(membership)
     )
-    return Answer(patch=patch, warnings=_without_group(found))
 
 
-def _updated(
+def _may_write_templates(kind: WorkloadKind, obj: WorkloadObject, queue: str, *, by_controller: bool) -> bool:
+    """Whether its templates may be written to.
+
+    Not those of a ReplicaSet that has an owner: a Deployment, or another project's kind like it, finds the
+    ReplicaSet by its template. They may be where a user wrote another queue there in our name.
+    """
+    if kind.key != "replicasets" or controller_reference(obj.metadata.owner_references) is None:
+        return True
+    return not by_controller and recorded_queue(obj) not in {"", queue}
+
+
+def _update(
     kind: WorkloadKind,
     before: WorkloadObject,
     after: WorkloadObject,
     request: Request,
     *,
     store: Store,
-    terms: AdmissionSettings,
+    settings: AdmissionSettings,
 ) -> Answer:
+    by_maker = _has_owner(kind, after) and settings.is_controller(request.user_info.username)
+    if request.sub_resource or after.metadata.deletion_timestamp is not None or by_maker:
+        return ALLOWED
     was = store.workload_membership(kind, before, namespace=request.namespace)
-    now = _judged(kind, before, after, request.namespace, store=store)
+    now = _membership_after(kind, before, after, request.namespace, store=store)
     revived = is_live(kind, after) and not is_live(kind, before)
     if isinstance(now, QueueConflict):
-        unheard = now != was or revived
-        return _disagreeing(now) if unheard else Answer(patch=tuple(restore_templates(before, after)))
-    held = recorded_queue(before) or _queue_of(was) or ""
-    queue = held if now == was else _queue_of(now) or ""
-    moved = queue != held
-    if moved and (kind.immutable or _is_owned(kind, before)):
-        return _not_moved(kind, held, owned=_is_owned(kind, before))
-    if not queue or not (moved or revived):
-        patch = _followed(kind, before, after, now, queue=queue, moved=moved)
-        return Answer(patch=patch, warnings=_without_group(now) if moved else ())
-    if not valid_name(queue):
-        return deny_bad_name(queue, where=now.source if now else "metadata")
-    answer = accept_submission(Submission(queue=queue, kind=kind.resource), request, store=store, terms=terms)
-    if isinstance(answer, Answer):
-        again = not moved and answer.code == FORBIDDEN
-        selected = store.selects(queue, request.namespace)
-        return _not_revived(kind, queue, answer.message, selected=selected) if again else answer
-    came = admission_id(request, _added(before, after), queue=queue, store=store)
-    return Answer(
-        patch=_followed(kind, before, after, now, queue=queue, moved=moved, came=came),
-        warnings=(answer.warning,) if answer.warning else (),
-    )
+        if now != was or revived:
+            return _deny_conflict(now)
+        return Answer(patch=tuple(restore_templates(before, after)))
+    old_queue = recorded_queue(before) or _queue_name(was)
+    queue = old_queue if now == was else _queue_name(now)
+    moved = queue != old_queue
+    if moved and (kind.immutable or _has_owner(kind, before)):
+        return _deny_move(kind, old_queue, owned=_has_owner(kind, before))
+    admission, warnings = "", _podgroup_warnings(now) if moved else ()
+    if queue and (moved or revived):
+        recorded = _new_admission(before, after)
+        submission = Submission(queue=queue, kind=kind.resource, recorded_admission=recorded)
+        where = now.source if now else "metadata"
+        accepted = _accept_update(
+            kind, submission, request, store=store, settings=settings, moved=moved, where=where
+        )
+        if isinstance(accepted, Answer):
+            return accepted
+        admission, warnings = accepted.admission, accepted.warnings
+    elif queue and _replicas(after) > _replicas(before):
+        warnings = scale_up_warnings(queue, request, store=store, settings=settings)
+    patch = _update_patch(kind, before, after, now, queue=queue, moved=moved, admission=admission)
+    return Answer(patch=patch, warnings=warnings)
 
 
-def _followed(
+def _accept_update(
+    kind: WorkloadKind,
+    submission: Submission,
+    request: Request,
+    *,
+    store: Store,
+    settings: AdmissionSettings,
+    moved: bool,
+    where: str,
+) -> Acceptance | Answer:
+    """A workload that comes to the queue (`moved`), or that wants its first replicas there.
+
+    `where`: what names the queue, for messages.
+    """
+    if not valid_name(submission.queue):
+        return deny_bad_name(submission.queue, where=where)
+    accepted = accept(submission, request, store=store, settings=settings)
+    if moved or isinstance(accepted, Acceptance) or accepted.code != FORBIDDEN:
+        return accepted
+    selected = store.selects(submission.queue, request.namespace)
+    return deny_scale_up(kind, submission.queue, accepted.message, selected=selected)
+
+
+def _update_patch(
     kind: WorkloadKind,
     before: WorkloadObject,
     after: WorkloadObject,
-    now: Found,
+    membership: Membership | None,
     *,
     queue: str,
     moved: bool,
-    came: str = "",
+    admission: str = "",
 ) -> tuple[PatchStep, ...]:
-    """What is to be written after an update; "" is no queue, or that of a PodGroup that is not there."""
+    """`queue`: "" for no queue, or that of a PodGroup that does not exist."""
     if not queue:
-        templates = clean_templates(after) if moved else restore_templates(before, after)
-        return join_patches([*remove_queue_from_workload(after.metadata)], [*templates])
+        templates = remove_queue_from_templates(after) if moved else restore_templates(before, after)
+        return join_patches(remove_queue(after.metadata), templates)
     steps = join_patches(
-        [*patch_queue_on_workload(after.metadata, queue, came=came)], _spec_queue(kind, after, queue)
+        set_queue(after.metadata, queue, admission=admission), set_spec_queue(kind, after, queue)
     )
     if not moved and not templates_touched(before, after):
         return steps
-    if _is_owned(kind, before):
-        return join_patches(steps, [*restore_templates(before, after)])
-    by = naming_source(now, before=before)
-    return join_patches(
-        steps, [*patch_templates(after, queue, source=by, submitted=submitted_names(before, after))]
+    if _has_owner(kind, before):
+        return join_patches(steps, restore_templates(before, after))
+    submitted = submitted_names(before, after)
+    source = naming_source(membership, before=before)
+    return join_patches(steps, set_queue_in_templates(after, queue, source=source, submitted=submitted))
+
+
+def _membership_after(
+    kind: WorkloadKind, before: WorkloadObject, after: WorkloadObject, namespace: str, *, store: Store
+) -> WorkloadMembership:
+    """The membership after an update, with the owner it had before: naming another owner moves nothing."""
+    facts = workload_facts(
+        kind, after, namespace=namespace, namespace_queue=store.queue_of_namespace(namespace)
     )
+    facts = replace(facts, templates=submitted_names(before, after), owned=_has_owner(kind, before))
+    return workload_membership(facts, rules=store.rules, group=store.queue_of_podgroup)
 
 
-def _is_owned(kind: WorkloadKind, obj: WorkloadObject) -> bool:
+def _has_owner(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     return workload_facts(kind, obj, namespace="", namespace_queue="").owned
 
 
-def _is_to_be_written(kind: WorkloadKind, obj: WorkloadObject, queue: str, *, owned: bool) -> bool:
-    """Whether its templates are: not where its maker finds it again by them, as Deployments do and others'
-    kinds like them, unless a user wrote another queue there in our name."""
-    if kind.key != "replicasets" or controller_reference(obj.metadata.owner_references) is None:
-        return True
-    return not owned and recorded_queue(obj) not in {"", queue}
+def _queue_name(membership: WorkloadMembership) -> str:
+    """The queue; "" for none, for one that is not known yet, and where two names differ."""
+    return membership.queue or "" if isinstance(membership, Membership) else ""
 
 
-def _judged(
-    kind: WorkloadKind, before: WorkloadObject, after: WorkloadObject, where: str, *, store: Store
-) -> Found:
-    """Its membership after an update, with the owners it had: naming another owner moves nobody."""
-    told = workload_facts(kind, after, namespace=where, namespace_queue=store.queue_of_namespace(where))
-    told = replace(told, templates=submitted_names(before, after), owned=_is_owned(kind, before))
-    return workload_membership(told, rules=store.rules, group=store.queue_of_podgroup)
+def _new_admission(before: WorkloadObject, after: WorkloadObject) -> str:
+    """The admission that an earlier call for this very request wrote."""
+    recorded = admission_request(after.metadata)
+    return recorded if recorded != admission_request(before.metadata) else ""
 
 
-def _queue_of(found: Found) -> str | None:
-    """Its queue, "" for none; None where two of its names differ."""
-    if isinstance(found, QueueConflict):
-        return None
-    return (found.queue if found else "") or ""
+def _replicas(obj: WorkloadObject) -> int:
+    """How many it wants; the API server's default is 1."""
+    return 1 if obj.spec.replicas is None else obj.spec.replicas
 
 
-def _added(before: WorkloadObject, after: WorkloadObject) -> str:
-    """The admission that a former call for this very request wrote."""
-    held = admission_request(after.metadata)
-    return held if held != admission_request(before.metadata) else ""
-
-
-def _spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:
-    """A `batch.volcano.sh` Job gives its PodGroup the queue of its spec."""
-    if kind is not KINDS["jobs.batch.volcano.sh"] or obj.spec.queue == queue or not obj.spec.tasks:
-        return []
-    return [{"op": "add", "path": "/spec/queue", "value": queue}]
-
-
-def _without_group(found: Found) -> tuple[str, ...]:
-    if not isinstance(found, Membership):
+def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:
+    """For a workload that names a PodGroup that does not exist."""
+    if membership is None:
         return ()
-    return (truncate_warning(waiting_warning(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=found.group))),)
+    cause = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)
+    return (truncate_warning(waiting_warning(cause)),)
 
 
-def _disagreeing(found: QueueConflict) -> Answer:
+def _deny_conflict(conflict: QueueConflict) -> Answer:
     first, second = (
-        f'{one.source} says "{printable(one.queue or "", limit=80)}"' for one in (found.first, found.second)
+        f"{one.source} says {quoted(one.queue or '', limit=80)}" for one in (conflict.first, conflict.second)
     )
     return deny(f"it is in two queues: {first}, {second}; name one queue", code=422)
 
 
-def _not_moved(kind: WorkloadKind, held: str, *, owned: bool) -> Answer:
+def _deny_move(kind: WorkloadKind, queue: str, *, owned: bool) -> Answer:
     way_out = "delete it and create it in the other queue"
     if owned:
         way_out = "change the workload that made it"
     return deny(
-        f'metadata: the queue of a {kind.kind} cannot be changed (it is "{printable(held, limit=80)}"); '
+        f"metadata: the queue of a {kind.kind} cannot be changed (it is {quoted(queue, limit=80)}); "
         f"{way_out}",
         code=422,
-    )
-
-
-def _not_revived(kind: WorkloadKind, queue: str, why: str, *, selected: bool) -> Answer:
-    if not selected:
-        return deny(f"spec.replicas: a {kind.kind} that had no replicas is new work, and {why}")
-    _, _, way_out = why.rpartition("; ")  # each refusal ends with it (`queues.messages`)
-    return deny(
-        f'spec.replicas: queue "{queue}" takes no new work, and a {kind.kind} that had no replicas is new; '
-        f"{way_out}"
     )

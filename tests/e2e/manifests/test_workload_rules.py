@@ -158,7 +158,7 @@ def test_an_update_of_a_stranger_costs_nothing(api: Api, recorder: Recorder) -> 
 
 @pytest.mark.usefixtures("existing")
 @pytest.mark.parametrize("name", ["member", "stranger"])
-def test_a_scale_from_nought_is_shown_whoever_it_is(api: Api, recorder: Recorder, name: str) -> None:
+def test_a_scale_that_grows_is_sent_to_us_whoever_it_is(api: Api, recorder: Recorder, name: str) -> None:
     """A scale does not say whose it is."""
     with recorder.asked() as heard:
         reply = api.patch(path("statefulsets", name) + "/scale", {"spec": {"replicas": 2}}, dry=True)
@@ -166,7 +166,7 @@ def test_a_scale_from_nought_is_shown_whoever_it_is(api: Api, recorder: Recorder
 
 
 @pytest.mark.usefixtures("existing")
-def test_a_scale_to_nought_costs_nothing(api: Api, recorder: Recorder) -> None:
+def test_a_scale_that_does_not_grow_costs_nothing(api: Api, recorder: Recorder) -> None:
     with recorder.asked() as heard:
         api.patch(path("statefulsets", "member") + "/scale", {"spec": {"replicas": 0}}, dry=True)
     assert heard == []

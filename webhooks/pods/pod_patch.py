@@ -1,0 +1,134 @@
+"""What admission changes on a pod, as steps of a JSON patch. Pure.
+
+A member gets
+- annotation and label `sluice.dev/queue`, over whatever its user wrote there, and annotation
+  `sluice.dev/admission`, which names the request that brought it;
+- the marker, a request for the resource `sluice.dev/member`: kube-scheduler calls the extender for it;
+- the scheduling gate `sluice.dev/queue`, where its queue does not schedule;
+- in place of `spec.nodeName`, a node affinity.
+
+A pod that is stored with `spec.nodeName` runs at once, past filter and the bind guard, and whether it will be
+stored cannot be known while its request is under way. So the name becomes the node affinity that DaemonSet
+pods have (`matchFields` on `metadata.name`), which kube-scheduler looks up directly. Every rule for members
+then holds for it too: its queue's stops, the guard on its bind, and the node's taints and room.
+
+| affinity before                   | after                                                       |
+|-----------------------------------|-------------------------------------------------------------|
+| none required                     | one term: the node                                          |
+| required terms (any may hold)     | each of them, and the node                                  |
+| an empty term (holds for no node) | is left out, unless there are no others                     |
+
+Source: `k8s.io/kubernetes/pkg/controller/daemon/util`, `ReplaceDaemonSetPodNodeNameNodeAffinity`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.cache.members import is_marked
+from cluster.objects import Pod
+from queues import labels as names
+from queues.membership import label_value
+from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
+from webhooks.settings import AdmissionSettings
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def set_queue(pod: Pod, queue: str, *, admission: str) -> tuple[PatchStep, ...]:
+    """The queue, and by which request the pod came to it."""
+    wanted = {names.QUEUE: queue, names.ADMISSION: admission}
+    return join_patches(
+        patch_map("/metadata/annotations", pod.metadata.annotations, wanted),
+        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: label_value(queue)}),
+    )
+
+
+def remove_queue(pod: Pod) -> tuple[PatchStep, ...]:
+    """Our own keys mean nothing on a pod of no queue."""
+    unwanted: dict[str, str | None] = {names.QUEUE: None, names.ADMISSION: None}
+    return join_patches(
+        patch_map("/metadata/annotations", pod.metadata.annotations, unwanted),
+        patch_map("/metadata/labels", pod.metadata.labels, {names.QUEUE: None}),
+    )
+
+
+def set_marker(pod: Pod, *, settings: AdmissionSettings) -> list[PatchStep]:
+    """The marker, where the pod's scheduler is configured to call the extender.
+
+    For another scheduler it is removed: the pod would count as one that filter is called for.
+    """
+    if pod.spec.scheduler_name not in settings.marked_schedulers:
+        return remove_marker(pod)
+    containers = pod.spec.containers or []
+    if not containers or is_marked(pod):
+        return []
+    place = json_pointer("spec", "containers", 0, "resources")
+    resources, marker = containers[0].resources, {names.MARKER: "1"}
+    if resources is None:
+        return [{"op": "add", "path": place, "value": {"requests": marker, "limits": marker}}]
+    return [
+        *patch_map(place + "/requests", resources.requests, {names.MARKER: "1"}),
+        *patch_map(place + "/limits", resources.limits, {names.MARKER: "1"}),
+    ]
+
+
+def remove_marker(pod: Pod) -> list[PatchStep]:
+    steps: list[PatchStep] = []
+    for name, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for number, container in enumerate(containers or ()):
+            resources, place = container.resources, json_pointer("spec", name, number, "resources")
+            if resources is not None:
+                steps += patch_map(place + "/requests", resources.requests, {names.MARKER: None})
+                steps += patch_map(place + "/limits", resources.limits, {names.MARKER: None})
+    return steps
+
+
+def has_gate(pod: Pod) -> bool:
+    return any(gate.name == names.GATE for gate in pod.spec.scheduling_gates or ())
+
+
+def add_gate(pod: Pod) -> list[PatchStep]:
+    if has_gate(pod):
+        return []
+    place = "/spec/schedulingGates"
+    if pod.spec.scheduling_gates is None:
+        return [{"op": "add", "path": place, "value": [{"name": names.GATE}]}]
+    return [{"op": "add", "path": place + "/-", "value": {"name": names.GATE}}]
+
+
+def replace_node_name(node: str, affinity: Any) -> list[PatchStep]:
+    """The steps that put a pod on the node by its affinity instead of by its name."""
+    return [
+        {"op": "remove", "path": "/spec/nodeName"},
+        {"op": "add", "path": "/spec/affinity", "value": pin_to_node(affinity, node)},
+    ]
+
+
+def pin_to_node(affinity: Any, node: str) -> dict[str, Any]:
+    """The pod's affinity, narrowed to this node."""
+    affinity = _object(affinity)
+    node_affinity = _object(affinity.get("nodeAffinity"))
+    required = _object(node_affinity.get(REQUIRED))
+    terms = required.get("nodeSelectorTerms")
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    if isinstance(terms, list) and terms:
+        pinned = [_with_field(term, field) for term in terms if term] or terms
+    else:
+        pinned = [{"matchFields": [field]}]
+    return {
+        **affinity,
+        "nodeAffinity": {**node_affinity, REQUIRED: {**required, "nodeSelectorTerms": pinned}},
+    }
+
+
+def _with_field(term: Any, field: dict[str, Any]) -> dict[str, Any]:
+    fields = _object(term)
+    return {**fields, "matchFields": [*(fields.get("matchFields") or []), field]}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,107 @@
+"""The validating webhook for pods, on CREATE and UPDATE.
+
+On CREATE it is called after every mutating webhook. It denies a pod that another webhook made a member, or
+put on a node, after ours had answered.
+
+On UPDATE of a member, the queue that was written down stays, and so does our gate while the queue does not
+schedule. What the controller itself writes is always allowed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.cache.store import Store
+from cluster.objects import Pod
+from queues import labels as names
+from queues.membership import NAMING_ANNOTATIONS, NAMING_LABELS, submitted_pod_membership
+from queues.messages import stop_text
+from queues.verdict import Cause, CauseKind
+from webhooks.pods.pod_patch import has_gate
+from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
+from webhooks.settings import AdmissionSettings
+
+_pods = msgspec.json.Decoder(Pod)
+
+
+def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
+    """The answer to the validating webhook."""
+    if request.operation == "CREATE":
+        return _validate_create(request, store=store)
+    if request.user_info.username == settings.own_user:
+        return ALLOWED
+    before = decode_object(request.old_object, _pods, where="oldObject")
+    after = decode_object(request.object, _pods)
+    return (
+        _deny_moved(before, after)
+        or _deny_renamed(before, after, store=store)
+        or (_validate_ungating(before, store=store) if has_gate(before) and not has_gate(after) else ALLOWED)
+    )
+
+
+def _validate_create(request: Request, *, store: Store) -> Answer:
+    pod = decode_object(request.object, _pods)
+    facts = store.pod_facts(pod, namespace=request.namespace)
+    membership = submitted_pod_membership(facts, rules=store.rules, group=store.queue_of_podgroup)
+    if membership is None:
+        return ALLOWED
+    admitted = pod.metadata.annotation(names.QUEUE)
+    if admitted and pod.spec.node_name:
+        return deny(
+            "spec.nodeName: another webhook put this pod on a node after sluice had been asked; "
+            "have that webhook's configuration come before, or use node affinity"
+        )
+    if admitted or has_gate(pod):
+        return ALLOWED
+    return deny(
+        f"{membership.source}: another webhook made this pod a member after sluice had been asked; "
+        "have that webhook's configuration come before, or name the queue in the pod"
+    )
+
+
+def _deny_moved(before: Pod, after: Pod) -> Answer | None:
+    """No edit changes the queue that admission wrote down."""
+    for place, old, new in (
+        (
+            "annotations",
+            before.metadata.annotation(names.QUEUE),
+            after.metadata.annotation(names.QUEUE),
+        ),
+        ("labels", before.metadata.label(names.QUEUE), after.metadata.label(names.QUEUE)),
+    ):
+        if old != new:
+            return deny(
+                f"metadata.{place}[{names.QUEUE}]: a pod's queue cannot be changed under it "
+                f'(it is "{old}"); delete the pod and create it in the other queue'
+            )
+    return None
+
+
+def _deny_renamed(before: Pod, after: Pod, *, store: Store) -> Answer | None:
+    """Nothing is written down on a pod that waits for its PodGroup: the keys that name its queue stay."""
+    if before.metadata.label(names.QUEUE) or _naming_values(before) == _naming_values(after):
+        return None
+    if store.pod_membership(before) is None and store.pod_membership(after) is None:
+        return None
+    return deny(
+        "metadata: what names a pod's PodGroup or queue cannot be changed under it; "
+        "delete the pod and create it anew"
+    )
+
+
+def _naming_values(pod: Pod) -> list[str]:
+    """The values of all keys by which a pod names its queue."""
+    meta = pod.metadata
+    return [*map(meta.annotation, NAMING_ANNOTATIONS), *map(meta.label, NAMING_LABELS)]
+
+
+def _validate_ungating(pod: Pod, *, store: Store) -> Answer:
+    membership = store.pod_membership(pod)
+    if membership is None:
+        return ALLOWED
+    if membership.queue is None:
+        return deny(stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)))
+    decision = store.decision_for(membership.queue, namespace=pod.metadata.namespace)
+    if decision.schedules:
+        return ALLOWED
+    return deny(f'spec.schedulingGates: "{names.GATE}" cannot be removed: {decision.text}')

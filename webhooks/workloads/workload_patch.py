@@ -1,0 +1,182 @@
+"""What admission changes on a workload and in its pod templates, as steps of a JSON patch. Pure.
+
+Invariants
+- The template of a member has `sluice.dev/queue`. Where the template does not name the queue itself, it also
+  has `scheduling.volcano.sh/queue-name` and `sluice.dev/queue-from`.
+- What is right already gets no step. Whatever else a template holds stays as it is.
+- The mark of work that a drain suspended (`sluice.dev/suspended`) is ours alone. It says that the work is to
+  be given back when its queue schedules, so no user may write it:
+
+=====================================  =========================================================
+what somebody else writes              what becomes of the mark
+=====================================  =========================================================
+a new workload                         it is removed
+an update that sets or changes it      it is put back to what it was, or removed
+an update that removes it              it is put back
+an update that ends the suspension     it is removed: the next suspension is the author's own
+=====================================  =========================================================
+
+A `batch.volcano.sh` Job has no suspension in its spec: the controller itself removes the mark from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from cluster.cache.workloads import (
+    Keys,
+    pod_templates,
+    template_names,
+)
+from cluster.objects import Metadata, Template, WorkloadObject
+from queues import labels as names
+from queues.membership import (
+    VOLCANO_ANNOTATION,
+    Membership,
+    NamingMetadata,
+    QueueConflict,
+    Source,
+    label_value,
+    names_a_queue,
+    without_webhook_names,
+)
+from queues.workload_kinds import KINDS, WorkloadKind
+from webhooks.json_patch import PatchStep, json_pointer, patch_map
+
+Wanted = dict[str, str | None]
+NO_NAMES = NamingMetadata({}, {})
+
+
+def set_queue(meta: Metadata, queue: str, *, admission: str = "") -> Iterator[PatchStep]:
+    """The queue on the workload itself; `admission`: by which request it comes there."""
+    wanted: Wanted = {names.QUEUE: queue, **({names.ADMISSION: admission} if admission else {})}
+    yield from patch_map("/metadata/annotations", meta.annotations, wanted)
+    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: label_value(queue)})
+
+
+def remove_queue(meta: Metadata) -> Iterator[PatchStep]:
+    yield from patch_map(
+        "/metadata/annotations", meta.annotations, {names.QUEUE: None, names.ADMISSION: None}
+    )
+    yield from patch_map("/metadata/labels", meta.labels, {names.QUEUE: None})
+
+
+def set_spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:
+    """A `batch.volcano.sh` Job gives its PodGroup the queue of its spec."""
+    if kind is not KINDS["jobs.batch.volcano.sh"] or obj.spec.queue == queue or not obj.spec.tasks:
+        return []
+    return [{"op": "add", "path": "/spec/queue", "value": queue}]
+
+
+def set_queue_in_templates(
+    obj: WorkloadObject, queue: str, *, source: str, submitted: tuple[NamingMetadata, ...] = ()
+) -> Iterator[PatchStep]:
+    """The queue in each template. `source`: the value of `sluice.dev/queue-from`.
+
+    `submitted`: the names that the user wrote in each template, where these are not simply what stands there.
+    """
+    for number, (keys, template) in enumerate(pod_templates(obj)):
+        user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
+        wanted: Wanted = {names.QUEUE: queue}
+        if names_a_queue(user_names):
+            wanted[names.QUEUE_FROM] = None
+            if VOLCANO_ANNOTATION not in user_names.annotations:
+                wanted[VOLCANO_ANNOTATION] = None
+        else:
+            wanted |= {names.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
+        yield from _annotate(keys, template, wanted)
+
+
+def remove_queue_from_templates(obj: WorkloadObject) -> Iterator[PatchStep]:
+    for keys, template in pod_templates(obj):
+        yield from _annotate(keys, template, dict.fromkeys(_own_annotations(template)))
+
+
+def restore_templates(before: WorkloadObject, after: WorkloadObject) -> Iterator[PatchStep]:
+    """Our own annotations in the templates, as they were before the update."""
+    former = dict(pod_templates(before))
+    for keys, template in pod_templates(after):
+        meta = former.get(keys, Template()).metadata or Metadata()
+        own = {**_own_annotations(template), **_own_annotations(former.get(keys))}
+        yield from _annotate(keys, template, {key: meta.annotation(key) or None for key in own})
+
+
+def templates_touched(before: WorkloadObject, after: WorkloadObject) -> bool:
+    """Whether an update changes our own annotations in the templates."""
+    old, new = ([_own_annotations(template) for _, template in pod_templates(obj)] for obj in (before, after))
+    return old != new
+
+
+def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[NamingMetadata, ...]:
+    """The names in each template after an update, marked so that `without_webhook_names` leaves the user's.
+
+    A value where the webhook wrote is the user's once it is overwritten. It is ours, if with
+    `sluice.dev/queue` it is all that the webhook wrote another time: a roll-back brings that.
+    """
+    former = {keys: template_names(template) for keys, template in pod_templates(before)}
+    return tuple(
+        _mark_webhook_names(former.get(keys, NO_NAMES), template_names(template))
+        for keys, template in pod_templates(after)
+    )
+
+
+def _mark_webhook_names(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
+    was, now = (one.annotations.get(VOLCANO_ANNOTATION, "") for one in (before, after))
+    if was == now:
+        by_us = names.QUEUE_FROM in before.annotations
+    else:
+        by_us = names.QUEUE_FROM in after.annotations and now == after.annotations.get(names.QUEUE)
+    others = {key: value for key, value in after.annotations.items() if key != names.QUEUE_FROM}
+    return NamingMetadata(after.labels, {**others, names.QUEUE_FROM: ""} if by_us else others)
+
+
+def naming_source(
+    membership: Membership | QueueConflict | None, *, before: WorkloadObject | None = None
+) -> str:
+    """The value of `sluice.dev/queue-from`: what named the queue, in one word."""
+    if isinstance(membership, Membership):
+        words = {Source.NAMESPACE: "namespace", Source.SCHEDULER: "scheduler"}
+        return words.get(membership.source, "workload")
+    templates = pod_templates(before) if before else ()
+    recorded = [_own_annotations(template).get(names.QUEUE_FROM, "") for _, template in templates]
+    return next(filter(None, recorded), "workload")
+
+
+def protect_suspend_mark(
+    before: WorkloadObject | None, after: WorkloadObject
+) -> tuple[WorkloadObject, list[PatchStep]]:
+    """What somebody else submits, with the mark as it has to be, and the steps that make it so."""
+    annotations, mark = after.metadata.annotations, _suspend_mark(before, after)
+    steps = patch_map("/metadata/annotations", annotations, {names.SUSPENDED: mark})
+    if not steps:
+        return after, steps
+    others = {key: value for key, value in (annotations or {}).items() if key != names.SUSPENDED}
+    corrected = others if mark is None else {**others, names.SUSPENDED: mark}
+    return replace(after, metadata=replace(after.metadata, annotations=corrected)), steps
+
+
+def _suspend_mark(before: WorkloadObject | None, after: WorkloadObject) -> str | None:
+    if before is None or (before.spec.suspend and not after.spec.suspend):
+        return None
+    return (before.metadata.annotations or {}).get(names.SUSPENDED)
+
+
+def _own_annotations(template: Template | None) -> dict[str, str]:
+    """What the webhook writes in a template, with the values there; empty where that has none."""
+    meta = (template and template.metadata) or Metadata()
+    own = {key: meta.annotation(key) for key in (names.QUEUE, names.QUEUE_FROM)}
+    if own[names.QUEUE_FROM]:
+        own[VOLCANO_ANNOTATION] = meta.annotation(VOLCANO_ANNOTATION)
+    return own
+
+
+def _annotate(keys: Keys, template: Template, wanted: Wanted) -> list[PatchStep]:
+    place = json_pointer(*keys)
+    if template.metadata is not None:
+        return patch_map(f"{place}/metadata/annotations", template.metadata.annotations, wanted)
+    present = {key: value for key, value in wanted.items() if value is not None}
+    if not present:
+        return []
+    return [{"op": "add", "path": f"{place}/metadata", "value": {"annotations": present}}]
