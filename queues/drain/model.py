@@ -1,15 +1,16 @@
-"""Emptying a queue: what goes into a plan and what comes out of it, and who stays by rule.
+"""The values of a drain: its spec, pods, units and plan; and which pods stay by rule.
 
-Who stays by rule, the first that holds:
+The first rule that holds:
 
-================  ==========================================================================
+================  ====================================================================================
 rule              pods
-================  ==========================================================================
-DaemonSet         of a DaemonSet: it would be made again on its node, whatever the queue says
-SystemCritical    of priority class system-node-critical or system-cluster-critical
+================  ====================================================================================
+DaemonSet         of a DaemonSet: it would make them again on their nodes, whatever the queue says
+SystemCritical    with a priority of 2000000000 or more: those of the classes system-node-critical and
+                  system-cluster-critical
 KeepSelector      that `drain.keep` selects
-BarePod           that nothing would make again, where `drain.barePods` is Keep
-================  ==========================================================================
+BarePod           that no controller would make again, where `drain.barePods` is Keep
+================  ====================================================================================
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from queues.apimachinery.label_selectors import (
 )
 from queues.drain.disruption_budgets import BudgetKey
 
-#: From here on up priorities belong to the system (`scheduling.SystemCriticalPriority`).
+#: Priorities from here on belong to the system (`scheduling.SystemCriticalPriority`). Any user who may create
+#: pods may name its classes, unless a ResourceQuota limits them.
 SYSTEM_PRIORITY = 2_000_000_000
 
 
@@ -43,19 +45,18 @@ class KeepRule(StrEnum):
 
 
 class DrainAction(StrEnum):
-    """How a unit goes."""
+    """How a unit goes; CutGrace is asked for pods that are terminating already."""
 
     EVICT = "Evict"
     SUSPEND = "Suspend"
     DELETE = "Delete"
-    #: A Job past the deadline, whatever its budgets say.
+    #: Past the deadline, whatever the budgets say.
     SUSPEND_ANYWAY = "SuspendAnyway"
-    #: A pod that is terminating already is given less time to end.
     CUT_GRACE = "CutGrace"
 
 
 class BlockerReason(StrEnum):
-    """What keeps a unit from going."""
+    """Why a unit may not go."""
 
     BUDGET = "DisruptionBudget"
     TWO_BUDGETS = "SeveralDisruptionBudgets"
@@ -68,7 +69,7 @@ class BlockerReason(StrEnum):
 
 
 class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """`spec.drain`. `rate` in evictions a second, `in_flight` in pods; 0 is "the server's limit alone"."""
+    """`spec.drain`. `rate` in evictions a second, `in_flight` in pods; 0 is no limit but the server's."""
 
     rate: float = 0.0
     in_flight: int = 0
@@ -78,7 +79,7 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
     delete_after_deadline: bool = False
     #: Seconds instead of the pods' own.
     grace_seconds: int | None = None
-    #: What is wrong with them: then nobody goes.
+    #: Why it cannot be read: then no pod goes.
     unreadable: str = ""
 
     def overdue(self, now: datetime) -> bool:
@@ -86,9 +87,9 @@ class DrainSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuspendableWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What made a pod and can pause: `kind` is a key of `queues.workload_kinds`.
+    """A workload that owns a pod and can be suspended. `kind` is a key of `queues.workload_kinds`.
 
-    `paused`: it is suspended; `stalled`: it has been for a while, and nobody ends its pods.
+    `stalled`: it has been suspended for a while, and no controller deletes its pods.
     """
 
     kind: str
@@ -103,7 +104,7 @@ class SuspendableWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The deletion of a pod: when it was first asked for, and how many seconds it was given to end."""
+    """The deletion of a pod: when it was first requested, and the seconds that the pod was given to end."""
 
     requested_at: datetime
     grace: int
@@ -114,7 +115,8 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it.
 
-    `own_grace`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
+    `grace_period`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
+    `bare`: it has no owner. `daemon`: a DaemonSet owns it.
     """
 
     uid: str
@@ -139,9 +141,9 @@ class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes whole. `begun`: part of it is on its way already. `gang`: the PodGroup's name.
+    """Pods that go together. `started`: some of them are leaving already. `gang`: the PodGroup's name.
 
-    `budgets`: those that it takes disruptions of, known once it is a step.
+    `budgets`: those that it takes disruptions of, once it is a step.
     """
 
     action: DrainAction
@@ -160,7 +162,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockedUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit that does not go. `by`: its budgets, or the kept pod, in words; `never`: waiting is no help."""
+    """A unit that may not go now. `blocker`: what blocks it, in words; `never`: waiting does not help."""
 
     unit: Unit
     reason: BlockerReason
@@ -170,9 +172,9 @@ class BlockedUnit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`steps` may be taken now, in this order, all of them; `leaving` are on their way.
+    """`steps` may be taken now, all of them, in this order.
 
-    `busy`: budgets that paused work takes from without asking, now."""
+    `busy_budgets`: those of suspended workloads with pods that are leaving."""
 
     steps: tuple[Unit, ...] = ()
     kept: tuple[tuple[RunningPod, KeepRule], ...] = ()
@@ -182,13 +184,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left(self) -> int:
-        """Pods that are still to go, those on their way included."""
+        """Pods that are still to go, the leaving ones included."""
         units = (*self.steps, *(block.unit for block in self.blocked))
         return sum(len(unit.pods) for unit in units) + len(self.leaving)
 
 
 def parse_drain_spec(drain: Any) -> DrainSpec:
-    """`spec.drain` as it is stored; what cannot be read keeps everybody where they are."""
+    """`spec.drain` as it is stored. One that cannot be read keeps every pod."""
     if drain is None:
         return DrainSpec()
     try:
@@ -211,7 +213,7 @@ def parse_drain_spec(drain: Any) -> DrainSpec:
 
 
 def keep_rule(pod: RunningPod, spec: DrainSpec) -> KeepRule | None:
-    """The rule by which it stays; None where it is to go."""
+    """The rule by which the pod stays; None where it is to go."""
     if pod.daemon:
         return KeepRule.DAEMON
     if pod.priority >= SYSTEM_PRIORITY:

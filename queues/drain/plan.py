@@ -146,17 +146,21 @@ class _Planner:
         self._suspending_budgets: set[BudgetKey] = set()
 
     def plan(self, pods: tuple[RunningPod, ...]) -> Plan:
-        ruled = [(pod, keep_rule(pod, self._spec)) for pod in pods]
-        kept = tuple((pod, rule) for pod, rule in ruled if rule is not None and not self._is_leaving(pod))
-        going = [pod for pod, rule in ruled if rule is None or self._is_leaving(pod)]
-        leaving = tuple(pod for pod in going if self._is_leaving(pod))
-        own = self._budgets_of_suspended(leaving)
-        parts = {pod.workload.uid: pod for pod, _ in kept if pod.workload is not None}
-        units = sorted(self._units(going, parts), key=_unit_order)
-        judged = [self._decide(unit, part) for unit, part in units]
-        steps = tuple(one for one in judged if isinstance(one, Unit))
-        blocked = self._blocked(judged)
-        return Plan(steps=steps, kept=kept, blocked=blocked, leaving=leaving, busy_budgets=frozenset(own))
+        rules = [(pod, keep_rule(pod, self._spec)) for pod in pods]
+        kept = tuple((pod, rule) for pod, rule in rules if rule is not None and not self._is_leaving(pod))
+        to_go = [pod for pod, rule in rules if rule is None or self._is_leaving(pod)]
+        leaving = tuple(pod for pod in to_go if self._is_leaving(pod))
+        busy_budgets = self._budgets_of_suspended(leaving)
+        kept_parts = {pod.workload.uid: pod for pod, _ in kept if pod.workload is not None}
+        units = sorted(self._units(to_go, kept_parts), key=_unit_order)
+        decisions = [self._decide(unit, part) for unit, part in units]
+        return Plan(
+            steps=tuple(each for each in decisions if isinstance(each, Unit)),
+            kept=kept,
+            blocked=self._blocked(decisions),
+            leaving=leaving,
+            busy_budgets=frozenset(busy_budgets),
+        )
 
     def _is_leaving(self, pod: RunningPod) -> bool:
         """Past the deadline, pods of a suspended workload that nobody deletes are not waited for."""
@@ -166,42 +170,42 @@ class _Planner:
 
     def _budgets_of_suspended(self, leaving: tuple[RunningPod, ...]) -> set[BudgetKey]:
         """The budgets of suspended workloads: their pods are deleted, and no budget is asked."""
-        own: set[BudgetKey] = set()
+        budgets: set[BudgetKey] = set()
         for pod in leaving:
             if pod.leaving or pod.workload is None or not pod.workload.suspended:
                 continue  # a pod that is being deleted does not count as healthy any more
-            own.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
-        self._suspended_budgets |= own
-        return own
+            budgets.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
+        self._suspended_budgets |= budgets
+        return budgets
 
     def _units(
-        self, going: list[RunningPod], parts: Mapping[str, RunningPod]
+        self, to_go: list[RunningPod], kept_parts: Mapping[str, RunningPod]
     ) -> list[tuple[Unit, RunningPod | None]]:
         """The units, each with the pod of it that stays by rule, if there is one."""
-        works: dict[str, list[RunningPod]] = {}
+        workloads: dict[str, list[RunningPod]] = {}
         gangs: dict[BudgetKey, list[RunningPod]] = {}
-        found: list[tuple[Unit, RunningPod | None]] = []
-        started_gangs = {(pod.namespace, pod.pod_group) for pod in going if pod.leaving}
-        for pod in going:
+        units: list[tuple[Unit, RunningPod | None]] = []
+        started_gangs = {(pod.namespace, pod.pod_group) for pod in to_go if pod.leaving}
+        for pod in to_go:
             gang = (pod.namespace, pod.pod_group)
             if self._is_leaving(pod):
                 continue
             if pod.workload is not None and not pod.workload.suspended:
-                works.setdefault(pod.workload.uid, []).append(pod)
+                workloads.setdefault(pod.workload.uid, []).append(pod)
             elif pod.pod_group and gang not in started_gangs and gang not in self._started_gangs:
                 gangs.setdefault(gang, []).append(pod)
             else:
                 unit = Unit(
                     action=DrainAction.EVICT, pods=(pod,), gang=pod.pod_group, started=bool(pod.pod_group)
                 )
-                found.append((unit, None))
-        for uid, pods in works.items():
+                units.append((unit, None))
+        for uid, pods in workloads.items():
             unit = Unit(action=DrainAction.SUSPEND, pods=tuple(pods), workload=pods[0].workload)
-            found.append((unit, parts.get(uid)))
+            units.append((unit, kept_parts.get(uid)))
         for gang, pods in gangs.items():
             pods.sort(key=_pod_order)
-            found.append((Unit(action=DrainAction.EVICT, pods=tuple(pods), gang=gang[1]), None))
-        return found
+            units.append((Unit(action=DrainAction.EVICT, pods=tuple(pods), gang=gang[1]), None))
+        return units
 
     def _decide(self, unit: Unit, part: RunningPod | None) -> Unit | BlockedUnit | _ShortUnit:
         """The unit with its budgets, as a step; or why it is none."""
@@ -229,52 +233,51 @@ class _Planner:
         return msgspec.structs.replace(unit, action=action)
 
     def _by_budgets(self, unit: Unit) -> Unit | BlockedUnit | _ShortUnit:
-        needs: dict[BudgetKey, int] = {}
-        counted: dict[BudgetKey, int] = {}
-        held: dict[BudgetKey, Budget] = {}
+        needed: dict[BudgetKey, int] = {}
+        selected: dict[BudgetKey, int] = {}
+        by_key: dict[BudgetKey, Budget] = {}
         for pod in unit.pods:
-            found = self._budgets.selecting(pod.namespace, pod.labels)
-            if pod.running and len(found) > 1:
-                return self._under_several(unit, pod, found)
-            if pod.running and not found and (excess := self._unknown_budgets(unit, pod)):
+            budgets = self._budgets.selecting(pod.namespace, pod.labels)
+            if pod.running and len(budgets) > 1:
+                return self._under_several(unit, pod, budgets)
+            if pod.running and not budgets and (excess := self._unknown_budgets(unit, pod)):
                 return self._under_too_many(unit, pod, excess)
-            for budget in found:
-                held[budget.key] = budget
-                counted[budget.key] = counted.get(budget.key, 0) + 1
+            for budget in budgets:
+                by_key[budget.key] = budget
+                selected[budget.key] = selected.get(budget.key, 0) + 1
                 if self._takes_disruption(pod, budget, unit.action):
-                    needs[budget.key] = needs.get(budget.key, 0) + 1
-        if not held:
+                    needed[budget.key] = needed.get(budget.key, 0) + 1
+        if not by_key:
             return unit
-        lacks = tuple(
-            lack
-            for key, need in needs.items()
-            if (lack := self._shortage(unit, held[key], need, counted[key]))
-        )
-        if lacks:
-            return _ShortUnit(unit, lacks)
-        for key, need in needs.items():
-            self._pending_disruptions[key] = self._pending_disruptions.get(key, 0) + need
+        shortages = [
+            self._shortage(unit, by_key[key], needed=number, selected=selected[key])
+            for key, number in needed.items()
+        ]
+        if any(shortages):
+            return _ShortUnit(unit, tuple(filter(None, shortages)))
+        for key, number in needed.items():
+            self._pending_disruptions[key] = self._pending_disruptions.get(key, 0) + number
         if unit.action is DrainAction.SUSPEND:
-            self._suspending_budgets.update(held)
-        return msgspec.structs.replace(unit, budgets=tuple(needs))
+            self._suspending_budgets.update(by_key)
+        return msgspec.structs.replace(unit, budgets=tuple(needed))
 
-    def _takes_disruption(self, pod: RunningPod, budget: Budget, how: DrainAction) -> bool:
+    def _takes_disruption(self, pod: RunningPod, budget: Budget, action: DrainAction) -> bool:
         """Whether the pod takes one of what the budget allows."""
         if not pod.running or pod.ready:
             return pod.running
-        if how is DrainAction.SUSPEND:
+        if action is DrainAction.SUSPEND:
             return not budget.always_allow_unready
         return not budget.allows_unready_eviction(self._pending_disruptions.get(budget.key, 0))
 
-    def _shortage(self, unit: Unit, budget: Budget, need: int, counted: int) -> _Shortage | None:
+    def _shortage(self, unit: Unit, budget: Budget, *, needed: int, selected: int) -> _Shortage | None:
         """None if the budget allows the unit."""
         allowed = max(0, budget.allowed - self._pending_disruptions.get(budget.key, 0))
-        busy = budget.key in self._suspended_budgets or (
-            unit.action is DrainAction.SUSPEND and budget.key in self._suspending_budgets
-        )
-        if need <= allowed and not busy:
+        is_suspended = unit.action is DrainAction.SUSPEND
+        busy = budget.key in self._suspended_budgets
+        busy = busy or (is_suspended and budget.key in self._suspending_budgets)
+        if needed <= allowed and not busy:
             return None
-        return _Shortage(budget=budget, needed=need, allowed=allowed, selected=counted, busy=busy)
+        return _Shortage(budget=budget, needed=needed, allowed=allowed, selected=selected, busy=busy)
 
     def _under_several(self, unit: Unit, pod: RunningPod, budgets: tuple[Budget, ...]) -> BlockedUnit:
         by = join_limited([str(budget) for budget in budgets], limit=MAX_NAMED, joined=" and ")
@@ -295,40 +298,46 @@ class _Planner:
             unit, BlockerReason.MANY_BUDGETS, by, f"{excess}; {end}", never=not self._deletion_text
         )
 
-    def _blocked(self, judged: Iterable[Unit | BlockedUnit | _ShortUnit]) -> tuple[BlockedUnit, ...]:
+    def _blocked(self, decisions: Iterable[Unit | BlockedUnit | _ShortUnit]) -> tuple[BlockedUnit, ...]:
         """All units that do not go. Only now is it known which pods each budget still counts."""
-        staying = [one for one in judged if not isinstance(one, Unit)]
+        staying = [each for each in decisions if not isinstance(each, Unit)]
         counts: Counter[BudgetKey] = Counter()
-        for one in staying:
-            for pod in one.unit.pods:
+        for each in staying:
+            for pod in each.unit.pods:
                 counts.update(budget.key for budget in self._budgets.selecting(pod.namespace, pod.labels))
-        return tuple(one if isinstance(one, BlockedUnit) else self._explain(one, counts) for one in staying)
+        return tuple(
+            each if isinstance(each, BlockedUnit) else self._explain(each, counts) for each in staying
+        )
 
     def _explain(self, short: _ShortUnit, counts: Mapping[BudgetKey, int]) -> BlockedUnit:
         """By the first budget that never allows it; else by the first that does not now."""
-        told = [_Forecast(lack, counts[lack.budget.key]) for lack in short.shortages]
-        one = next((one for one in told if one.never), told[0])
-        lack, by = one.shortage, str(one.shortage.budget)
-        if one.never and not lack.budget.broken:
-            together = f"{lack.selected} go together or not at all: " if lack.selected > 1 else ""
-            words = together + self._kept_text(one)
-            return _blocked_unit(short.unit, BlockerReason.BUDGET, by, words, never=not self._deletion_text)
-        if lack.budget.broken:
-            message = f"{by} allows nobody, its status cannot be worked out: {lack.budget.broken}; {_WAY_OUT}"
-            return _blocked_unit(short.unit, BlockerReason.BUDGET, by, message, never=not self._deletion_text)
-        if lack.busy:
-            message = f"{by} lets one work go at a time, and another is on its way"
-            return _blocked_unit(short.unit, BlockerReason.BUDGET_BUSY, by, message)
-        message = f"{by} allows {lack.allowed} now, and {lack.needed} would have to go"
-        keeps = f"; {self._kept_text(one)}" if one.kept else ""
-        return _blocked_unit(short.unit, BlockerReason.BUDGET, by, message + keeps)
+        forecasts = [_Forecast(each, counts[each.budget.key]) for each in short.shortages]
+        forecast = next((each for each in forecasts if each.never), forecasts[0])
+        shortage, budget = forecast.shortage, str(forecast.shortage.budget)
+        if shortage.budget.broken:
+            why = f"{budget} allows no pod, for its status cannot be computed: {shortage.budget.broken}"
+            return self._blocked_by_budget(short.unit, budget, f"{why}; {_WAY_OUT}")
+        if forecast.never:
+            return self._blocked_by_budget(short.unit, budget, f"{budget} {self._kept_text(forecast)}")
+        if shortage.busy:
+            message = f"{budget} lets one workload be suspended at a time, and pods of another are leaving"
+            return _blocked_unit(short.unit, BlockerReason.BUDGET_BUSY, budget, message)
+        message = f"{budget} allows {shortage.allowed} now, and {shortage.needed} would have to go"
+        kept = f"; it {self._kept_text(forecast)}" if forecast.kept else ""
+        return _blocked_unit(short.unit, BlockerReason.BUDGET, budget, message + kept)
 
-    def _kept_text(self, one: _Forecast) -> str:
-        budget, pods = one.shortage.budget, "1 pod" if one.kept == 1 else f"{one.kept} pods"
+    def _blocked_by_budget(self, unit: Unit, budget: str, message: str) -> BlockedUnit:
+        """For good, unless the deadline ends it."""
+        return _blocked_unit(unit, BlockerReason.BUDGET, budget, message, never=not self._deletion_text)
+
+    def _kept_text(self, forecast: _Forecast) -> str:
+        """What follows the name of the budget."""
+        shortage, pods = forecast.shortage, "1 pod" if forecast.kept == 1 else f"{forecast.kept} pods"
         good, end = ("", self._deletion_text) if self._deletion_text else (" for good", _WAY_OUT)
+        whole = f"{shortage.selected} pods go together or not at all; " if shortage.selected > 1 else ""
         return (
-            f"{budget} keeps {pods}{good}: it wants {budget.desired} healthy, and replacements wait for the "
-            f"queue; {end}"
+            f"keeps {pods}{good}: it wants {shortage.budget.desired} healthy, and replacements wait for the "
+            f"queue; {whole}{end}"
         )
 
     @property

@@ -1,19 +1,22 @@
 """How far a drain is: what a queue's status says of it.
 
-=========  ==================  ====================================================================
+=========  ==================  ==========================================================================
 Drained    reason              when
-=========  ==================  ====================================================================
-True       Drained             nothing of the queue or below runs but what stays by rule
-False      Draining            some are on their way, or may go now
-False      Blocked             somebody is left, and whoever is may not go now
-False      DeadlinePassed      somebody is left, and `drain.deadline` has passed
-=========  ==================  ====================================================================
+=========  ==================  ==========================================================================
+True       Drained             no pod of the queue or below it runs but those that stay by rule
+False      Draining            some pods are leaving, or may go now
+False      Blocked             pods are left, and none of them may go now
+False      DeadlinePassed      pods are left, and `drain.deadline` has passed
+=========  ==================  ==========================================================================
 
-A queue that does not drain has no such condition. The condition is of the queue and all below it; the
+A queue that does not drain has no such condition. The condition is about the queue and all below it; the
 counts in `status.drain` are of the queue's own pods.
 
-Whatever names users give, the condition's message has at most `CONDITION_LIMIT` characters, and what
-`status.drain` tells of a blocker `NAME_LIMIT` and `MESSAGE_LIMIT`: it is written with the acknowledgement.
+Invariants
+- The condition's message has at most `CONDITION_LIMIT` characters, whatever names users give; in
+  `status.drain` a blocker's name has `NAME_LIMIT` and its message `MESSAGE_LIMIT`. The status is written with
+  the acknowledgement.
+- The message names a blocker once.
 """
 
 from __future__ import annotations
@@ -36,12 +39,10 @@ from queues.status.conditions import DerivedCondition
 from queues.text import join_limited, truncated
 
 DRAINED = "Drained"
-#: Of those that block.
-MAX_BLOCKERS = 20
-#: Of those, in the condition's message.
-MAX_NAMED = 5
+#: Blockers in `status.drain`, and those of them that the condition's message names.
+MAX_BLOCKERS, MAX_NAMED = 20, 5
 #: Characters.
-CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT = 1024, 360, 120, 500
+CONDITION_LIMIT, NAME_LIMIT, NAME_IN_CONDITION, MESSAGE_LIMIT, MIN_MESSAGE = 1024, 360, 120, 500, 100
 
 
 class DrainProgress(StrEnum):
@@ -54,7 +55,7 @@ class DrainProgress(StrEnum):
 
 
 class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """Who blocks how many pods; `never`: no waiting will help."""
+    """What blocks how many pods. `never`: waiting does not help."""
 
     name: str
     pods: int
@@ -65,22 +66,22 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True):
 class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule.
 
-    `stuck`: those of the leaving that do not get on. `not_selected`: of namespaces that the queue does not
-    select; they go too, and are none of the others, so that what keeps them keeps nobody waiting.
+    `delayed`: leaving pods that have lost their places. `not_selected`: pods of namespaces that the queue
+    does not select. They go too, and count as none of the others: nothing waits for them.
     """
 
     left: int = 0
     leaving: int = 0
     kept: int = 0
     blocked: int = 0
-    stuck: int = 0
+    delayed: int = 0
     not_selected: int = 0
     overdue: bool = False
     blockers: tuple[Blocker, ...] = ()
 
 
 class DrainCounts(msgspec.Struct, kw_only=True):
-    """What was done of one queue since its drain began: pods evicted and deleted, work suspended."""
+    """What was done in one queue since its drain began: pods evicted and deleted, workloads suspended."""
 
     since: datetime
     evicted: int = 0
@@ -110,91 +111,95 @@ def progress_by_queue(
     delays: Mapping[str, DelayedPod],
     selects: Callable[[str, str], bool] = lambda _queue, _namespace: True,
 ) -> dict[str, QueueProgress]:
-    """Each queue's part of a plan. `delays`: what delays pods that are on their way, by UID. `selects`:
-    whether a queue selects a namespace."""
-    counts = {queue: _ProgressBuilder() for queue in queues}
+    """Each queue's part of a plan.
+
+    `delays`: the delayed pods, by UID. `selects`: whether a queue selects a namespace.
+    """
+    builders = {queue: _ProgressBuilder() for queue in queues}
 
     def is_counted(pod: RunningPod) -> bool:
         selected = selects(pod.queue, pod.namespace)
-        counts[pod.queue].not_selected += 0 if selected else 1
+        builders[pod.queue].not_selected += 0 if selected else 1
         return selected
 
     for unit in plan.steps:
         for pod in filter(is_counted, unit.pods):
-            counts[pod.queue].left += 1
+            builders[pod.queue].left += 1
     for pod in filter(is_counted, plan.leaving):
-        counted = counts[pod.queue]
-        counted.left += 1
-        counted.leaving += 1
-        delay = delays.get(pod.uid)
-        if delay is not None:
-            counted.stuck += 1
-            counted.add_delay(delay)
+        builders[pod.queue].add_leaving(delays.get(pod.uid))
     for pod, _ in plan.kept:
-        counts[pod.queue].kept += 1
+        builders[pod.queue].kept += 1
     for block in plan.blocked:
         for pod in filter(is_counted, block.unit.pods):
-            counted = counts[pod.queue]
-            counted.left += 1
-            counted.blocked += 1
-            counted.overdue |= block.reason is BlockerReason.DEADLINE
-            counted.add_blocker(block.blocker, block.message, never=block.never)
-    return {queue: counted.report() for queue, counted in counts.items()}
+            builder = builders[pod.queue]
+            builder.overdue |= block.reason is BlockerReason.DEADLINE
+            builder.add_blocked(block.blocker, block.message, never=block.never)
+    return {queue: builder.build() for queue, builder in builders.items()}
 
 
-def drained_condition(queue: str, found: Iterable[QueueProgress]) -> DerivedCondition:
-    """The condition of a queue, from the reports of itself and all below."""
-    told = list(found)
-    left, kept = sum(one.left for one in told), sum(one.kept for one in told)
-    standing = _drained_reason(told, left=left)
-    if standing is DrainProgress.DRAINED:
-        others = sum(one.not_selected for one in told)
-        apart = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
-        apart += [f"{others} of namespaces that it does not select"] if others else []
-        but = f" but {' and '.join(apart)}" if apart else ""
-        return DerivedCondition(DRAINED, True, standing.value, f'no pod of queue "{queue}" runs{but}')
-    words = {
+def drained_condition(queue: str, progress: Iterable[QueueProgress]) -> DerivedCondition:
+    """The condition of a queue, from the progress of itself and of all queues below it."""
+    parts = list(progress)
+    left = sum(each.left for each in parts)
+    reason = _drained_reason(parts, left=left)
+    if reason is DrainProgress.DRAINED:
+        return DerivedCondition(
+            DRAINED, True, reason.value, f'no pod of queue "{queue}" runs{_exceptions(parts)}'
+        )
+    texts = {
         DrainProgress.DRAINING: f'the pods of queue "{queue}" are being evicted',
         DrainProgress.BLOCKED: f'pods of queue "{queue}" run that may not be evicted',
         DrainProgress.OVERDUE: f'pods of queue "{queue}" run past the deadline of its drain, and are kept',
     }
-    message = truncated(words[standing] + _blocked_by(told), limit=CONDITION_LIMIT)
-    return DerivedCondition(DRAINED, False, standing.value, message)
+    text = texts[reason]
+    message = truncated(
+        text + _blockers_text(parts, limit=CONDITION_LIMIT - len(text)), limit=CONDITION_LIMIT
+    )
+    return DerivedCondition(DRAINED, False, reason.value, message)
 
 
-def drain_status(tally: DrainCounts, report: QueueProgress, *, since: str) -> dict[str, Any]:
+def drain_status(counts: DrainCounts, progress: QueueProgress, *, since: str) -> dict[str, Any]:
     """`status.drain` in wire form."""
     return {
         "since": since,
-        "evicted": tally.evicted,
-        "suspended": tally.suspended,
-        "deleted": tally.deleted,
-        "left": report.left,
-        "leaving": report.leaving,
-        "kept": report.kept,
-        "blocked": report.blocked,
-        "blockers": [msgspec.to_builtins(blocker) for blocker in report.blockers],
+        "evicted": counts.evicted,
+        "suspended": counts.suspended,
+        "deleted": counts.deleted,
+        "left": progress.left,
+        "leaving": progress.leaving,
+        "kept": progress.kept,
+        "blocked": progress.blocked,
+        "blockers": [msgspec.to_builtins(blocker) for blocker in progress.blockers],
     }
 
 
 class _ProgressBuilder:
-    """One report in the making."""
+    """The progress of one queue in the making."""
 
     def __init__(self) -> None:
-        self.left = self.leaving = self.kept = self.blocked = self.stuck = self.not_selected = 0
+        self.left = self.leaving = self.kept = self.blocked = self.delayed = self.not_selected = 0
         self.overdue = False
+        #: By name: pods, whether for good, and the message.
         self._blockers: dict[str, tuple[int, bool, str]] = {}
         #: Delays of one kind in one namespace are one blocker, so that they do not hide others.
         self._delays: dict[tuple[str, Delay], list[DelayedPod]] = {}
 
-    def add_delay(self, delayed: DelayedPod) -> None:
-        self._delays.setdefault((delayed.pod.namespace, delayed.delay), []).append(delayed)
+    def add_leaving(self, delay: DelayedPod | None) -> None:
+        self.left += 1
+        self.leaving += 1
+        if delay is not None:
+            self.delayed += 1
+            self._delays.setdefault((delay.pod.namespace, delay.delay), []).append(delay)
 
-    def add_blocker(self, name: str, message: str, *, never: bool) -> None:
-        pods, before, first = self._blockers.get(name, (0, False, message))
-        self._blockers[name] = (pods + 1, never or before, first if before or not never else message)
+    def add_blocked(self, blocker: str, message: str, *, never: bool) -> None:
+        """One more pod. The message that is kept is the first one that says "for good", if any does."""
+        self.left += 1
+        self.blocked += 1
+        pods, was_never, first = self._blockers.get(blocker, (0, False, message))
+        kept = first if was_never or not never else message
+        self._blockers[blocker] = pods + 1, never or was_never, kept
 
-    def report(self) -> QueueProgress:
+    def build(self) -> QueueProgress:
         blockers = [
             Blocker(
                 name=truncated(name, limit=NAME_LIMIT),
@@ -205,16 +210,15 @@ class _ProgressBuilder:
             for name, (pods, never, message) in self._blockers.items()
         ]
         blockers += [_delay_blocker(delays) for delays in self._delays.values()]
-        blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
         return QueueProgress(
             left=self.left,
             leaving=self.leaving,
             kept=self.kept,
             blocked=self.blocked,
-            stuck=self.stuck,
+            delayed=self.delayed,
             not_selected=self.not_selected,
             overdue=self.overdue,
-            blockers=tuple(blockers[:MAX_BLOCKERS]),
+            blockers=tuple(sorted(blockers, key=_blocker_order)[:MAX_BLOCKERS]),
         )
 
 
@@ -227,22 +231,46 @@ def _delay_blocker(delays: list[DelayedPod]) -> Blocker:
     return Blocker(name=truncated(name, limit=NAME_LIMIT), pods=len(delays), never=False, message=message)
 
 
-def _drained_reason(told: list[QueueProgress], *, left: int) -> DrainProgress:
+def _blocker_order(blocker: Blocker) -> tuple[bool, int, str]:
+    """Those that block for good first, then those that block the most pods."""
+    return not blocker.never, -blocker.pods, blocker.name
+
+
+def _drained_reason(parts: list[QueueProgress], *, left: int) -> DrainProgress:
     if not left:
         return DrainProgress.DRAINED
-    if any(one.overdue for one in told):
+    if any(each.overdue for each in parts):
         return DrainProgress.OVERDUE
-    waiting = sum(one.blocked + one.stuck for one in told)
+    waiting = sum(each.blocked + each.delayed for each in parts)
     return DrainProgress.BLOCKED if left == waiting else DrainProgress.DRAINING
 
 
-def _blocked_by(told: list[QueueProgress]) -> str:
-    blockers = [blocker for one in told for blocker in one.blockers]
-    blockers.sort(key=lambda one: (not one.never, -one.pods, one.name))
+def _exceptions(parts: list[QueueProgress]) -> str:
+    """The pods that run in a queue that is drained."""
+    kept = sum(each.kept for each in parts)
+    others = sum(each.not_selected for each in parts)
+    texts = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
+    texts += [f"{others} of namespaces that it does not select"] if others else []
+    return f" but {' and '.join(texts)}" if texts else ""
+
+
+def _blockers_text(parts: list[QueueProgress], *, limit: int) -> str:
+    """The first blocker with its message, then the names of others. No name is said twice."""
+    blockers = sorted((blocker for each in parts for blocker in each.blockers), key=_blocker_order)
     if not blockers:
         return ""
+    first, *others = blockers
+    name = truncated(first.name, limit=NAME_IN_CONDITION)
+    text = first.message
+    if not text.startswith(first.name):
+        text = f"{name} blocks {_pods(first.pods)}: {text}"
     names = [
-        f"{truncated(one.name, limit=NAME_IN_CONDITION)} ({one.pods}{', for good' if one.never else ''})"
-        for one in blockers
+        f"{truncated(each.name, limit=NAME_IN_CONDITION)} ({each.pods}{', for good' if each.never else ''})"
+        for each in others
     ]
-    return f"; blocked by {join_limited(names, limit=MAX_NAMED)}: {blockers[0].message}"
+    more = f"; also blocked by {join_limited(names, limit=MAX_NAMED - 1)}" if names else ""
+    return f": {truncated(text, limit=max(MIN_MESSAGE, limit - len(more) - 2))}{more}"
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"

@@ -1,6 +1,6 @@
 """Terminating pods: how long each counts as in flight, what delays it, and when its grace period is cut.
 
-A pod ends when its containers do, its kubelet says so and its finalizers are off. Users write its grace
+A pod ends when its containers do, its kubelet says so and its finalizers are removed. Users write its grace
 period (any number of seconds) and its finalizers, so neither may hold up others.
 
 Invariants
@@ -9,10 +9,10 @@ Invariants
 - The longest grace period of a drain is `drain.gracePeriodSeconds`, else the server's setting
   `drain_grace_limit`.
 - A grace period is cut where an administrator has said so: to `drain.gracePeriodSeconds`; and, past a
-  deadline with `afterDeadline: Delete`, to the longest grace period. Time that has gone by counts.
-- A grace period is never cut to 0: that would take the pod out of the API while its containers may still
-  run, and a StatefulSet would start a second copy. Pods of a Node that is not there are deleted by the pod
-  garbage collector.
+  deadline with `afterDeadline: Delete`, to the longest grace period. The time that has passed counts.
+- A grace period is never cut to 0: that would take the pod out of the API while its containers may still run,
+  and a StatefulSet would start a second copy. The pod garbage collector deletes pods of a Node that does not
+  exist.
 - Pods that stay by rule keep their grace periods.
 
 The first delay that holds is named:
@@ -20,11 +20,11 @@ The first delay that holds is named:
 ===================  ==========================================================================
 delay                when
 ===================  ==========================================================================
-NodeGone             its grace period is over, and its Node is not there
+NodeGone             its grace period is over, and its Node does not exist
 LongGracePeriod      its grace period is longer than the drain's longest, and not over
 Finalizers           its grace period is over, and it has finalizers
-NotEnded             its grace period is over, and it is still there
-NotTerminated        its workload is suspended, and nothing deletes the pod
+NotEnded             its grace period is over, and it still exists
+NotTerminated        its workload is suspended, and no controller deletes the pod
 ===================  ==========================================================================
 
 Source: `BeforeDelete` of `k8s.io/apiserver/pkg/registry/rest`: a second deletion moves `deletionTimestamp` to
@@ -60,7 +60,7 @@ _START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 
 
 class Delay(StrEnum):
-    """What delays a pod that is on its way."""
+    """What delays a leaving pod."""
 
     NODE_GONE = "NodeGone"
     GRACE = "LongGracePeriod"
@@ -150,7 +150,7 @@ def find_delays(
 ) -> dict[str, DelayedPod]:
     """The pods that have lost their places in flight, by UID.
 
-    `undeleted_workloads`: UIDs of suspended workloads whose pods nobody deletes.
+    `undeleted_workloads`: UIDs of suspended workloads whose pods no controller deletes.
     """
     longest = longest_grace(spec, limit=limit)
     delays: dict[str, DelayedPod] = {}
@@ -165,8 +165,8 @@ def find_delays(
 
 
 def undeleted(pod: RunningPod) -> DelayedPod:
-    """A pod whose workload is suspended, and that nothing deletes."""
-    message = f"{pod.workload} is suspended and its pods still run; does its controller?"
+    """A pod whose workload is suspended, and that no controller deletes."""
+    message = f"{pod.workload} is suspended and its pods still run: does its controller run?"
     return DelayedPod(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
 
 
@@ -188,7 +188,7 @@ def _ends_at(termination: Termination) -> datetime | None:
 def _finalizers_text(finalizers: tuple[str, ...]) -> str:
     names = ", ".join(printable(each) for each in finalizers[:FINALIZERS_NAMED])
     more = len(finalizers) - FINALIZERS_NAMED
-    return f"it waits for its finalizers to be taken off: {names}" + (f" and {more} more" if more > 0 else "")
+    return f"it waits for its finalizers to be removed: {names}" + (f" and {more} more" if more > 0 else "")
 
 
 _CUT_TEXT = "cut it: set spec.drain.gracePeriodSeconds, or spec.drain.deadline with afterDeadline Delete"

@@ -84,14 +84,14 @@ def plain(table: list[Row]) -> list[Row]:
     return [[cell.replace("`", "") for cell in row] for row in table]
 
 
-# Who drains, and by whose wishes
+# Which queues drain, and by which settings
 
 
 def test_each_wish_has_its_row_with_its_default() -> None:
     """Those of the definition, in its order; what has no default there has none here."""
     schema = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
-    told = {row[0]: row[1] for row in tables("Who drains, and by whose wishes")[0]}
+    told = {row[0]: row[1] for row in tables("Which queues drain, and by which settings")[0]}
     assert list(told.items()) == [(name, one.get("default", "")) for name, one in wishes.items()]
     assert parse_drain_spec({name: value for name, value in told.items() if value}) == DrainSpec()
 
@@ -114,7 +114,7 @@ def test_the_nearest_of_equal_policies_drains() -> None:
         assert (found.drains, found.policy_by) == (True, by)
 
 
-# Who stays
+# Which pods stay
 
 STAYING: dict[KeepRule, tuple[RunningPod, DrainSpec]] = {
     KeepRule.DAEMON: (pod(daemon=True), DrainSpec()),
@@ -126,19 +126,19 @@ STAYING: dict[KeepRule, tuple[RunningPod, DrainSpec]] = {
 
 def test_each_rule_has_its_row() -> None:
     """In the words of the code's own table, and as the code answers."""
-    [rows] = tables("Who stays")
+    [rows] = tables("Which pods stay")
     assert [plain(rows)] == [plain(table) for table in ruled(queues.drain.model.__doc__)]
     assert [row[0] for row in rows] == list(STAYING) == list(KeepRule)
     for rule, (runner, wishes) in STAYING.items():
         assert keep_rule(runner, wishes) is rule
 
 
-# Who goes, and how
+# How pods go
 
 
 def test_each_unit_has_its_row() -> None:
     """In the code's own words, and how each goes."""
-    [rows] = tables("Who goes, and how")
+    [rows] = tables("How pods go")
     [told] = ruled(queues.drain.plan.__doc__)
     assert [(row[0], row[2]) for row in rows] == [(row[0], row[2]) for row in told]
     units = {
@@ -165,7 +165,7 @@ def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
 
 def test_who_goes_first_is_told_in_the_order_of_the_code() -> None:
     """Begun, priority, age, name."""
-    order = "First whatever has begun; then the lowest priority, then the youngest, then by name"
+    order = "first units that have started; then the lowest priority, then the youngest, then by name"
     assert order in PAGE
     begun = pods(1, "begun", pod_group="g", priority=9)
     others = [pod("b"), pod("a"), pod("old", age=5), pod("high", priority=1)]
@@ -190,7 +190,7 @@ def refused_twice(found: Plan) -> Plan:
 
 #: What each hindrance comes of, and whether it is for good.
 BLOCKED: dict[BlockerReason, tuple[Plan, str]] = {
-    BlockerReason.BUDGET: (planned([pod()], KEEPS), "if it keeps some whoever else goes"),
+    BlockerReason.BUDGET: (planned([pod()], KEEPS), "if it keeps some pods whatever else goes"),
     BlockerReason.TWO_BUDGETS: (planned([pod()], budget("a", allowed=9), budget("b", allowed=9)), "yes"),
     BlockerReason.MANY_BUDGETS: (planned_unread(job(1)), "yes"),
     BlockerReason.BUDGET_BUSY: (BUSY, "no"),
@@ -270,7 +270,7 @@ def test_each_delay_has_its_row() -> None:
     assert [row[0] for row in rows] == list(Delay)
 
 
-# How far it is
+# How far a drain is
 
 STANDING: dict[DrainProgress, list[QueueProgress]] = {
     DrainProgress.DRAINED: [QueueProgress(kept=1)],
@@ -282,7 +282,7 @@ STANDING: dict[DrainProgress, list[QueueProgress]] = {
 
 def test_each_reason_of_the_condition_has_its_row() -> None:
     """In the code's own words, and as the code answers; with its event."""
-    rows = tables("How far it is")[0]
+    rows = tables("How far a drain is")[0]
     told = ruled(queues.drain.progress.__doc__)[0]
     assert plain(rows) == [[row[0], *row[1:]] for row in plain(told)]
     assert [row[1] for row in rows] == list(DrainProgress)
@@ -297,7 +297,7 @@ def test_each_count_of_the_status_has_its_row() -> None:
     """In their order, and the parts of what blocks."""
     blocker = Blocker(name="b", pods=1, never=False, message="m")
     told = drain_status(DrainCounts(since=datetime.now(UTC)), QueueProgress(blockers=(blocker,)), since="now")
-    rows: list[Row] = tables("How far it is")[1]
+    rows: list[Row] = tables("How far a drain is")[1]
     assert [row[0] for row in rows] == list(told)
     parts: dict[str, Any] = told["blockers"][0]
     assert all(f"`{part}`" in rows[-1][1] for part in parts)

@@ -106,10 +106,10 @@ def test_one_job_of_a_budget_goes_at_a_time() -> None:
     """Though the budget would allow both: it learns of the first only when its pods are gone."""
     found = planned([*job(2, "one"), *job(2, "two")], budget(allowed=4))
     assert [str(unit) for unit in found.steps] == ["job lab/one"]
-    assert (
-        only(found).message
-        == "PodDisruptionBudget lab/b lets one work go at a time, and another is on its way"
+    busy = (
+        "PodDisruptionBudget lab/b lets one workload be suspended at a time, and pods of another are leaving"
     )
+    assert only(found).message == busy
     assert blocked(found) == {"two-0 two-1": BUSY}
 
 
@@ -238,9 +238,7 @@ def test_some_that_may_go_and_some_that_never_do_are_told_together() -> None:
     """Who it will be is not known before; how many stay is."""
     found = planned(pods(3), budget(healthy=2, desired=2, outside=1))
     assert blocked(found) == {"p0": WAITS, "p1": WAITS, "p2": WAITS}
-    assert "allows 0 now, and 1 would have to go; PodDisruptionBudget lab/b keeps 1 pod for good" in (
-        found.blocked[0].message
-    )
+    assert "allows 0 now, and 1 would have to go; it keeps 1 pod for good" in (found.blocked[0].message)
 
 
 def test_a_broken_pod_does_not_stay_for_good() -> None:
@@ -278,9 +276,8 @@ def test_a_job_larger_than_what_may_ever_go_never_goes() -> None:
     )
     assert going(found) == [["first-0"]]
     assert blocked(found) == {"j-0 j-1 j-2": NEVER}
-    assert only(found).message.startswith(
-        "3 go together or not at all: PodDisruptionBudget lab/b keeps 1 pod "
-    )
+    assert only(found).message.startswith("PodDisruptionBudget lab/b keeps 1 pod ")
+    assert "; 3 pods go together or not at all; " in only(found).message
 
 
 def test_a_gang_never_goes_though_a_part_of_it_takes_nothing_yet() -> None:

@@ -91,7 +91,7 @@ def test_of_two_gangs_under_one_budget_one_goes_whole(stage: Stage, queue: str) 
     assert running(stage) in gangs
     pods, never, message = blockers(found)[named(stage, "gang")]
     assert (pods, never) == (2, True)
-    assert "2 go together or not at all" in message
+    assert "2 pods go together or not at all" in message
 
 
 def test_a_gang_that_stalls_half_way_is_named(stage: Stage, queue: str) -> None:

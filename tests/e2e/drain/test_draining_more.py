@@ -258,7 +258,7 @@ def test_who_does_not_leave_is_named_with_what_keeps_it(stage: Stage, queue: str
     try:
         drain(stage, queue, "Blocked")
         named = {
-            f"pod {stage.namespace}/held": f"it waits for its finalizers to be taken off: {SLOW}",
+            f"pod {stage.namespace}/held": f"it waits for its finalizers to be removed: {SLOW}",
             f"pod {stage.namespace}/lost": f"its node {lost} is gone",
         }
         stage.queue_that(queue, f"name {named}", lambda found: blockers(found) == named)

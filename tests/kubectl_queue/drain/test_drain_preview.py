@@ -276,7 +276,7 @@ def test_what_delays_those_that_are_on_their_way_is_named() -> None:
         pod("fresh", metadata=deleted("fresh", **fresh)),
     ]
     told = section(said(inventory_of(pods)), "Is on its way already")
-    assert told[0] == "pod lab/held: it waits for its finalizers to be taken off: example.com/wait"
+    assert told[0] == "pod lab/held: it waits for its finalizers to be removed: example.com/wait"
     assert told[1].startswith("pod lab/slow: it has until 2061-09-09T12:46:40Z to end")
     assert told[2] == "pod lab/fresh"
 
