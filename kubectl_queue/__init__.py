@@ -1,6 +1,7 @@
-"""The plugin `kubectl queue`: what an operator does to queues, in kubectl's own manners.
+"""The plugin `kubectl queue`: what operators do to queues and what users ask about them, as kubectl does it.
 
-Reads flags (`flags`), finds the API server (`kubeconfig`, `access`), talks to it (`transport`,
-`api`), decides by the rules in `queues` (`deciding`) and prints as kubectl prints. Each verb is
-a module of `verbs`; `verbs.VERBS` is the table of them. Of the project it imports `queues` alone.
+Read in this order: `main` and `cli` (the command line), `commands` (one file for each command or family),
+`queue_objects` (queues as they were read, and the decisions of the rules on them), `edit` (how queues are
+changed), `drain` and `why` (what those commands show), `output` (how it is printed), `access` (the API
+server). Of the project it imports only `queues`: the rules are the same as in the server.
 """

@@ -126,7 +126,7 @@ def _true_false_or_closed(text: str) -> str:
 
 
 _REASON = Flag(
-    name="reason", help="Why, in your words; shown to whoever is stopped by it. Empty: takes it away."
+    name="reason", help="Why, in your words; shown to those whose work it stops. Empty: takes it away."
 )
 #: Of each command that stops queues.
 STOP_FLAGS = (
@@ -160,7 +160,7 @@ VERBS = (
         usage="NAME...",
         long=(
             "Set spec.state to Open, whatever it was. A stopPolicy stays, and an ancestor that is "
-            "stopped goes on stopping the queue: both are said."
+            "stopped goes on stopping the queue: a warning names them."
         ),
         examples=("kubectl queue open research",),
         flags=(_WAIT, *EDIT_FLAGS),
@@ -172,9 +172,8 @@ VERBS = (
         long=(
             "Set spec.state to Closed. Nothing new is taken from then on, what was taken is still "
             "scheduled, also what waited in a Suspended queue, and the queue is Closed once nothing is live "
-            "in it or below it. --wait waits "
-            "until the controller has acknowledged that nothing new is taken, and says how many pods "
-            "are left; --wait=closed waits until none is."
+            "in it or below it; until then it is Closing. --wait waits until the controller has acknowledged "
+            "that nothing new is taken, and says how many pods are left; --wait=closed waits until none is."
         ),
         examples=(
             "kubectl queue close team-a --reason 'moved to team-b'",
@@ -188,8 +187,8 @@ VERBS = (
         usage="NAME...",
         long=(
             "Set spec.state to Suspended. What runs goes on, what is submitted waits. With --for or "
-            "--until it undoes itself at that time. A queue that is Suspended already takes a new "
-            "reason or time."
+            "--until it resumes by itself at that time. A queue that is Suspended already takes a new "
+            "reason or time. A Closed queue cannot be suspended."
         ),
         examples=(
             "kubectl queue suspend research --for 30m --reason 'quota change'",
@@ -203,7 +202,7 @@ VERBS = (
         usage="NAME...",
         long=(
             "Set spec.state of a Suspended queue to Open, and spec.stopPolicy to None; the reason and "
-            "the time go with them. It never undoes Closed: use open for that."
+            "the time go with them. It does not undo Closed: use open for that."
         ),
         examples=("kubectl queue resume research --wait",),
         flags=(_WAIT, *EDIT_FLAGS),

@@ -31,11 +31,11 @@ class Verb:
 
 
 def selected(flags: Flags, *, command: str) -> tuple[str, ...]:
-    """The names given; UsageError unless there are names, or --all or --selector without any."""
-    wide = flags.on("all") or bool(flags.text("selector"))
-    if flags.names and wide:
+    """The names given, or none with --all or --selector. Raises UsageError for neither and for both."""
+    selects = flags.on("all") or bool(flags.text("selector"))
+    if flags.names and selects:
         raise UsageError("name cannot be provided when a selector or --all is specified", see=command)
-    if not flags.names and not wide:
+    if not flags.names and not selects:
         raise UsageError("at least one NAME is required, or --all, or --selector", see=command)
     return names(flags.names, command=command)
 
@@ -46,7 +46,7 @@ def names(given: Sequence[str], *, command: str) -> tuple[str, ...]:
 
 
 def checked(name: str, *, see: str) -> str:
-    """A name that an object could have; UsageError for any other: the server could only say it has none."""
+    """The name, if an object may have it; else UsageError: the server could only answer "not found"."""
     if not name:
         raise UsageError("resource name may not be empty", see=see)
     if not valid_name(name):

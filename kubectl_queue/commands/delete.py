@@ -135,7 +135,7 @@ VERBS = (
         flags=(
             ALL,
             SELECTOR,
-            switch("ignore-not-found", "A queue that is not there is as good as deleted."),
+            switch("ignore-not-found", "Do not fail for a queue that does not exist."),
             switch("wait", "Wait until they are gone; true if not given.", default=True),
             span("timeout", "How long --wait waits; for ever if not given, or 0."),
             DRY_RUN,

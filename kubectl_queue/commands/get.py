@@ -44,7 +44,7 @@ _FLAGS = (
         help="Sort by a field, e.g. .spec.weight.",
     ),
     NO_HEADERS,
-    switch("ignore-not-found", "Say nothing of queues that are not there, and end with 0."),
+    switch("ignore-not-found", "Print nothing for a queue that does not exist, and exit with 0."),
     switch("watch", "Go on printing queues as they change.", short="w"),
 )
 

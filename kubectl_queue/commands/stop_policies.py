@@ -96,22 +96,22 @@ def _confirm_bare_pods(
         pods = newly_evicted_bare_pods(_inventory(session).read_pods(), before=queues, after=after)
         text = "\n".join(_bare_pod_lines(pods))
     except ForbiddenError as exc:
-        text = f"Which pods without a controller would be evicted, and so be gone, cannot be told: {exc}"
+        text = f"The pods without a controller, which nothing makes again, cannot be listed: {exc}"
     if not text:
         return
     session.console.note(text)
     answer = session.console.ask("Drain all the same?")
     if answer is None:
         raise QueueError(
-            "nothing was changed: there is nobody to ask; to evict them all the same use --yes, to keep such "
-            "pods --keep-bare-pods, to see what would go --dry-run=client"
+            "nothing was changed, since this is no terminal to ask at; evict them with --yes, keep such pods "
+            "with --keep-bare-pods, or see what would go with --dry-run=client"
         )
     if not answer:
         raise QueueError("nothing was changed")
 
 
 def _edited(operation: StopPolicyOperation, queues: QueueObjects, names: Sequence[str]) -> QueueObjects:
-    """The queues as they would be; what is wrong with one of them is said when it is edited."""
+    """The queues as they would be; one that cannot be edited fails later, when it is edited."""
     for name in names:
         item = queues.items.get(name)
         try:
@@ -141,7 +141,7 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
     try:
         inventory = _inventory(session).read()
     except ForbiddenError as exc:
-        session.console.note(f"what would go cannot be told: {exc}")
+        session.console.note(f"the pods that would go cannot be listed: {exc}")
         return 1
     say = session.console.say if session.output is None else session.console.note
     for preview in previews(inventory, editor.queues, names=editor.edited):
@@ -188,7 +188,7 @@ VERBS = (
             "Set spec.stopPolicy to HoldAndDrain. Nothing new is scheduled, and what runs goes: pods are "
             "evicted as their PodDisruptionBudgets allow, lowest priority first; Jobs are suspended, and "
             "given back when the queue is resumed. Pods of DaemonSets, system-critical pods and those that "
-            "--keep selects stay. Pods without a controller are named beforehand, and you are asked. "
+            "--keep selects stay. Pods without a controller are named first, and you are asked. "
             "--dry-run says what would go, in which order, what would stay and what would be blocked. "
             "Settings that are not given stay as an earlier drain left them; the value none takes one away."
         ),

@@ -1,7 +1,7 @@
 """The verbs: `TABLE` is all of them in the order of the help, and the module that has each.
 
-A module of verbs is imported when one of its verbs is asked for, since most of the time that a
-command takes goes into imports.
+A module is imported when one of its verbs is used: most of the time that a command takes goes into
+imports.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ TABLE: Mapping[str, Row] = {
 def load(name: str) -> Verb:
     """The verb of a name in the table."""
     module = import_module(f"kubectl_queue.commands.{TABLE[name].module}")
-    found: dict[str, Verb] = {verb.name: verb for verb in module.VERBS}
-    return found[name]
+    verbs: dict[str, Verb] = {verb.name: verb for verb in module.VERBS}
+    return verbs[name]

@@ -51,15 +51,15 @@ def _rate(text: str) -> float:
     if not _RATE.fullmatch(text):
         raise ValueError("it must be a number above 0 and up to 1000, such as 0.5 or 20")
     rate = float(text)
-    return _allowed("rate", int(rate) if rate.is_integer() else rate)
+    return _checked("rate", int(rate) if rate.is_integer() else rate)
 
 
 def _in_flight(text: str) -> int:
-    return _allowed("inFlight", _whole(text, least=1))
+    return _checked("inFlight", _whole(text, least=1))
 
 
 def _grace(text: str) -> int:
-    return _allowed("gracePeriodSeconds", _whole(text, least=0))
+    return _checked("gracePeriodSeconds", _whole(text, least=0))
 
 
 def _whole(text: str, *, least: int) -> int:
@@ -68,10 +68,10 @@ def _whole(text: str, *, least: int) -> int:
     return int(text)
 
 
-def _allowed(field: str, value: _Number) -> _Number:
-    wrong = field_refusal({}, {"drain": {field: value}})
-    if wrong:
-        raise ValueError(wrong)
+def _checked(field: str, value: _Number) -> _Number:
+    refusal = field_refusal({}, {"drain": {field: value}})
+    if refusal:
+        raise ValueError(refusal)
     return value
 
 
@@ -155,10 +155,10 @@ def drain_fields(flags: Flags, *, now: datetime, command: str) -> dict[str, Any]
         given["barePods"] = "Keep" if given["barePods"] else "Evict"
     if "afterDeadline" in given:
         given["afterDeadline"] = "Delete" if given["afterDeadline"] else "Keep"
-    return {**given, **_limit(given, now=now, command=command)} if "deadline" in given else given
+    return {**given, **_deadline_fields(given, now=now, command=command)} if "deadline" in given else given
 
 
-def _limit(given: Mapping[str, Any], *, now: datetime, command: str) -> dict[str, Any]:
+def _deadline_fields(given: Mapping[str, Any], *, now: datetime, command: str) -> dict[str, Any]:
     """The deadline; without one nothing is deleted after it."""
     at: datetime | None = given["deadline"](now)
     if at is None:

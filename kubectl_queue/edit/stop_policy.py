@@ -164,9 +164,9 @@ def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -
 def _old_settings(operation: StopPolicyOperation, item: Object) -> Iterator[str]:
     """The settings that an earlier drain left."""
     stored = spec_of(item).get("drain") or {}
-    told = {key: value for key, value in stored.items() if _DEFAULTS.get(key) != value}
+    settings = {key: value for key, value in stored.items() if _DEFAULTS.get(key) != value}
     texts = [
-        f"{key} {_setting_text(key, value)}" for key, value in told.items() if key not in operation.drain
+        f"{key} {_setting_text(key, value)}" for key, value in settings.items() if key not in operation.drain
     ]
     if texts:
         yield f'queue "{name_of(item)}" keeps from before, in spec.drain: {", ".join(texts)}'

@@ -36,10 +36,10 @@ def read_events(calls: Calls, item: Object) -> Sequence[Event]:
     query = {"fieldSelector": f"involvedObject.uid={at(item, 'metadata.uid')}"}
     request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
     try:
-        found = calls.send(request, kind="events")
+        listing = calls.send(request, kind="events")
     except ForbiddenError:
         return ()
-    return latest_events(found.get("items") or ())
+    return latest_events(listing.get("items") or ())
 
 
 def latest_events(items: Iterable[Object]) -> Sequence[Event]:
@@ -64,4 +64,4 @@ def _time(item: Object) -> str:
         "firstTimestamp",
         "metadata.creationTimestamp",
     )
-    return next((str(found) for found in (at(item, path) for path in paths) if found), "")
+    return next((str(time) for time in (at(item, path) for path in paths) if time), "")

@@ -61,18 +61,11 @@ def membership_of(
     if kind is QUEUE:
         return ExplainedMembership(queue=str(at(item, "metadata.name")))
     if kind is PODGROUP:
-        named = spec_of(item).get("queue")
-        return ExplainedMembership(
-            queue=str(named or DEFAULT), rule=Source.SPEC if named else "no queue being named"
-        )
-    if (
-        str(at(item, "metadata.namespace" if kind.namespaced else "metadata.name"))
-        in _RULES.exempt_namespaces
-    ):
-        return None
+        return _podgroup_membership(item)
     if kind is NAMESPACE:
-        named = annotations_of(item).get(VOLCANO_ANNOTATION)
-        return ExplainedMembership(queue=named, rule=f"annotation {VOLCANO_ANNOTATION}") if named else None
+        return _namespace_membership(item)
+    if at(item, "metadata.namespace") in _RULES.exempt_namespaces:
+        return None
     written = _written(kind, item)
     if not written:
         membership = _by_rules(kind, item, objects, rules=_RULES)
@@ -81,6 +74,20 @@ def membership_of(
         return _answer(membership)
     answer = ExplainedMembership(queue=written, rule=Source.WRITTEN)
     return replace(answer, origin=_origin(written, ((kind, item), *owners), objects))
+
+
+def _podgroup_membership(item: Object) -> ExplainedMembership:
+    queue = spec_of(item).get("queue")
+    rule = Source.SPEC if queue else "no queue being named"
+    return ExplainedMembership(queue=str(queue or DEFAULT), rule=rule)
+
+
+def _namespace_membership(item: Object) -> ExplainedMembership | None:
+    """The queue of all work in the namespace that names no other."""
+    queue = annotations_of(item).get(VOLCANO_ANNOTATION)
+    if not queue or at(item, "metadata.name") in _RULES.exempt_namespaces:
+        return None
+    return ExplainedMembership(queue=queue, rule=f"annotation {VOLCANO_ANNOTATION}")
 
 
 def _answer(membership: Membership | None) -> ExplainedMembership | None:
@@ -110,7 +117,7 @@ def _written(kind: Type, item: Object) -> str:
 
 
 def _origin(queue: str, items: Owners, objects: Objects) -> str:
-    """What named this queue: the first of the object and its owners on which that can be seen."""
+    """What named this queue: the first of the object and its owners that shows it."""
     for number, (kind, item) in enumerate(items):
         word = _written_origin(kind, item)
         if word in _ORIGINS:
@@ -119,9 +126,9 @@ def _origin(queue: str, items: Owners, objects: Objects) -> str:
             return "the workload that made it"
         if word and number + 1 < len(items):
             continue  # its owner named the queue
-        found = _by_rules(kind, item, objects, rules=_ALL_RULES)
-        if found is not None and found.queue == queue:
-            return f"{_rule(found)} of {object_reference(kind, item)}" if number else _rule(found)
+        membership = _by_rules(kind, item, objects, rules=_ALL_RULES)
+        if membership is not None and membership.queue == queue:
+            return f"{_rule(membership)} of {object_reference(kind, item)}" if number else _rule(membership)
     return ""
 
 
@@ -133,11 +140,11 @@ def _written_origin(kind: Type, item: Object) -> str:
 
 def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
     """By the rules for what is submitted; the namespace is read where only that can tell."""
-    found = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
-    if found is not None and found.source is not Source.SCHEDULER:
-        return found
+    membership = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
+    if membership is not None and membership.source is not Source.SCHEDULER:
+        return membership
     named = _queue_of_namespace(item, objects)
-    return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else found
+    return _apply_rules(kind, item, objects, rules=rules, namespace_queue=named) if named else membership
 
 
 def _queue_of_namespace(item: Object, objects: Objects) -> str:
@@ -162,8 +169,8 @@ def _apply_rules(
             namespace_queue=namespace_queue,
         )
         return submitted_pod_membership(facts, rules=rules, group=group)
-    found = workload_membership(_facts(kind, item, namespace, namespace_queue), rules=rules, group=group)
-    return found.first if isinstance(found, QueueConflict) else found
+    membership = workload_membership(_facts(kind, item, namespace, namespace_queue), rules=rules, group=group)
+    return membership.first if isinstance(membership, QueueConflict) else membership
 
 
 def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:

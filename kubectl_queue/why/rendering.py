@@ -1,6 +1,6 @@
 """An explanation in lines for people.
 
-Promises: the first line is the whole answer; what follows is how it comes about, each under its heading.
+Promise: the first line is the whole answer; the lines below it, each under its heading, give the details.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _is_among_stops(explanation: Explanation) -> bool:
 
 def _belonging(belonging: ExplainedMembership) -> list[str]:
     if belonging.queue is None:
-        return [f"none yet: {printable(belonging.rule)} has the say, and is not there"]
+        return [f"not known yet: {printable(belonging.rule)} decides it, and does not exist"]
     origin = f" (from {printable(belonging.origin)})" if belonging.origin else ""
     return [f"{printable(belonging.queue)}, by {printable(belonging.rule)}{origin}"]
 
@@ -106,9 +106,9 @@ def _who(stop: Stop, *, now: datetime) -> list[str]:
     if stop.change is not None:
         return _change(stop.change, queue=stop.queue, now=now)
     if stop.created:
-        return [f"whoever made queue {quoted(stop.queue)}, {stop.created} ({age(stop.created, now=now)} ago)"]
+        return [f"who created queue {quoted(stop.queue)}, {stop.created} ({age(stop.created, now=now)} ago)"]
     return (
-        [f"nobody that the last {HISTORY_LIMIT} changes of queue {quoted(stop.queue)} tell"]
+        [f"not known: the last {HISTORY_LIMIT} changes of queue {quoted(stop.queue)} do not show it"]
         if stop.lost
         else []
     )

@@ -1,4 +1,4 @@
-"""What `why` may be asked about, spelt as for kubectl: `pod/x`, `pod x`, `jobs.batch/x`, `research`.
+"""The objects that `why` explains, spelt as for kubectl: `pod/x`, `pod x`, `jobs.batch/x`, `research`.
 
 Promises
 - TYPE is a resource's plural, singular or short name in any case, alone or with its group (`jobs.batch`)
@@ -44,7 +44,7 @@ class Type(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One object that was asked about."""
+    """One object of the command line."""
 
     type: Type
     name: str
@@ -102,31 +102,34 @@ def type_of_owner(kind: str, api_version: str) -> Type | None:
 def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
     """The objects of a command line, each once. Raises UsageError."""
     if not words:
-        raise UsageError("say what waits: pod/NAME, job/NAME, podgroup/NAME or a queue's NAME", see=COMMAND)
+        raise UsageError(
+            "name what waits: pod/NAME, job/NAME, podgroup/NAME, namespace/NAME or a queue's NAME",
+            see=COMMAND,
+        )
     leading = type_of(words[0])
     bare = [word for word in words if "/" not in word]
     if len(bare) < len(words) and any(type_of(word) for word in bare):
         raise UsageError("TYPE NAME and TYPE/NAME cannot be mixed", see=COMMAND)
     if leading is None:
-        found = [_target(word) for word in words]
+        targets = [_target(word) for word in words]
     elif len(words) == 1:
         raise UsageError(_nameless(leading, words[0]), see=COMMAND)
     else:
-        found = [Target(leading, checked(word, see=COMMAND)) for word in words[1:]]
-    return tuple(dict.fromkeys(found))
+        targets = [Target(leading, checked(word, see=COMMAND)) for word in words[1:]]
+    return tuple(dict.fromkeys(targets))
 
 
 def _target(word: str) -> Target:
     kind, slash, name = word.partition("/")
     if not slash:
         return Target(QUEUE, checked(word, see=COMMAND))
-    found = type_of(kind)
-    if found is None:
+    target_type = type_of(kind)
+    if target_type is None:
         known = ", ".join(each.kind.lower() for each in TYPES if each.group != "batch.volcano.sh")
         raise UsageError(
-            f"{literal(kind)} is no kind of object that has a queue; there are: {known}", see=COMMAND
+            f"{literal(kind)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
         )
-    return Target(found, checked(name, see=COMMAND))
+    return Target(target_type, checked(name, see=COMMAND))
 
 
 def _nameless(kind: Type, word: str) -> str:

@@ -38,7 +38,7 @@ def test_a_name_that_no_object_can_have_is_refused(
 ) -> None:
     """Each verb says so itself, before it reads a kubeconfig or asks anybody."""
     err = said(capsys, verb, NOBODY, "--", name)
-    assert "invalid resource name" in err or "is no kind of object" in err
+    assert "invalid resource name" in err or "is not a type of object" in err
     assert REFUSED not in err
 
 

@@ -278,7 +278,7 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
         "             because: quota",
         "Let go by:   kubectl queue resume a",
         "             itself at 2030-01-01T12:25:00Z (in 25m)",
-        'Closed by:   whoever made queue "b", 2030-01-01T11:00:00Z (60m ago)',
+        'Closed by:   who created queue "b", 2030-01-01T11:00:00Z (60m ago)',
         "Reopened by: kubectl queue open b",
         "Closing:     kept from Closed by pod ns/p",
         "Note:        one",
@@ -286,7 +286,7 @@ def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
     ]
 
 
-def test_a_podgroup_that_is_missing_is_said_to_have_the_say() -> None:
+def test_a_missing_podgroup_is_said_to_decide_the_queue() -> None:
     """There is no queue yet, and no chain."""
     told = Explanation(
         object=ObjectRef(kind="Pod", name="p", namespace="ns"),
@@ -294,7 +294,9 @@ def test_a_podgroup_that_is_missing_is_said_to_have_the_say() -> None:
         summary="waits",
         belonging=ExplainedMembership(queue=None, rule="PodGroup gang", group="gang"),
     )
-    assert lines(told, now=NOW)[1] == "Queue:       none yet: PodGroup gang has the say, and is not there"
+    assert (
+        lines(told, now=NOW)[1] == "Queue:       not known yet: PodGroup gang decides it, and does not exist"
+    )
 
 
 LINE = {"by": "ann", "field": "state", "from": "Open", "to": "Closed", "at": "2030-01-01T11:00:00Z"}

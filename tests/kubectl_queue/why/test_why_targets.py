@@ -47,12 +47,12 @@ def test_objects_are_named_as_for_kubectl(words: list[str], meant: list[tuple[st
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say what waits"),
+        ([], "name what waits"),
         (["pod"], "which Pod? give its name: kubectl queue why pod/NAME"),
         (["pod", "x/y"], "cannot be mixed"),
         (["pod/x", "job", "y"], "cannot be mixed"),
-        (["service/x"], '"service" is no kind of object that has a queue; there are: pod, job'),
-        (["pods.apps/x"], '"pods.apps" is no kind of object'),
+        (["service/x"], '"service" is not a type of object that has a queue; the types are: pod, job'),
+        (["pods.apps/x"], '"pods.apps" is not a type of object'),
         (["pod/"], "resource name may not be empty"),
         (["pod/A_B"], 'invalid resource name "A_B"'),
         (["a\nb"], r'invalid resource name "a\nb"'),

@@ -1,0 +1,79 @@
+"""README's tour, run whole on a new cluster, prints what README says.
+
+Times, ages and the generated parts of pod names differ from run to run. So does the progress of --wait, which
+shows how far the controller is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from localcluster.cluster import LocalCluster
+from tests.support.paths import ROOT
+
+#: Seconds in which the cluster comes to the state that README shows.
+PATIENCE = 60
+REPLACED = (
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+    (r"\b(eval|late)-[0-9a-z]+-[0-9a-z]+\b", r"\1-POD"),
+    (r"\((in )?\d+[smh]( ago)?\)", "(AGE)"),
+    (r"\b\d+[smh]\b", "AGE"),
+    (r" +", " "),
+)
+PROGRESS = re.compile(
+    r'queue "\w+": (not acknowledged yet|not begun yet|Draining|Active is not|Accepting is not)'
+)
+
+
+def steps(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of the tour with what it prints."""
+    tour = text.partition("\n## A tour\n")[2].partition("\n## ")[0]
+    for block in re.findall(r"```console\n(.*?)```", tour, flags=re.DOTALL):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = step.partition("\n")
+            yield command, output
+
+
+def comparable(output: str) -> list[str]:
+    lines = [line.rstrip() for line in output.splitlines() if line.strip() and not PROGRESS.match(line)]
+    for pattern, replacement in REPLACED:
+        lines = [re.sub(pattern, replacement, line) for line in lines]
+    return lines
+
+
+def test_the_tour_prints_what_it_says(module_cluster: LocalCluster, tmp_path: Path) -> None:
+    """A `get`, `tree` or `why` is repeated until the cluster is as far; every other command runs once."""
+    environ = {
+        "PATH": f"{module_cluster.layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
+        "KUBECONFIG": str(module_cluster.client_kubeconfig),
+    }
+
+    def run(command: str) -> list[str]:
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return comparable(done.stdout)
+
+    for command, output in steps((ROOT / "README.md").read_text()):
+        if command.startswith("export "):
+            continue
+        wanted, printed = comparable(output), run(command)
+        reads = re.match(r"kubectl (get|queue (get|list|tree|why)) ", f"{command} ")
+        until = time.monotonic() + PATIENCE
+        while reads and printed != wanted and time.monotonic() < until:
+            printed = run(command)
+        assert printed == wanted, command
