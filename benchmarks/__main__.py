@@ -1,6 +1,6 @@
 """`python -m benchmarks [ROW ...]`: measure the rows (all but LONG by default) and write RESULTS.md.
 
-SCALE and PAIRS make trials of them (see `sizes`), which are printed and not kept.
+SCALE and PAIRS make trials of them (see `scale`), which are printed and not kept.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
-from benchmarks import keeping, page, sizes
-from benchmarks.drain_at_scale import measuring as drain_at_scale
-from benchmarks.figures import Found
-from benchmarks.filtering import loaded, measuring
-from benchmarks.growth import measuring as growth
+from benchmarks import result_files, results_page, scale
+from benchmarks.drain_at_scale import row as drain_at_scale
+from benchmarks.figures import RowResult
+from benchmarks.filtering import row as filtering
+from benchmarks.filtering import row_under_load as filtering_under_load
+from benchmarks.growth import row as growth
 from benchmarks.rows import (
     asking,
     creations,
@@ -27,27 +28,27 @@ from benchmarks.rows import (
     suspending,
     trees,
 )
-from benchmarks.syncing import measuring as syncing
+from benchmarks.syncing import row as syncing
 from localcluster import processes
 from localcluster.build import Say
 
-#: Each row's name and what measures it, in the order of the page.
-ROWS: Mapping[str, Callable[[Say], Found]] = {
-    "others": others.found,
-    "members": members.found,
-    "creations": creations.found,
+#: Each row's name and what measures it, in the order of the results_page.
+ROWS: Mapping[str, Callable[[Say], RowResult]] = {
+    "others": others.measure,
+    "members": members.measure,
+    "creations": creations.measure,
     **parked.ROWS,
     **resuming.ROWS,
-    "suspend": suspending.found,
-    "tree": trees.found,
-    "drain": draining.found,
-    "drain-at-scale": drain_at_scale.found,
-    "sync": syncing.found,
-    "asking": asking.found,
-    "http2": http2.found,
-    "filter": measuring.found,
-    "filter-loaded": loaded.found,
-    "growth": growth.found,
+    "suspend": suspending.measure,
+    "tree": trees.measure,
+    "drain": draining.measure,
+    "drain-at-scale": drain_at_scale.measure,
+    "sync": syncing.measure,
+    "asking": asking.measure,
+    "http2": http2.measure,
+    "filter": filtering.measure,
+    "filter-loaded": filtering_under_load.measure,
+    "growth": growth.measure,
 }
 
 #: Measured only when it is named: a round takes several minutes.
@@ -76,11 +77,11 @@ def _measured(name: str) -> bool:
     except Exception:
         traceback.print_exc()
         return False
-    print(page.section(name, found), flush=True)
+    print(results_page.section(name, found), flush=True)
     say(f"row {name} took {time.monotonic() - began:.0f} s")
-    if not sizes.TRIAL:
-        keeping.keep(name, found)
-        keeping.write_page(SECTIONS)
+    if not scale.TRIAL:
+        result_files.save(name, found)
+        result_files.write_page(SECTIONS)
     return True
 
 

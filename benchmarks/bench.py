@@ -23,9 +23,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.audit import Log
-from benchmarks.quiet import until_quiet
-from benchmarks.shapes import (
+from benchmarks.audit_log import Log
+from benchmarks.go_programs import built
+from benchmarks.objects import (
     HOME,
     QUEUES,
     Object,
@@ -37,7 +37,7 @@ from benchmarks.shapes import (
     pods_path,
     queue,
 )
-from benchmarks.tools import built
+from benchmarks.process_cpu import until_quiet
 from localcluster import apiserver, credentials, processes, scheduler_config
 from localcluster.apiserver import Reply
 from localcluster.build import Say

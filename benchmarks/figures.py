@@ -89,7 +89,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     series: dict[str, tuple[Point, ...]]
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class RowResult(msgspec.Struct, frozen=True, kw_only=True):
     """All that a row has to say; `about` says how it was measured, `notes` what else was seen."""
 
     title: str

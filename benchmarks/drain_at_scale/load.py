@@ -22,7 +22,16 @@ from functools import partial
 from http.client import HTTPException
 
 from benchmarks.bench import PATIENCE, Bench
-from benchmarks.shapes import JSON, MERGE, NAMED_BY, QUEUES, Object, Request, pods_path, queue
+from benchmarks.objects import (
+    JSON,
+    MERGE,
+    NAMED_BY,
+    QUEUES,
+    Object,
+    Request,
+    pods_path,
+    queue,
+)
 from localcluster.apiserver import Https
 from localcluster.components import until
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from benchmarks.figures import Curve, Point, spread
-from benchmarks.fit import Power, power
-from benchmarks.page import figure
+from benchmarks.regression import Power, power
+from benchmarks.results_page import figure
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 from benchmarks.bench import Bench
 from benchmarks.growth.costs import Cost
-from benchmarks.growth.repeats import REPEATS, rounds, scaled
+from benchmarks.growth.repetitions import (
+    REPEATS,
+    rounds,
+    scaled,
+)
 from benchmarks.memory import resident
+from benchmarks.objects import QUEUE, pod
 from benchmarks.rows.suspending import suspended
-from benchmarks.shapes import QUEUE, pod
 from localcluster import processes
 
 NUMBERS = (100, 1_000, 5_000, 10_000)

@@ -6,13 +6,22 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.bench import Bench
-from benchmarks.configurations import ours
 from benchmarks.growth.costs import Cost
-from benchmarks.growth.repeats import FEW, rounds, scaled
-from benchmarks.parking import Parked, park
-from benchmarks.resumed import Times
-from benchmarks.shapes import HOME, QUEUE, QUEUES, pods_path
-from benchmarks.watching import watched
+from benchmarks.growth.repetitions import (
+    FEW,
+    rounds,
+    scaled,
+)
+from benchmarks.objects import (
+    HOME,
+    QUEUE,
+    QUEUES,
+    pods_path,
+)
+from benchmarks.parked_pods import Parked, park
+from benchmarks.resume_times import Times
+from benchmarks.scheduler_configurations import ours
+from benchmarks.watch import watched
 
 NUMBERS = (100, 500, 2_000)
 

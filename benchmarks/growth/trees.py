@@ -8,9 +8,21 @@ import msgspec
 
 from benchmarks.bench import PATIENCE, Bench
 from benchmarks.growth.costs import Cost
-from benchmarks.growth.repeats import FEW, rounds, scaled
+from benchmarks.growth.repetitions import (
+    FEW,
+    rounds,
+    scaled,
+)
+from benchmarks.objects import (
+    MERGE,
+    QUEUES,
+    Request,
+    answered,
+    creations,
+    deletions,
+    queue,
+)
 from benchmarks.rows.trees import all_queues, shown
-from benchmarks.shapes import MERGE, QUEUES, Request, answered, creations, deletions, queue
 from localcluster.components import until
 
 #: All queues, those that are there anyhow included.

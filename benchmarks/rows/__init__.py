@@ -1,1 +1,1 @@
-"""The rows: one module each, with `found(say) -> Found`."""
+"""The rows: one module each, with `measure(say) -> RowResult`."""

@@ -11,11 +11,11 @@ from functools import partial
 
 import urllib3
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found, Line
-from benchmarks.shapes import HOME, MERGE
-from benchmarks.turns import in_turns
+from benchmarks.figures import Line, RowResult
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import HOME, MERGE
 from cluster.api.client import Client, load_configuration
 from localcluster.build import Say
 
@@ -27,16 +27,16 @@ PADDING = "x" * 3_000
 CHANGE = {"data": {"key": "value"}}
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     with running(nodes=1, say=say) as bench:
         bench.must("POST", COLLECTION, {"metadata": {"name": "written"}, "data": {"pad": PADDING}})
         ways = {
             name: partial(_cpu, write) for name, write in (("ours", _ours(bench)), ("urllib3", _other(bench)))
         }
         seen = in_turns(ways, told=lambda micros: f"{micros:.0f} µs", say=say)
-    return Found(
+    return RowResult(
         title="What a write costs the server",
-        about=f"{sizes.scaled(WRITES):,} patches of a ConfigMap of 3 KB, which change nothing, by {THREADS} "
+        about=f"{scale.scaled(WRITES):,} patches of a ConfigMap of 3 KB, which change nothing, by {THREADS} "
         "threads of one process over TLS: the CPU time of that process for each.",
         lines=(
             Line(
@@ -52,7 +52,7 @@ def found(say: Say) -> Found:
 
 def _cpu(write: Callable[[], None]) -> float:
     """Microseconds of all threads for each write."""
-    each = sizes.scaled(WRITES) // THREADS
+    each = scale.scaled(WRITES) // THREADS
 
     def some() -> None:
         for _ in range(each):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found, Line, at_least
-from benchmarks.shapes import QUEUE, pods
-from benchmarks.turns import in_turns
+from benchmarks.figures import Line, RowResult, at_least
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import QUEUE, pods
 from localcluster.build import Say
 
 PODS = 2_000
@@ -19,13 +19,13 @@ LINES = (
 )
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     with running(nodes=10, say=say) as bench:
         ways = {way: partial(_measured, bench, way) for way in WAYS}
         rates = in_turns(ways, told=lambda rate: f"{rate:.0f} pods/s", say=say)
-    return Found(
+    return RowResult(
         title="Creating pods",
-        about=f"{sizes.scaled(PODS):,} pods created over eight connections by a client in Go; no "
+        about=f"{scale.scaled(PODS):,} pods created over eight connections by a client in Go; no "
         "scheduler runs. Members are of an open queue.",
         lines=tuple(
             Line(
@@ -48,6 +48,6 @@ def _measured(bench: Bench, way: str) -> float:
         bench.install()
         bench.queue(QUEUE, state="Open")
     bench.quiet()
-    done = bench.create_pods(pods(sizes.scaled(PODS), queue="" if way == "others" else QUEUE))
+    done = bench.create_pods(pods(scale.scaled(PODS), queue="" if way == "others" else QUEUE))
     bench.clear()
     return done.rate

@@ -6,12 +6,23 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench, running
-from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
-from benchmarks.figures import Found, Line, at_most
-from benchmarks.resumed import since
-from benchmarks.shapes import HOME, QUEUE, QUEUES, creations, deployment, pods_path
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.objects import (
+    HOME,
+    QUEUE,
+    QUEUES,
+    creations,
+    deployment,
+    pods_path,
+)
+from benchmarks.resume_times import since
+from benchmarks.scheduler_configurations import (
+    RECOMMENDED_PERCENTAGE,
+    ours,
+    plain,
+)
 from localcluster.build import Say
 from localcluster.components import until
 
@@ -22,14 +33,14 @@ LOOK_SECONDS = 0.25
 RUNNING = f"{pods_path()}?limit=1&fieldSelector=status.phase=Running"
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     seen: dict[str, list[float]] = {"drained": [], "back": [], "deleted": [], "fresh": []}
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        for number in sizes.rounds():
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
+        for number in scale.rounds():
             for name, seconds in _round(bench).items():
                 seen[name].append(seconds)
             say(f"pair {number}: " + ", ".join(f"{name} {each[-1]:.2f} s" for name, each in seen.items()))
-    return Found(
+    return RowResult(
         title="Draining and giving back",
         about=f"{_replicas() * DEPLOYMENTS:,} running pods of {DEPLOYMENTS} Deployments: from the patch "
         "of `stopPolicy` until no pod runs, and from the patch that takes it back to the last bind "
@@ -138,4 +149,4 @@ def _deployments(queue: str) -> list[dict[str, object]]:
 
 
 def _replicas() -> int:
-    return max(1, sizes.scaled(PODS) // DEPLOYMENTS)
+    return max(1, scale.scaled(PODS) // DEPLOYMENTS)

@@ -13,9 +13,9 @@ import h2.settings
 import hpack
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
-from benchmarks import sizes
-from benchmarks.figures import Found, Line
-from benchmarks.turns import in_turns
+from benchmarks import scale
+from benchmarks.figures import Line, RowResult
+from benchmarks.interleaved import in_turns
 from localcluster.build import Say
 from server.http.http2.frame_reader import PREFACE
 from server.http.http2.h2_adapter import (
@@ -53,16 +53,16 @@ LIMITS = Limits()
 Answering = Callable[[bytes, Iterable[bytes]], int]
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     ways = {
         f"{name}, {together} at a time": partial(_cpu, answering, together=together)
         for together in TOGETHER
         for name, answering in (("ours", _ours), ("h2", _theirs))
     }
     seen = in_turns(ways, told=lambda micros: f"{micros:.0f} µs", say=say)
-    return Found(
+    return RowResult(
         title="What HTTP/2 costs the server",
-        about=f"{sizes.scaled(CALLS):,} calls of {len(ASKED):,} bytes on one connection, each answered with "
+        about=f"{scale.scaled(CALLS):,} calls of {len(ASKED):,} bytes on one connection, each answered with "
         f"{len(ANSWERED)} and the same headers: CPU time from bytes to a request and from its answer to "
         "bytes, without TLS, sockets or the app. Our session is h2 with bounds around it; h2 "
         "alone has the same windows and settings.",
@@ -81,7 +81,7 @@ def found(say: Say) -> Found:
 
 def _cpu(answering: Answering, *, together: int) -> float:
     """Microseconds for each call."""
-    count = sizes.scaled(CALLS)
+    count = scale.scaled(CALLS)
     calls = list(_calls(count))
     told = [b"".join(calls[at : at + together]) for at in range(0, count, together)]
     began = time.process_time()

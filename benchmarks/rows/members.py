@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks import sizes, spending
+from benchmarks import bind_costs, scale
+from benchmarks.backlog import (
+    Bound,
+    backlog,
+    bind,
+    costs,
+)
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import RECOMMENDED_PERCENTAGE, asking, ours, plain
-from benchmarks.figures import Found, Goal, Line, at_least
-from benchmarks.filtering.twins import following, serving
-from benchmarks.scheduling import Bound, backlog, bind, costs
-from benchmarks.shapes import QUEUE, pods
-from benchmarks.turns import in_turns
+from benchmarks.figures import Goal, Line, RowResult, at_least
+from benchmarks.filtering.go_extender import following, serving
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import QUEUE, pods
+from benchmarks.scheduler_configurations import (
+    RECOMMENDED_PERCENTAGE,
+    asking,
+    ours,
+    plain,
+)
 from localcluster.build import Say
 
 PODS, NODES = 1_000, 500
@@ -27,13 +37,13 @@ BESIDE: tuple[tuple[str, str, Goal], ...] = (
 Seen = Mapping[str, Sequence[Bound]]
 
 
-def found(say: Say) -> Found:
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+def measure(say: Say) -> RowResult:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
         ways = {name: partial(measured, bench) for name, measured in WAYS.items()}
         bound = in_turns(ways, told=str, say=say)
-    return Found(
+    return RowResult(
         title="Members of an open queue",
-        about=f"{sizes.scaled(PODS):,} members on {sizes.scaled(NODES)} nodes, there before the scheduler "
+        about=f"{scale.scaled(PODS):,} members on {scale.scaled(NODES)} nodes, there before the scheduler "
         "is; from the first bind to the last by the audit log. The Go extender follows the same "
         "pods and queues, keeps them and answers the same, with our webhooks and policies registered as "
         "ever; it writes nothing.",
@@ -41,7 +51,7 @@ def found(say: Say) -> Found:
             *(_line(bound, *row) for row in BESIDE),
             *(_cost(bound, other, words) for other, words, _ in BESIDE if other != "twin"),
         ),
-        notes=(spending.note({SAME: costs(bound["ours"])}),),
+        notes=(bind_costs.note({SAME: costs(bound["ours"])}),),
     )
 
 
@@ -57,7 +67,7 @@ def _line(bound: Seen, other: str, words: str, goal: Goal) -> Line:
 
 
 def _cost(bound: Seen, other: str, words: str) -> Line:
-    return spending.line(
+    return bind_costs.line(
         f"members, {SAME}", beside=words, ours=costs(bound["ours"]), theirs=costs(bound[other])
     )
 
@@ -65,7 +75,7 @@ def _cost(bound: Seen, other: str, words: str) -> Line:
 def _plain(percentage: int) -> Callable[[Bench], Bound]:
     def measured(bench: Bench) -> Bound:
         bench.remove()
-        return bind(bench, pods(sizes.scaled(PODS)), edit=plain(percentage))
+        return bind(bench, pods(scale.scaled(PODS)), edit=plain(percentage))
 
     return measured
 
@@ -73,14 +83,14 @@ def _plain(percentage: int) -> Callable[[Bench], Bound]:
 def _ours(bench: Bench) -> Bound:
     bench.install()
     bench.queue(QUEUE, state="Open")
-    return bind(bench, pods(sizes.scaled(PODS), queue=QUEUE), edit=ours())
+    return bind(bench, pods(scale.scaled(PODS), queue=QUEUE), edit=ours())
 
 
 def _twin(bench: Bench) -> Bound:
     """The pods are made while ours is there, and bound when another answers in its place."""
     bench.install()
     bench.queue(QUEUE, state="Open")
-    count = sizes.scaled(PODS)
+    count = scale.scaled(PODS)
     bench.create_pods(pods(count, queue=QUEUE))
     bench.halt()
     with serving(*following(bench.cluster), say=bench.say) as (url, ca):

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from benchmarks import sizes, spending
+from benchmarks import bind_costs, scale
+from benchmarks.backlog import (
+    Bound,
+    bind,
+    costs,
+)
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import ours, plain
-from benchmarks.figures import Found, Line, at_least
-from benchmarks.scheduling import Bound, bind, costs
-from benchmarks.shapes import QUEUE, pod, pods, pods_path
-from benchmarks.turns import in_turns
+from benchmarks.figures import Line, RowResult, at_least
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import (
+    QUEUE,
+    pod,
+    pods,
+    pods_path,
+)
+from benchmarks.scheduler_configurations import ours, plain
 from localcluster.build import Say
 
 PODS, NODES = 1_000, 500
@@ -27,18 +36,18 @@ BESIDE = {
 Seen = Mapping[str, Sequence[Bound]]
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     """Everything installed, nothing or something stopped in their namespace, beside nothing installed."""
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
         ways = {way: partial(_measured, bench, way) for way in ("plain", *BESIDE)}
         bound = in_turns(ways, told=str, say=say)
-    return Found(
+    return RowResult(
         title="Pods of no queue",
-        about=f"{sizes.scaled(PODS):,} pods on {sizes.scaled(NODES)} nodes, there before the scheduler "
+        about=f"{scale.scaled(PODS):,} pods on {scale.scaled(NODES)} nodes, there before the scheduler "
         "is, which has its default settings; from the first bind to the last by the audit log. "
         "With something stopped in their namespace each of their binds is asked about.",
         lines=(*_rates(bound), *_costs(bound)),
-        notes=(spending.note({words: costs(bound[way]) for way, (words, _) in BESIDE.items()}),),
+        notes=(bind_costs.note({words: costs(bound[way]) for way, (words, _) in BESIDE.items()}),),
     )
 
 
@@ -56,13 +65,13 @@ def _rates(bound: Seen) -> Iterator[Line]:
 
 def _costs(bound: Seen) -> Iterator[Line]:
     for way, (words, _) in BESIDE.items():
-        yield spending.line(
+        yield bind_costs.line(
             words, beside="nothing installed", ours=costs(bound[way]), theirs=costs(bound["plain"])
         )
 
 
 def _measured(bench: Bench, way: str) -> Bound:
-    bodies = pods(sizes.scaled(PODS))
+    bodies = pods(scale.scaled(PODS))
     if way == "plain":
         bench.remove()
         return bind(bench, bodies, edit=plain())

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench, running
-from benchmarks.configurations import ours
-from benchmarks.figures import Found, Line, at_least
-from benchmarks.parking import Parked, park
-from benchmarks.shapes import Object, condition, pods, pods_path
-from benchmarks.turns import in_turns
+from benchmarks.figures import Line, RowResult, at_least
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import (
+    Object,
+    condition,
+    pods,
+    pods_path,
+)
+from benchmarks.parked_pods import Parked, park
+from benchmarks.scheduler_configurations import ours
 from localcluster.build import Say
 from localcluster.components import until
 
@@ -32,17 +37,17 @@ WAYS: dict[str, Parked | None] = {
 }
 
 
-def found(say: Say, *, parked: int, beside: Sequence[str]) -> Found:
+def measure(say: Say, *, parked: int, beside: Sequence[str]) -> RowResult:
     """Everything is installed on both sides. `beside`: how those are parked that the others come beside."""
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
         bench.install()
         bench.namespace(ELSEWHERE)
-        ways = {way: partial(_measured, bench, way, parked=sizes.scaled(parked)) for way in (NONE, *beside)}
+        ways = {way: partial(_measured, bench, way, parked=scale.scaled(parked)) for way in (NONE, *beside)}
         rates = in_turns(ways, told=lambda rate: f"{rate:.0f} binds/s", say=say)
-    return Found(
+    return RowResult(
         title=f"Beside {parked:,} pods parked {_how(beside)}",
-        about=f"{sizes.scaled(PODS):,} pods of no queue are made on {sizes.scaled(NODES)} nodes while the "
-        f"scheduler is at work with the recommended settings, beside {sizes.scaled(parked):,} members of a "
+        about=f"{scale.scaled(PODS):,} pods of no queue are made on {scale.scaled(NODES)} nodes while the "
+        f"scheduler is at work with the recommended settings, beside {scale.scaled(parked):,} members of a "
         "suspended queue in another namespace: from their first bind to their last. Those "
         "parked by filter were pending before the stop, and have been refused twice at least; the scheduler "
         "tries each again when anything is bound.",
@@ -77,7 +82,7 @@ def _measured(bench: Bench, way: str, *, parked: int) -> float:
 
 def _rate(bench: Bench) -> float:
     bench.quiet(windows=RESTING)
-    mark, count = bench.audit.mark(), sizes.scaled(PODS)
+    mark, count = bench.audit.mark(), scale.scaled(PODS)
     bench.create_pods(pods(count))
     times = bench.binds(mark, count=count)
     bench.clear()
@@ -91,7 +96,7 @@ def _all_told(bench: Bench) -> bool:
 
 
 ROWS = {
-    "parked-1000": partial(found, parked=1_000, beside=(BY_GATE, BY_FILTER, PATIENTLY)),
-    "parked-5000": partial(found, parked=5_000, beside=(BY_GATE,)),
-    "parked-5000-by-filter": partial(found, parked=5_000, beside=(PATIENTLY,)),
+    "parked-1000": partial(measure, parked=1_000, beside=(BY_GATE, BY_FILTER, PATIENTLY)),
+    "parked-5000": partial(measure, parked=5_000, beside=(BY_GATE,)),
+    "parked-5000-by-filter": partial(measure, parked=5_000, beside=(PATIENTLY,)),
 }

@@ -6,14 +6,29 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import RECOMMENDED_PERCENTAGE, ours, plain
-from benchmarks.figures import Found, Line, at_most
-from benchmarks.parking import Parked, park
-from benchmarks.resumed import Times, fresh, since
-from benchmarks.shapes import HOME, QUEUE, QUEUES, Request, pods, pods_path
-from benchmarks.turns import in_turns
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.interleaved import in_turns
+from benchmarks.objects import (
+    HOME,
+    QUEUE,
+    QUEUES,
+    Request,
+    pods,
+    pods_path,
+)
+from benchmarks.parked_pods import Parked, park
+from benchmarks.resume_times import (
+    Times,
+    fresh,
+    since,
+)
+from benchmarks.scheduler_configurations import (
+    RECOMMENDED_PERCENTAGE,
+    ours,
+    plain,
+)
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
 from server.configuration import Settings
@@ -31,13 +46,13 @@ GATE = {"name": "bench.dev/gate"}
 WRITERS = Settings().writers
 
 
-def found(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[str]) -> Found:
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
-        turns = {way: partial(_measured, bench, way, count=sizes.scaled(parked)) for way in (*beside, *ways)}
+def measure(say: Say, *, parked: int, ways: Sequence[Parked], beside: Sequence[str]) -> RowResult:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
+        turns = {way: partial(_measured, bench, way, count=scale.scaled(parked)) for way in (*beside, *ways)}
         seen = in_turns(turns, told=str, say=say)
-    return Found(
+    return RowResult(
         title=f"Resuming {parked:,} parked pods",
-        about=f"{sizes.scaled(parked):,} members on {sizes.scaled(NODES)} nodes: from the patch that "
+        about=f"{scale.scaled(parked):,} members on {scale.scaled(NODES)} nodes: from the patch that "
         "resumes their queue to the bind, by the audit log. Beside it the same scheduler with "
         "nothing installed, from the first creation of as many pods by a client in Go over eight "
         "connections; both with the recommended settings. Gates taken off by hand are patches of the same "
@@ -97,6 +112,6 @@ def _let_go_by_hand(bench: Bench, count: int) -> Times:
 
 
 ROWS = {
-    "resume-1000": partial(found, parked=1_000, ways=tuple(Parked), beside=(FRESH, BARE)),
-    "resume-5000": partial(found, parked=5_000, ways=(Parked.BY_GATE,), beside=(FRESH,)),
+    "resume-1000": partial(measure, parked=1_000, ways=tuple(Parked), beside=(FRESH, BARE)),
+    "resume-5000": partial(measure, parked=5_000, ways=(Parked.BY_GATE,), beside=(FRESH,)),
 }

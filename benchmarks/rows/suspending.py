@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 
-from benchmarks import sizes
+from benchmarks import scale
+from benchmarks.acknowledgement import acknowledged
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found, Line, at_most
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.objects import (
+    HOME,
+    QUEUE,
+    pods,
+    version,
+)
 from benchmarks.replicas import joined
-from benchmarks.shapes import HOME, QUEUE, pods, version
-from benchmarks.stopping import acknowledged
-from benchmarks.watching import watched
+from benchmarks.watch import watched
 from localcluster.build import Say
 
 MEMBERS, NODES = 10_000, 50
@@ -19,18 +24,18 @@ SEVERAL = 3
 NOTES = f"/api/v1/namespaces/{HOME}/configmaps"
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     with running(nodes=NODES, say=say) as bench:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        say(f"creating {sizes.scaled(MEMBERS):,} running members")
-        _fill(bench, sizes.scaled(MEMBERS))
+        say(f"creating {scale.scaled(MEMBERS):,} running members")
+        _fill(bench, scale.scaled(MEMBERS))
         lines = [_line(bench, replicas=1)]
         with joined(bench, more=SEVERAL - 1):
             lines.append(_line(bench, replicas=SEVERAL))
-    return Found(
+    return RowResult(
         title="Suspending a queue",
-        about=f"{sizes.scaled(MEMBERS):,} running members. From before the patch of the Queue until a "
+        about=f"{scale.scaled(MEMBERS):,} running members. From before the patch of the Queue until a "
         "client that only watches it reads `Active=False` with that generation. Beside it: a patch "
         "of a ConfigMap, and its event read the same way.",
         lines=tuple(lines),

@@ -7,11 +7,19 @@ from collections.abc import Iterator
 
 import yaml
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench, running
-from benchmarks.figures import Found, Line, at_most
-from benchmarks.shapes import MERGE, QUEUES, Object, Request, answered, creations, queue
-from benchmarks.watching import watched
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.objects import (
+    MERGE,
+    QUEUES,
+    Object,
+    Request,
+    answered,
+    creations,
+    queue,
+)
+from benchmarks.watch import watched
 from localcluster.build import Say
 from localcluster.components import until
 from localcluster.manifests import MANIFESTS
@@ -23,19 +31,19 @@ GROUP, BENCH_GROUP = "scheduling.volcano.sh", "bench.sluice.dev"
 COPIES = QUEUES.replace(GROUP, BENCH_GROUP)
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     ours: list[float] = []
     theirs: list[float] = []
     with running(nodes=1, say=say) as bench:
         bench.install()
         count = _plant(bench)
         _copy(bench)
-        for number in sizes.rounds():
+        for number in scale.rounds():
             ours.append(shown(bench, "Suspended", count=count))
             theirs.append(_patched(bench))
             say(f"pair {number}: {count} queues stopped in {ours[-1]:.2f} s, patched in {theirs[-1]:.2f} s")
             shown(bench, "Open", count=count)
-    return Found(
+    return RowResult(
         title="A stop of a thousand queues",
         about=f"{count:,} queues, {DEPTH} levels below `root`: from the patch that suspends `root` until "
         "a client that only watches has read the last of their statuses. Beside it the same "
@@ -56,7 +64,7 @@ def found(say: Say) -> Found:
 
 def _plant(bench: Bench) -> int:
     """The tree, level by level; how many queues there are, the first two included."""
-    for level in levels(sizes.scaled(NUMBER), depth=DEPTH):
+    for level in levels(scale.scaled(NUMBER), depth=DEPTH):
         bench.write(creations(QUEUES, (queue(name, parent=parent) for name, parent in level)))
     until(
         lambda: all(answered(each) for each in all_queues(bench)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.worker.measure import Bench
 
 ROOT = Path(__file__).parents[2]
-FLOOD = ROOT / "tests" / "server" / "flood.py"
+FLOOD = "tests.support.http.flood"
 CONNECTIONS, BYTES = 8, 4 * 1024 * 1024
 SECONDS = 3.0
 
@@ -58,9 +58,9 @@ def attacked(bench: Bench, name: str, kind: str) -> Attacked:
 
 @contextmanager
 def flood(port: int, kind: str) -> Iterator[None]:
-    command = [sys.executable, str(FLOOD), str(port), kind, str(CONNECTIONS), str(BYTES)]
+    command = [sys.executable, "-m", FLOOD, str(port), kind, str(CONNECTIONS), str(BYTES)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT)
     assert process.stdout is not None
     process.stdout.readline()
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import sizes
-from benchmarks.growth import repeats
+from benchmarks import scale
+from benchmarks.growth import repetitions
 from benchmarks.growth.costs import Cost, curve, note
 from benchmarks.growth.trees import Shape, parents
 
@@ -49,11 +49,11 @@ def test_a_chain_is_as_deep_as_it_is_said_to_be(depth: int) -> None:
 
 def test_a_size_that_has_taken_long_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """But once, whatever it takes."""
-    assert list(repeats.rounds(3)) == [1, 2, 3]
-    monkeypatch.setattr(repeats, "SIZE_SECONDS", -1.0)
-    assert list(repeats.rounds(3)) == [1]
+    assert list(repetitions.rounds(3)) == [1, 2, 3]
+    monkeypatch.setattr(repetitions, "SIZE_SECONDS", -1.0)
+    assert list(repetitions.rounds(3)) == [1]
 
 
 def test_sizes_that_a_trial_makes_alike_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "SCALE", 0.03)
-    assert repeats.scaled((10, 100, 300, 1_000)) == [10, 30]
+    monkeypatch.setattr(scale, "SCALE", 0.03)
+    assert repetitions.scaled((10, 100, 300, 1_000)) == [10, 30]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import keeping, page, sizes, spending
-from benchmarks.audit import Log
+from benchmarks import bind_costs, result_files, results_page, scale
+from benchmarks.audit_log import Log
 from benchmarks.memory import held
-from benchmarks.quiet import cpu_seconds
-from benchmarks.reasons import WHY
+from benchmarks.missed_goals import WHY
+from benchmarks.process_cpu import cpu_seconds
 from benchmarks.rows.trees import levels
 from tests.support.paths import ROOT
 
@@ -36,12 +36,14 @@ def test_every_row_has_its_line_on_the_page() -> None:
 
 def test_what_is_kept_can_be_read() -> None:
     """And nothing is kept of a row that there is not any more."""
-    there = {path.stem for path in (keeping.HERE / "results").glob("*.json")}
-    assert keeping.kept(program.SECTIONS).keys() == there
+    there = {path.stem for path in (result_files.HERE / "results").glob("*.json")}
+    assert result_files.load(program.SECTIONS).keys() == there
 
 
 def test_where_a_goal_is_not_reached_it_is_said_why() -> None:
-    missing = {name for name, found in keeping.kept(program.SECTIONS).items() if page.missed(found)}
+    missing = {
+        name for name, found in result_files.load(program.SECTIONS).items() if results_page.missed(found)
+    }
     assert missing <= WHY.keys()
 
 
@@ -91,8 +93,8 @@ def test_a_tree_has_its_depth_and_every_parent_is_there_before_its_children() ->
 
 def test_no_pair_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """But one is measured whatever it takes."""
-    monkeypatch.setattr(sizes, "ROW_SECONDS", -1.0)
-    assert list(sizes.rounds()) == [1]
+    monkeypatch.setattr(scale, "ROW_SECONDS", -1.0)
+    assert list(scale.rounds()) == [1]
 
 
 def test_a_process_has_memory_and_has_used_the_processor() -> None:
@@ -105,13 +107,13 @@ def test_a_process_has_memory_and_has_used_the_processor() -> None:
 def test_what_binding_costs_is_shown_of_all_components_and_of_the_server() -> None:
     alone = [{"server": 0.0, "kube-scheduler": 2.0, "kube-apiserver": 3.0}]
     beside = [{"server": 1.0, "kube-scheduler": 2.5, "kube-apiserver": 4.0}]
-    line = spending.line("members", beside="nothing installed", ours=beside, theirs=alone)
+    line = bind_costs.line("members", beside="nothing installed", ours=beside, theirs=alone)
     assert line.ratios == (1.5,)
-    assert "per 1,000 binds: 1.00 s members." in spending.note({"members": beside})
+    assert "per 1,000 binds: 1.00 s members." in bind_costs.note({"members": beside})
 
 
 def test_nothing_is_spent_where_nothing_runs(tmp_path: Path) -> None:
-    assert spending.spent(tmp_path) == dict.fromkeys(spending.COUNTED, 0.0)
+    assert bind_costs.spent(tmp_path) == dict.fromkeys(bind_costs.COUNTED, 0.0)
 
 
 def test_children_that_were_waited_for_are_counted_where_they_are_asked_for() -> None:

@@ -10,16 +10,22 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks import page
-from benchmarks.drawing import drawn
-from benchmarks.figures import Found, at_most
+from benchmarks import results_page
+from benchmarks.charts import render
+from benchmarks.figures import RowResult, at_most
 from benchmarks.memory import resident
-from benchmarks.shapes import NAMED_BY
+from benchmarks.objects import NAMED_BY
 from benchmarks.soak import quarters
-from benchmarks.soak.churning import LIFE, QUEUES, bodies, home, writes
+from benchmarks.soak.pod_churn import (
+    LIFE,
+    QUEUES,
+    bodies,
+    home,
+    writes,
+)
 from benchmarks.soak.quarters import Reading
-from benchmarks.soak.repeating import Repeated
-from benchmarks.soak.sampling import open_files, threads
+from benchmarks.soak.repeated import Repeated
+from benchmarks.soak.samples import open_files, threads
 
 GONE = 2**22 + 1
 
@@ -61,7 +67,7 @@ def test_a_point_of_a_curve_is_all_that_was_read_in_its_time() -> None:
 def test_minutes_are_drawn_evenly() -> None:
     """From the first one, which is no logarithm's."""
     minutes = quarters.curve("m", "Memory", "MiB", {"resident": readings(*[5.0] * 20, every=60)}, whole=1_200)
-    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', drawn(minutes))]
+    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', render(minutes))]
     steps = [after - before for before, after in pairwise(places)]
     assert len(places) == 20
     assert steps == pytest.approx([steps[0]] * 19, abs=0.11)
@@ -154,6 +160,6 @@ def test_a_process_has_files_threads_and_memory() -> None:
 
 
 def test_the_page_says_how_to_make_it_again() -> None:
-    nothing = Found(title="Under churn", about="Churn.", lines=())
-    assert page.section("soak", nothing).endswith("Again: `make soak`.\n")
-    assert page.section("members", nothing).endswith("Again: `make bench ROW=members`.\n")
+    nothing = RowResult(title="Under churn", about="Churn.", lines=())
+    assert results_page.section("soak", nothing).endswith("Again: `make soak`.\n")
+    assert results_page.section("members", nothing).endswith("Again: `make bench ROW=members`.\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from benchmarks.bench import Bench
-from benchmarks.shapes import QUEUE, pods
+from benchmarks.objects import QUEUE, pods
 
 
 class Parked(StrEnum):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from benchmarks.bench import Bench
-from benchmarks.shapes import Object
-from benchmarks.spending import Cost, spent
+from benchmarks.bind_costs import Cost, spent
+from benchmarks.objects import Object
 from localcluster.scheduler_config import Edit
 
 

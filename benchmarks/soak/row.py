@@ -7,16 +7,30 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import ours
-from benchmarks.figures import Curve, Found, Line, at_most
-from benchmarks.shapes import QUEUE
+from benchmarks.figures import Curve, Line, RowResult, at_most
+from benchmarks.objects import QUEUE
+from benchmarks.scheduler_configurations import ours
 from benchmarks.soak import quarters
-from benchmarks.soak.churning import ENDING, LIFE, RATE, writes
-from benchmarks.soak.repeating import Repeated
-from benchmarks.soak.sampling import NAMES, SECONDS, Samples
-from benchmarks.soak.turning import DRAINED, Turns, Visits, make_queues
+from benchmarks.soak.pod_churn import (
+    ENDING,
+    LIFE,
+    RATE,
+    writes,
+)
+from benchmarks.soak.queue_churn import (
+    DRAINED,
+    Turns,
+    Visits,
+    make_queues,
+)
+from benchmarks.soak.repeated import Repeated
+from benchmarks.soak.samples import (
+    NAMES,
+    SECONDS,
+    Samples,
+)
 from localcluster.build import Say
 
 NODES = 500
@@ -25,19 +39,19 @@ WRITERS = 2
 TURN, VISIT = 5.0, 20.0
 #: The first of each: filter calls are over when a queue stops, and that is when another comes.
 TURN_AFTER, VISIT_AFTER = 3.0, 9.0
-WHOLE = 60 * sizes.MINUTES
+WHOLE = 60 * scale.MINUTES
 #: At least three in a quarter.
 SAMPLE = min(15.0, WHOLE / 12)
 
 
-def found(say: Say) -> Found:
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+def measure(say: Say) -> RowResult:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
         bench.install()
         make_queues(bench)
         bench.queue(QUEUE, state="Suspended")
         with bench.scheduling(ours()):
             samples, turns, repeated = _soaked(bench)
-    return Found(
+    return RowResult(
         title="Under churn",
         about=_about(),
         lines=tuple(_lines(samples, turns)),
@@ -53,7 +67,7 @@ def _soaked(bench: Bench) -> tuple[Samples, Turns, Sequence[Repeated]]:
     writer, visits = Bench(bench.cluster, say=say), Visits(Bench(bench.cluster, say=say))
 
     def write(second: int) -> None:
-        writer.write(writes(second, rate=sizes.scaled(RATE)), workers=WRITERS)
+        writer.write(writes(second, rate=scale.scaled(RATE)), workers=WRITERS)
 
     repeated = (
         Repeated("pods", write, every=1.0, ended=ended, say=say),
@@ -93,8 +107,8 @@ def _curves(samples: Samples, turns: Turns) -> Iterator[Curve]:
 
 def _about() -> str:
     return (
-        f"{sizes.MINUTES:g} minutes on {sizes.scaled(NODES)} nodes, everything installed, the recommended "
-        f"scheduler settings. {sizes.scaled(RATE)} pods a second are created and as many deleted, {LIFE} s "
+        f"{scale.MINUTES:g} minutes on {scale.scaled(NODES)} nodes, everything installed, the recommended "
+        f"scheduler settings. {scale.scaled(RATE)} pods a second are created and as many deleted, {LIFE} s "
         f"later; half of them are members, of eight queues below one; every {ENDING}th ends by itself "
         f"before. Every {TURN:.0f} s the next of the queues is suspended and the one before resumed, each "
         f"{DRAINED}th time another is drained until the next. Every {VISIT:.0f} s a queue, a namespace and "

@@ -10,12 +10,21 @@ import time
 
 import msgspec
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found, Line, at_most
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.go_programs import built
 from benchmarks.memory import held, highest
-from benchmarks.syncing.replaying import MEMBERS, NODES, PODS, SERVER, Large, record, replayed, serving
-from benchmarks.tools import built
+from benchmarks.syncing.replayed_list import (
+    MEMBERS,
+    NODES,
+    PODS,
+    SERVER,
+    Large,
+    record,
+    replayed,
+    serving,
+)
 from localcluster import apiserver, processes
 from localcluster.build import Say
 from localcluster.components import until
@@ -42,10 +51,10 @@ BESIDE = {
 }
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     seen: dict[str, list[Seen]] = {OURS: [], SAME: [], ALL: []}
     with running(nodes=3, say=say) as bench, replayed(bench, record(bench)) as large:
-        for number in sizes.rounds():
+        for number in scale.rounds():
             seen[OURS].append(_ours(bench, large))
             seen[SAME].append(_informer(bench, large, "-members"))
             seen[ALL].append(_informer(bench, large))
@@ -53,10 +62,10 @@ def found(say: Say) -> Found:
                 f"{name} {each[-1].seconds:.1f} s {each[-1].memory:.0f} MiB" for name, each in seen.items()
             )
             say(f"pair {number}: {last}")
-    return Found(
+    return RowResult(
         title="A large cluster",
-        about=f"**Recorded and multiplied:** a list of {sizes.scaled(PODS):,} pods on "
-        f"{sizes.scaled(NODES):,} nodes, {sizes.scaled(MEMBERS):,} of them members, served by a "
+        about=f"**Recorded and multiplied:** a list of {scale.scaled(PODS):,} pods on "
+        f"{scale.scaled(NODES):,} nodes, {scale.scaled(MEMBERS):,} of them members, served by a "
         "replay in front of a small real API server. From the start of the process (for ours: "
         f"until `/readyz`), and its memory (Pss) {SETTLING:.0f} s after. The informer reads "
         "protobuf.",
@@ -82,7 +91,7 @@ def found(say: Say) -> Found:
 def _ours(bench: Bench, large: Large) -> Seen:
     cluster = bench.cluster
     with serving(bench, large) as seconds:
-        until(lambda: _members(bench) == sizes.scaled(MEMBERS), what="all members to be held")
+        until(lambda: _members(bench) == scale.scaled(MEMBERS), what="all members to be held")
         time.sleep(SETTLING)
         ours = [each.pid for each in processes.find(cluster.layout.folder) if each.component == SERVER]
         return Seen(seconds, held(ours), highest(ours))
@@ -107,7 +116,7 @@ def _informer(bench: Bench, large: Large, *arguments: str) -> Seen:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
         seconds = time.monotonic() - began
-        wanted = sizes.scaled(MEMBERS if arguments else PODS)
+        wanted = scale.scaled(MEMBERS if arguments else PODS)
         if said["objects"] != wanted:
             raise RuntimeError(f"the informer holds {said['objects']} pods, not {wanted}")
         time.sleep(SETTLING)

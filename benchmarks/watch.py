@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.shapes import Object
+from benchmarks.objects import Object
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK

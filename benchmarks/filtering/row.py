@@ -11,16 +11,16 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Curve, Found, Line, Point, at_most
-from benchmarks.filtering.twins import Target, serving
-from benchmarks.shapes import QUEUE
-from benchmarks.tools import built
+from benchmarks.figures import Curve, Line, Point, RowResult, at_most
+from benchmarks.filtering.go_extender import Target, serving
+from benchmarks.go_programs import built
+from benchmarks.objects import QUEUE
 from localcluster.build import Say
 
 NAMES = (100, 1_000, 5_000)
-SECONDS = 2.0 * min(1.0, sizes.SCALE * 4)
+SECONDS = 2.0 * min(1.0, scale.SCALE * 4)
 #: Of p50, by how many names are sent; the goal between is ours.
 GOALS = {100: 1.5, 1_000: 1.5, 5_000: 1.0}
 
@@ -29,13 +29,13 @@ Figures = dict[str, float]
 Pair = tuple[Figures, Figures]
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     load = built("worker/load", say=say)
     with running(nodes=1, say=say) as bench:
         bench.install()
         # Stopped first: a pod that was let through and is never heard of holds up a stop for a while.
         lines = [line for stopped in (True, False) for line in _lines(bench, load, stopped=stopped)]
-    return Found(
+    return RowResult(
         title="Filter over the real wire",
         about="Ours beside a Go extender that does the same (`benchmarks/filtering/twin`): serial calls "
         f"over one TLS connection, a pod of 4 KiB, {SECONDS:.1f} s each in turns; nothing else goes "
@@ -51,7 +51,7 @@ def _lines(bench: Bench, load: Path, *, stopped: bool) -> Iterator[Line]:
     word = "stopped" if stopped else "open"
     with serving("-stopped", QUEUE if stopped else "another", say=bench.say) as theirs:
         for names in NAMES:
-            pairs = [(ask(load, ours, names), ask(load, theirs, names)) for _ in sizes.rounds()]
+            pairs = [(ask(load, ours, names), ask(load, theirs, names)) for _ in scale.rounds()]
             for key, part in (("p50_us", "p50"), ("p99_us", "p99")):
                 line = Line(
                     what=f"{part} of a filter call, {word} queue, {names:,} names",

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import Line
-from benchmarks.quiet import cpu_seconds
+from benchmarks.process_cpu import cpu_seconds
 from localcluster import processes
 
 #: Ours, and those that it gives more to do.

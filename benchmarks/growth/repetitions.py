@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from benchmarks import sizes
+from benchmarks import scale
 
-REPEATS = sizes.PAIRS
+REPEATS = scale.PAIRS
 #: Of what takes seconds each.
-FEW = min(3, sizes.PAIRS)
+FEW = min(3, scale.PAIRS)
 #: No size is measured again after this: the whole row may take six minutes.
 SIZE_SECONDS = 15.0
 
 
 def scaled(numbers: Iterable[int]) -> list[int]:
-    """The sizes, or less for a trial; the smallest first, none twice."""
-    return sorted({sizes.scaled(number) for number in numbers})
+    """The scale, or less for a trial; the smallest first, none twice."""
+    return sorted({scale.scaled(number) for number in numbers})
 
 
 def rounds(times: int) -> Iterator[int]:

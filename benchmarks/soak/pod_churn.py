@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.shapes import Object, Request, creations, deletions, pod, pods_path
+from benchmarks.objects import (
+    Object,
+    Request,
+    creations,
+    deletions,
+    pod,
+    pods_path,
+)
 
 #: Pods a second. Ten of them, with their queues, took 0.6 of a core: twice as many leave room for the rest.
 RATE = 20

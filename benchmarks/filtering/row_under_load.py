@@ -1,8 +1,8 @@
 """A filter call while the server has other things to do, beside the Go extender under the same load.
 
-Most of the load comes from a replay (`benchmarks.syncing.replaying`): watch events of members, or lists of
-all pods again and again. Only the one that is asked runs, so that neither takes from the other. A resume is
-no replay (`benchmarks.filtering.resuming`).
+Most of the load comes from a replay (`benchmarks.syncing.replayed_list`): watch events of members, or
+lists of all pods again and again. Only the one that is asked runs, so that neither takes from the other.
+A resume is no replay (`benchmarks.filtering.during_resume`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found, Line, at_most
-from benchmarks.filtering import resuming, twins
-from benchmarks.filtering.measuring import Figures, Pair, ask
-from benchmarks.syncing.replaying import MEMBERS, PODS, Large, record, replayed, serving
-from benchmarks.tools import built
+from benchmarks.figures import Line, RowResult, at_most
+from benchmarks.filtering import during_resume, go_extender
+from benchmarks.filtering.row import (
+    Figures,
+    Pair,
+    ask,
+)
+from benchmarks.go_programs import built
+from benchmarks.syncing.replayed_list import (
+    MEMBERS,
+    PODS,
+    Large,
+    record,
+    replayed,
+    serving,
+)
 from localcluster.build import Say
 
 NAMES = 100
@@ -30,27 +41,27 @@ LOADS: Mapping[str, tuple[str, ...]] = {
 SETTING_IN = 1.0
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     with running(nodes=1, say=say) as bench:
         recorded = record(bench)
         seen = {words: _pairs(bench, recorded, load) for words, load in LOADS.items()}
-    seen[f"during the resume of {resuming.PARKED:,} parked pods"] = resuming.pairs(say, names=NAMES)
+    seen[f"during the resume of {during_resume.PARKED:,} parked pods"] = during_resume.pairs(say, names=NAMES)
     lines = [line for words, pairs in seen.items() for line in _lines(pairs, words)]
     for line in lines:
         say(f"{line.what}: {line.ratio}")
-    return Found(
+    return RowResult(
         title="Filter under load",
         about=f"Serial calls with {NAMES} names over one TLS connection. **Recorded and multiplied:** "
-        f"{sizes.scaled(PODS):,} pods, {sizes.scaled(MEMBERS):,} of them members, from a replay. "
+        f"{scale.scaled(PODS):,} pods, {scale.scaled(MEMBERS):,} of them members, from a replay. "
         "The Go extender follows the same pods and queues; it keeps all of them. "
-        f"{resuming.ABOUT}",
+        f"{during_resume.ABOUT}",
         lines=tuple(lines),
     )
 
 
 def _pairs(bench: Bench, recorded: bytes, load: tuple[str, ...]) -> list[Pair]:
     with replayed(bench, recorded, *load) as large:
-        return [(_ours(bench, large), _theirs(bench, large)) for _ in sizes.rounds()]
+        return [(_ours(bench, large), _theirs(bench, large)) for _ in scale.rounds()]
 
 
 def _lines(pairs: Sequence[Pair], words: str) -> Iterator[Line]:
@@ -73,7 +84,7 @@ def _ours(bench: Bench, large: Large) -> Figures:
 
 
 def _theirs(bench: Bench, large: Large) -> Figures:
-    arguments = twins.following(bench.cluster, url=large.url)
-    with twins.serving(*arguments, say=bench.say) as target:
+    arguments = go_extender.following(bench.cluster, url=large.url)
+    with go_extender.serving(*arguments, say=bench.say) as target:
         time.sleep(SETTING_IN)
         return ask(built("worker/load", say=bench.say), target, NAMES)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from benchmarks.bench import Bench
-from benchmarks.configurations import RECOMMENDED_PERCENTAGE, plain
-from benchmarks.shapes import pods
+from benchmarks.objects import pods
+from benchmarks.scheduler_configurations import RECOMMENDED_PERCENTAGE, plain
 
 
 class Times(msgspec.Struct, frozen=True):

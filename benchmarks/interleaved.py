@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from benchmarks import sizes
+from benchmarks import scale
 from localcluster.build import Say
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ def in_turns(
     """What each way gave, round after round: the n-th of all are a pair. `told`: one of them in words."""
     seen: dict[str, list[T]] = {way: [] for way in ways}
     names = list(ways)
-    for number in sizes.rounds():
+    for number in scale.rounds():
         first = (number - 1) // 2 % len(names)
         order = names[first:] + names[:first]
         for way in order if number % 2 else reversed(order):

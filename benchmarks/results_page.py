@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from benchmarks.figures import Found, Line
+from benchmarks.figures import Line, RowResult
 
 HEAD = """# Measured beside the scheduler alone
 
@@ -17,13 +17,13 @@ All rows but the longest: `make bench`; under churn: `make soak`; how they are m
 """
 
 
-def rendered(found: Mapping[str, Found], *, reasons: Mapping[str, str]) -> str:
+def render(found: Mapping[str, RowResult], *, reasons: Mapping[str, str]) -> str:
     """The page. `reasons`: by row, why it does not reach what it does not."""
     sections = (section(name, each) for name, each in found.items())
     return "\n".join([HEAD, *_summary(found, reasons), *sections])
 
 
-def section(name: str, found: Found) -> str:
+def section(name: str, found: RowResult) -> str:
     """What the page says of one row."""
     parts = [f"## {found.title}", "", found.about]
     parts += ["", *_table(found.lines)] if found.lines else []
@@ -37,12 +37,12 @@ def _again(name: str) -> str:
     return "make soak" if name == "soak" else f"make bench ROW={name}"
 
 
-def missed(found: Found) -> list[Line]:
+def missed(found: RowResult) -> list[Line]:
     """Whose goals are not reached."""
     return [line for line in found.lines if line.reached is False]
 
 
-def _summary(found: Mapping[str, Found], reasons: Mapping[str, str]) -> Iterator[str]:
+def _summary(found: Mapping[str, RowResult], reasons: Mapping[str, str]) -> Iterator[str]:
     reached = sum(line.reached is True for each in found.values() for line in each.lines)
     yield f"Goals reached: {reached}; not reached: {sum(len(missed(each)) for each in found.values())}."
     yield ""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.tools import built
+from benchmarks.go_programs import built
 from certs.authority import create
 from localcluster.build import Say
 from localcluster.cluster import LocalCluster

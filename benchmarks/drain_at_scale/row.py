@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import ours
 from benchmarks.drain_at_scale.load import OURS, PARENT, STAYS, Load, Size
-from benchmarks.drain_at_scale.watching import PodWatch
-from benchmarks.figures import Found, Line
+from benchmarks.drain_at_scale.pod_watch import PodWatch
+from benchmarks.figures import Line, RowResult
 from benchmarks.memory import highest, resident
-from benchmarks.shapes import Object, condition
+from benchmarks.objects import Object, condition
+from benchmarks.scheduler_configurations import ours
 from localcluster import processes
 from localcluster.build import Say
 
@@ -45,14 +45,14 @@ class Seen:
     highest: float
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     """Raises `RuntimeError` if anything was done that must not be."""
-    size = Size.of(sizes.scaled(PODS))
+    size = Size.of(scale.scaled(PODS))
     with running(nodes=-(-size.pods // CROWD), say=say) as bench:
         bench.install()
         with bench.scheduling(ours()):
             draining = Draining(bench, size)
-            rounds = [draining.round() for _ in sizes.rounds()]
+            rounds = [draining.round() for _ in scale.rounds()]
     return _found(size, rounds)
 
 
@@ -207,13 +207,13 @@ def _must_be(seen: object, wanted: object, what: str) -> None:
         raise RuntimeError(f"{what}: {seen!r:.500} instead of {wanted!r:.500}")
 
 
-def _found(size: Size, rounds: list[Seen]) -> Found:
+def _found(size: Size, rounds: list[Seen]) -> RowResult:
     def line(what: str, beside: str, unit: str, mine: str, other: str) -> Line:
         seen = [tuple(float(getattr(each, key)) for each in rounds) for key in (mine, other)]
         return Line(what=what, beside=beside, unit=unit, ours=seen[0], theirs=seen[1])
 
     deletion = "`kubectl delete` of the same pods, in held queues"
-    return Found(
+    return RowResult(
         title="A drain at scale",
         about=f"{size.pods:,} running pods: {size.jobs} Jobs of {size.parallelism}, {size.deployments} "
         f"Deployments of {size.replicas} and {size.bare} bare ones, {size.kept} of them to be kept, in ten "

@@ -7,31 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.figures import Found
-from benchmarks.filtering.measuring import ask
-from benchmarks.fit import straight
+from benchmarks.figures import RowResult
+from benchmarks.filtering.row import ask
+from benchmarks.go_programs import built
 from benchmarks.growth import members, resuming, trees
 from benchmarks.growth.costs import Cost, curve, note
-from benchmarks.growth.repeats import FEW, REPEATS, SIZE_SECONDS, rounds
-from benchmarks.shapes import QUEUE
-from benchmarks.tools import built
+from benchmarks.growth.repetitions import (
+    FEW,
+    REPEATS,
+    SIZE_SECONDS,
+    rounds,
+)
+from benchmarks.objects import QUEUE
+from benchmarks.regression import straight
 from localcluster.build import Say
 
 NODES = 100
 NAMES = (100, 300, 1_000, 3_000, 5_000)
 #: Of calls, at each number of names, each time.
-SECONDS = 1.0 * min(1.0, sizes.SCALE * 4)
+SECONDS = 1.0 * min(1.0, scale.SCALE * 4)
 KIB = 1024
 
 
-def found(say: Say) -> Found:
+def measure(say: Say) -> RowResult:
     with running(nodes=NODES, say=say) as bench, _deep():
         costs = list(_costs(bench))
-    return Found(
+    return RowResult(
         title="How costs grow",
-        about="One server that is stopped and resumed at growing sizes, nothing beside it. n^1 grows in "
+        about="One server that is stopped and resumed at growing scale, nothing beside it. n^1 grows in "
         "proportion, n^0 not at all: the exponent is the slope of log cost over log size, by least "
         "squares through the medians. Filter: serial calls over one TLS connection, open queue. Queues: "
         "all below `root`; depth: the same queues in chains, with `depth_limit` raised to "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import sizes
-from benchmarks.turns import in_turns
+from benchmarks import scale
+from benchmarks.interleaved import in_turns
 
 
 def test_each_way_has_its_turn_in_every_round_and_is_first_in_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "PAIRS", 2)
+    monkeypatch.setattr(scale, "PAIRS", 2)
     order: list[str] = []
     said: list[str] = []
 
@@ -28,10 +28,10 @@ def test_each_way_has_its_turn_in_every_round_and_is_first_in_some(monkeypatch: 
 def test_a_row_has_more_rounds_than_usual_in_proportion(
     monkeypatch: pytest.MonkeyPatch, pairs: int, rounds: int
 ) -> None:
-    monkeypatch.setattr(sizes, "PAIRS", pairs)
-    assert list(sizes.rounds(7)) == list(range(1, rounds + 1))
+    monkeypatch.setattr(scale, "PAIRS", pairs)
+    assert list(scale.rounds(7)) == list(range(1, rounds + 1))
 
 
 def test_a_row_with_few_rounds_has_one_in_any_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "PAIRS", 1)
-    assert list(sizes.rounds(3)) == [1]
+    monkeypatch.setattr(scale, "PAIRS", 1)
+    assert list(scale.rounds(3)) == [1]

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import Bench, running
-from benchmarks.configurations import asking, ours
-from benchmarks.filtering import twins
-from benchmarks.filtering.measuring import Figures, Pair, ask
-from benchmarks.filtering.twins import Target
-from benchmarks.parking import Parked, park
-from benchmarks.shapes import HOME, QUEUE, QUEUES
-from benchmarks.tools import built
+from benchmarks.filtering import go_extender
+from benchmarks.filtering.go_extender import Target
+from benchmarks.filtering.row import (
+    Figures,
+    Pair,
+    ask,
+)
+from benchmarks.go_programs import built
+from benchmarks.objects import (
+    HOME,
+    QUEUE,
+    QUEUES,
+)
+from benchmarks.parked_pods import Parked, park
+from benchmarks.scheduler_configurations import asking, ours
 from localcluster.build import Say
 from localcluster.scheduler_config import Edit
 
@@ -28,7 +36,7 @@ RESUMES, ROUNDS = 2, 3
 #: its queue would wait for it.
 WAITING = "waiting"
 ABOUT = (
-    f"**The resume is real:** {sizes.scaled(PARKED):,} pods parked by gate, {sizes.scaled(NODES)} nodes; "
+    f"**The resume is real:** {scale.scaled(PARKED):,} pods parked by gate, {scale.scaled(NODES)} nodes; "
     f"asked {ROUNDS} times from the patch of the queue on, beside a scheduler that asks the same one. The Go "
     "extender has resumes of its own, as large; our server takes the gates off in all, so that it runs "
     "beside the Go extender too."
@@ -38,10 +46,10 @@ ABOUT = (
 def pairs(say: Say, *, names: int) -> list[Pair]:
     """Of calls with so many names; a pair is of the same stage of the two resumes."""
     found: list[Pair] = []
-    with running(nodes=sizes.scaled(NODES), say=say) as bench:
+    with running(nodes=scale.scaled(NODES), say=say) as bench:
         bench.install()
         bench.queue(QUEUE, state="Open")
-        for number in sizes.rounds(RESUMES):
+        for number in scale.rounds(RESUMES):
             if number % 2:
                 mine = _ours(bench, names)
                 found += zip(mine, _theirs(bench, names), strict=True)
@@ -57,20 +65,20 @@ def _ours(bench: Bench, names: int) -> list[Figures]:
 
 
 def _theirs(bench: Bench, names: int) -> list[Figures]:
-    with twins.serving(*twins.following(bench.cluster), say=bench.say) as target:
+    with go_extender.serving(*go_extender.following(bench.cluster), say=bench.say) as target:
         url, ca = target
         return _asked(bench, target, names, edit=asking(url, ca=ca))
 
 
 def _asked(bench: Bench, target: Target, names: int, *, edit: Edit) -> list[Figures]:
     """Raises RuntimeError if the last pod was bound before the last call was answered."""
-    count, load = sizes.scaled(PARKED), built("worker/load", say=bench.say)
+    count, load = scale.scaled(PARKED), built("worker/load", say=bench.say)
     park(bench, count, how=Parked.BY_GATE, namespace=HOME, queue=WAITING)
     with bench.scheduling(edit):
         bench.quiet()
         mark = bench.audit.mark()
         bench.must("PATCH", f"{QUEUES}/{WAITING}", {"spec": {"state": "Open"}})
-        found = [ask(load, target, names) for _ in sizes.rounds(ROUNDS)]
+        found = [ask(load, target, names) for _ in scale.rounds(ROUNDS)]
         bound = len(bench.audit.binds(mark, namespace=HOME))
     if bound == count:
         raise RuntimeError(f"the resume of {count} pods was over before the calls were")

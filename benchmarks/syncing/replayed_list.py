@@ -17,10 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import sizes
+from benchmarks import scale
 from benchmarks.bench import PATIENCE, Bench
-from benchmarks.shapes import QUEUE, pod, pods_path
-from benchmarks.tools import built
+from benchmarks.go_programs import built
+from benchmarks.objects import (
+    QUEUE,
+    pod,
+    pods_path,
+)
 from certs import authority
 from localcluster import apiserver, processes
 from localcluster.components import BY_NAME, until
@@ -64,8 +68,8 @@ def replayed(bench: Bench, recorded: bytes, *more: str) -> Iterator[Large]:
             *(str(built("syncing/informer", say=bench.say)), "replay"),
             *("-kubeconfig", str(layout.component_kubeconfig(SERVER))),
             *("-cert", str(cert), "-key", str(key), "-recorded", str(folder / "pods.json")),
-            *("-pods", str(sizes.scaled(PODS)), "-members", str(sizes.scaled(MEMBERS))),
-            *("-nodes", str(sizes.scaled(NODES)), *more),
+            *("-pods", str(scale.scaled(PODS)), "-members", str(scale.scaled(MEMBERS))),
+            *("-nodes", str(scale.scaled(NODES)), *more),
         ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:

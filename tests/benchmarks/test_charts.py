@@ -7,7 +7,16 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from benchmarks.drawing import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, drawn, nice
+from benchmarks.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    nice,
+    render,
+)
 from benchmarks.figures import Curve, Point, spread
 
 
@@ -23,29 +32,29 @@ def places(svg: str) -> list[tuple[float, float]]:
 
 
 def test_a_picture_is_well_formed_whatever_its_words() -> None:
-    Xml.fromstring(drawn(curve(Point(1, spread((1.0,))), name="<&>")))  # noqa: S314 - our own text
+    Xml.fromstring(render(curve(Point(1, spread((1.0,))), name="<&>")))  # noqa: S314 - our own text
 
 
 def test_every_point_lies_in_the_frame() -> None:
-    for x, y in places(drawn(THREE)):
+    for x, y in places(render(THREE)):
         assert LEFT <= x <= WIDTH - RIGHT
         assert TOP <= y <= HEIGHT - BOTTOM
 
 
 def test_more_is_higher_and_further_right() -> None:
-    found = places(drawn(THREE))
+    found = places(render(THREE))
     assert found == sorted(found)
     assert [y for _, y in found] == sorted((y for _, y in found), reverse=True)
 
 
 def test_values_that_span_decades_are_told_apart() -> None:
     """By their logarithms: a tenth lies where a tenth should."""
-    (least, _), (middle, _), (most, _) = places(drawn(THREE))
+    (least, _), (middle, _), (most, _) = places(render(THREE))
     assert (middle - least) / (most - least) == pytest.approx(0.59, abs=0.01)
 
 
 def test_a_single_point_is_a_picture_too() -> None:
-    assert len(places(drawn(curve(Point(0, spread((0.0,))))))) == 1
+    assert len(places(render(curve(Point(0, spread((0.0,))))))) == 1
 
 
 @pytest.mark.parametrize(

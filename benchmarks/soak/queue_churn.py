@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 
+from benchmarks.acknowledgement import acknowledged
 from benchmarks.bench import PATIENCE, Bench
-from benchmarks.shapes import QUEUES as PATH
-from benchmarks.shapes import pods
-from benchmarks.soak.churning import NAMESPACES, PARENT, QUEUES
+from benchmarks.objects import QUEUES as PATH
+from benchmarks.objects import pods
+from benchmarks.soak.pod_churn import (
+    NAMESPACES,
+    PARENT,
+    QUEUES,
+)
 from benchmarks.soak.quarters import Reading
-from benchmarks.stopping import acknowledged
 from localcluster.components import until
 
 #: Each twelfth turn also drains a queue, until the next turn.

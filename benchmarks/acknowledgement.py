@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 
 from benchmarks.bench import Bench
-from benchmarks.shapes import QUEUES, Object, stopped, version
-from benchmarks.watching import watched
+from benchmarks.objects import (
+    QUEUES,
+    Object,
+    stopped,
+    version,
+)
+from benchmarks.watch import watched
 
 
 def acknowledged(bench: Bench, name: str) -> float:

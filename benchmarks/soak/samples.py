@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.filtering.measuring import ask
+from benchmarks.filtering.row import ask
+from benchmarks.go_programs import built
 from benchmarks.memory import resident
-from benchmarks.soak.churning import NAMESPACES
+from benchmarks.soak.pod_churn import NAMESPACES
 from benchmarks.soak.quarters import Reading
-from benchmarks.tools import built
 from localcluster import processes
 
 #: Of filter calls, one after the other: node names, and for how long.

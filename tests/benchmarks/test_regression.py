@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.fit import power, straight
+from benchmarks.regression import power, straight
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0, -1.0])

@@ -35,7 +35,7 @@ class Scale:
         return math.log10(value) if self.logarithmic else value
 
 
-def drawn(curve: Curve) -> str:
+def render(curve: Curve) -> str:
     """The picture; a bar at each point goes from the least to the greatest seen."""
     points = [point for each in curve.series.values() for point in each]
     scale = Scale(points)
