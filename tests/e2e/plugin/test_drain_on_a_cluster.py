@@ -149,7 +149,7 @@ def test_bare_pods_go_with_yes_and_stay_where_they_are_to_be_kept(corner: Corner
     assert running(corner) == set()
 
 
-def test_who_waits_sees_the_pods_go_and_everything_comes_back(corner: Corner, queue: str) -> None:
+def test_wait_shows_the_pods_go_and_resume_gives_everything_back(corner: Corner, queue: str) -> None:
     """A Deployment's are evicted and a Job is suspended; after resume both run again."""
     with_deployment(corner, queue, "web", pods=3)
     corner.make(job("train", queue, pods=2))
@@ -177,7 +177,7 @@ def test_a_branch_is_drained_and_waited_for_as_one(corner: Corner) -> None:
     assert "Drain:       Drained, begun " in corner.why(parent)
 
 
-def test_what_never_goes_is_said_and_shows_wherever_one_looks(corner: Corner, queue: str) -> None:
+def test_a_blocker_for_good_shows_in_wait_get_tree_and_why(corner: Corner, queue: str) -> None:
     """The wait goes on until its time is up, and ends badly."""
     blocker = blocked_for_good(corner, queue)
     done = corner.run("drain", queue, "--wait", "--timeout=15s")
@@ -201,7 +201,7 @@ def test_what_never_goes_is_said_and_shows_wherever_one_looks(corner: Corner, qu
     assert corner.told(f"pod/{pod}")["drain"]["blocked"] == 2
 
 
-def test_whoever_waits_learns_that_the_queue_was_let_go_meanwhile(corner: Corner, queue: str) -> None:
+def test_the_wait_ends_with_an_error_when_the_queue_is_resumed(corner: Corner, queue: str) -> None:
     """Or held: that ends the drain, and the wait with it."""
     blocked_for_good(corner, queue)
     environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(corner.cluster.client_kubeconfig)}
@@ -217,7 +217,7 @@ def test_whoever_waits_learns_that_the_queue_was_let_go_meanwhile(corner: Corner
     assert "Drain:" not in corner.done("get", queue)
 
 
-def test_a_table_without_headings_is_rows_alone(corner: Corner, queue: str) -> None:
+def test_no_headers_prints_rows_only(corner: Corner, queue: str) -> None:
     """For those who read it with a program."""
     corner.done("drain", queue, "--wait")
     assert "Drain:" in corner.done("get", queue)
@@ -251,14 +251,14 @@ def test_settings_are_stored_whole_and_those_not_given_stay(corner: Corner, queu
     assert "unchanged" in corner.done("drain", queue, "--deadline=none")
 
 
-def test_the_same_again_is_said_to_be_no_change(corner: Corner, queue: str) -> None:
+def test_the_same_drain_again_changes_nothing(corner: Corner, queue: str) -> None:
     corner.done("drain", queue, "--rate=5")
     assert "unchanged (it is to be drained already)" in corner.done("drain", queue, "--rate=5")
     corner.done("hold", queue)
     assert "unchanged (it is held already)" in corner.done("hold", queue)
 
 
-def test_who_may_not_read_pods_is_not_left_to_guess(corner: Corner, queue: str) -> None:
+def test_a_user_who_may_not_read_pods_is_told_so(corner: Corner, queue: str) -> None:
     """A dry run says that it cannot tell, and no drain begins unasked; of one namespace it can be told."""
     with_bare_pods(corner, queue, "shell")
     kubectl, named = corner.cluster.kubectl, f"{corner.namespace}-ann"
@@ -291,7 +291,7 @@ def test_a_document_stays_a_document(corner: Corner, queue: str) -> None:
     assert f"pod {corner.namespace}/shell" in done.stderr
 
 
-def test_a_slip_in_the_name_is_answered_with_the_name(corner: Corner, queue: str) -> None:
+def test_a_misspelt_queue_name_is_answered_with_the_near_one(corner: Corner, queue: str) -> None:
     for verb in ("hold", "drain", "stop"):
         done = corner.run(verb, f"{queue}x")
         assert done.returncode == 1

@@ -120,7 +120,7 @@ def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_c
     assert "acknowledged" not in run("tree", below).stdout
 
 
-def test_what_is_so_already_is_said_and_ends_well(run: Run, queue: Callable[..., str]) -> None:
+def test_an_action_without_effect_says_so_and_exits_0(run: Run, queue: Callable[..., str]) -> None:
     name = queue("--state=suspended")
     done = run("suspend", name)
     assert (done.returncode, done.stdout) == (0, f"{QUEUE}/{name} unchanged (it is Suspended already)\n")
@@ -153,7 +153,7 @@ def test_a_dry_run_of_delete_says_what_the_server_would_say(run: Run, queue: Cal
     assert reason in refused.stderr
 
 
-def test_a_reason_that_reads_like_the_one_before_stays(run: Run, queue: Callable[..., str]) -> None:
+def test_a_reason_equal_to_the_earlier_one_is_kept(run: Run, queue: Callable[..., str]) -> None:
     name = queue()
     run("suspend", name, "--reason=moving")
     run("close", name, "--reason=moving")
@@ -200,7 +200,7 @@ def test_an_ancestor_that_still_stops_the_queue_is_named_and_does_not_hold_up_th
     assert f"suspended by {parent}" in run("tree", parent).stdout
 
 
-def test_writers_that_meet_all_come_through(run: Run, queue: Callable[..., str]) -> None:
+def test_concurrent_edits_all_succeed(run: Run, queue: Callable[..., str]) -> None:
     """Conflicts are decided anew. No `close`: a queue that became Closed meanwhile may not be suspended."""
     name = queue()
     with ThreadPoolExecutor(4) as pool:
@@ -208,7 +208,7 @@ def test_writers_that_meet_all_come_through(run: Run, queue: Callable[..., str])
     assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
 
 
-def test_one_that_fails_keeps_no_other_from_being_done(run: Run, queue: Callable[..., str]) -> None:
+def test_a_failure_at_one_queue_does_not_stop_the_others(run: Run, queue: Callable[..., str]) -> None:
     name = queue()
     done = run("suspend", "not-there", name, "root-not")
     assert (done.returncode, spec(run, name)["state"]) == (1, "Suspended")
@@ -227,7 +227,7 @@ def test_delete_of_what_is_not_there_is_an_error_or_not(run: Run) -> None:
     assert run("delete", "not-there", "--ignore-not-found").returncode == 0
 
 
-def test_who_may_only_edit_one_queue_can_stop_it(
+def test_a_user_with_rights_on_one_queue_can_stop_it(
     run: Run, cluster: LocalCluster, queue: Callable[..., str]
 ) -> None:
     name = queue()

@@ -151,7 +151,7 @@ def test_a_workload_that_names_the_queue_itself_is_said_to(corner: Corner) -> No
     assert corner.told("deploy/web")["belonging"]["origin"] == "volcano.sh/queue-name"
 
 
-def test_who_may_read_pods_alone_still_learns_what_the_pod_says(corner: Corner) -> None:
+def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(corner: Corner) -> None:
     """The queue may not be read; the pod's own condition names it and the way out."""
     queue = corner.queue("secret", "--state=suspended")
     corner.make(pod("theirs", queue))
@@ -174,7 +174,7 @@ def test_who_may_read_pods_alone_still_learns_what_the_pod_says(corner: Corner) 
     assert (refused.returncode, "Error from server (Forbidden)" in refused.stderr) == (1, True)
 
 
-def test_who_has_the_rights_of_a_namespace_alone_learns_from_its_events(corner: Corner) -> None:
+def test_a_user_of_one_namespace_sees_the_events_of_the_workload(corner: Corner) -> None:
     """`view` in a namespace shows no queues; the optional binding does."""
     queue = corner.queue("theirs", "--state=suspended", "--reason=audit")
     corner.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
@@ -203,7 +203,7 @@ def test_a_namespace_is_asked_about(corner: Corner) -> None:
     assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
 
 
-def test_what_is_not_there_is_an_error_with_names_that_are_near(corner: Corner) -> None:
+def test_an_object_that_does_not_exist_is_an_error_with_near_names(corner: Corner) -> None:
     """Those that are there are explained all the same."""
     queue = corner.queue("research")
     done = corner.run("why", f"{queue[:-1]}x", queue)
@@ -221,7 +221,7 @@ def test_what_is_not_there_is_an_error_with_names_that_are_near(corner: Corner) 
     )
 
 
-def test_a_slip_in_a_queue_s_name_is_answered_with_the_name(corner: Corner) -> None:
+def test_why_answers_a_misspelt_queue_name_with_the_near_one(corner: Corner) -> None:
     """By every verb that reads the queue first."""
     queue = corner.queue("research")
     for verb in ("get", "tree", "history", "open", "close", "suspend", "resume"):

@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
     ("typed", "answer"),
     [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False), ("yeah\n", False)],
 )
-def test_whatever_is_not_yes_is_no(typed: str, answer: bool) -> None:
+def test_any_answer_but_yes_is_no(typed: str, answer: bool) -> None:
     err = Terminal()
     assert Console(io.StringIO(), err, Terminal(typed)).ask("Drain all the same?") is answer
     assert err.getvalue() == "Drain all the same? [y/N]: "
@@ -28,7 +28,7 @@ def test_whatever_is_not_yes_is_no(typed: str, answer: bool) -> None:
     ("source", "err"),
     [(None, Terminal()), (io.StringIO("y\n"), Terminal()), (Terminal("y\n"), io.StringIO())],
 )
-def test_nobody_is_asked_but_at_a_terminal(source: io.StringIO | None, err: io.StringIO) -> None:
+def test_questions_are_asked_only_at_a_terminal(source: io.StringIO | None, err: io.StringIO) -> None:
     """A pipe that says yes is nobody, and who does not see the question cannot answer it."""
     assert Console(io.StringIO(), err, source).ask("?") is None
     assert err.getvalue() == ""

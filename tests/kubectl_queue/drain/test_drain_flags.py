@@ -30,7 +30,7 @@ def drain(*words: str) -> dict[str, Any]:
     return drain_fields(read(*words), now=NOW, command="kubectl queue drain")
 
 
-def test_what_is_not_given_is_not_set() -> None:
+def test_a_flag_that_is_not_given_sets_nothing() -> None:
     assert drain() == {}
 
 
@@ -63,7 +63,7 @@ def test_the_deadline_of_a_time_of_day_is_the_next_one() -> None:
     assert drain(f"--deadline={at:%H:%M}") == {"deadline": "2030-01-01T12:30:00Z"}
 
 
-def test_none_takes_the_deadline_away_and_what_was_to_happen_at_it() -> None:
+def test_deadline_none_removes_the_deadline_and_the_deletion_at_it() -> None:
     assert drain("--deadline=none") == {"deadline": None, "afterDeadline": "Keep"}
 
 
@@ -76,7 +76,7 @@ def test_none_takes_the_deadline_away_and_what_was_to_happen_at_it() -> None:
         (["--deadline=none", "--delete-after-deadline"], "exclude each other"),
     ],
 )
-def test_a_deadline_that_cannot_be_is_refused_by_the_clock_of_the_server(words: list[str], why: str) -> None:
+def test_an_impossible_deadline_is_refused_by_the_clock_of_the_server(words: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         drain(*words)
 
@@ -129,7 +129,7 @@ def test_a_deadline_that_cannot_be_is_refused_by_the_clock_of_the_server(words: 
         ("--dry-run=maybe", 'it must be "none", "server", or "client"'),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_flag(
+def test_a_bad_value_is_refused_with_the_name_of_its_flag(
     capsys: pytest.CaptureFixture[str], verb: str, flag: str, why: str
 ) -> None:
     """Nothing is asked of a server, and what was given cannot steer the terminal."""
@@ -151,7 +151,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_flag(
         (["hold", "b", "--rate=3"], "unknown flag: --rate"),
     ],
 )
-def test_flags_that_make_no_sense_together_are_refused(
+def test_flags_that_contradict_each_other_are_refused(
     capsys: pytest.CaptureFixture[str], words: list[str], why: str
 ) -> None:
     assert main([*words, NOBODY]) == 1
@@ -210,14 +210,14 @@ def test_a_selector_is_read_as_kubectl_reads_it(text: str, held: dict[str, Any])
         ("app=db,app=web", [False, False, False]),
     ],
 )
-def test_what_is_kept_is_what_kubectl_would_list_with_the_same_text(text: str, selected: list[bool]) -> None:
+def test_keep_selects_what_kubectl_selects_with_the_same_text(text: str, selected: list[bool]) -> None:
     """By the rules that the controller goes by."""
     keep = parse_selector(selector(text))
     assert keep is not None
     assert [keep.selects(labels) for labels in LABELS] == selected
 
 
-def test_what_the_flags_set_the_rules_can_read() -> None:
+def test_the_rules_can_read_what_the_flags_set() -> None:
     """All at once."""
     words = ["--keep=app=db", "--keep-bare-pods", "--rate=5", "--in-flight=9", "--deadline=1h"]
     found = parse_drain_spec(drain(*words, "--delete-after-deadline", "--grace-period=5"))

@@ -45,7 +45,7 @@ def section(told: list[str], heading: str) -> list[str]:
     return [" ".join(line.split()) for line in after[:end]]
 
 
-def test_who_goes_is_listed_in_the_order_of_the_rules() -> None:
+def test_the_pods_that_go_are_listed_in_the_order_of_the_rules() -> None:
     """Lowest priority first, then the youngest; a Job whole, suspended; who has no controller is marked."""
     pods = [
         pod("web", owned_by=REPLICAS, priority=9),
@@ -64,7 +64,7 @@ def test_who_goes_is_listed_in_the_order_of_the_rules() -> None:
     ]
 
 
-def test_who_stays_is_listed_with_the_rule() -> None:
+def test_the_pods_that_stay_are_listed_with_their_rule() -> None:
     pods = [
         pod("agent", owned_by=DAEMONS),
         pod("critical", owned_by=REPLICAS, priority=2_000_001_000),
@@ -81,7 +81,7 @@ def test_who_stays_is_listed_with_the_rule() -> None:
     ]
 
 
-def test_a_budget_that_blocks_for_good_is_told_apart_from_one_that_is_waited_for() -> None:
+def test_a_budget_that_blocks_for_good_is_listed_apart_from_one_that_allows_it_later() -> None:
     """By budget, each text once, with the pods that it is about."""
     pods = [pod(f"db-{number}", owned_by=REPLICAS, app="db", minute=number) for number in range(3)]
     pods += [pod(f"web-{number}", owned_by=REPLICAS, app="web", minute=number) for number in range(2)]
@@ -141,26 +141,26 @@ def test_a_jobset_goes_whole_and_its_jobs_are_its_own() -> None:
     assert section(told, "Goes, in this order") == ["suspend jobset lab/set priority 0 1 pod"]
 
 
-def test_owners_that_own_each_other_end() -> None:
+def test_a_cycle_of_owners_ends() -> None:
     """Nobody makes such, and nothing hangs."""
     other = owner("Job", "other")
     jobs = [work("train", owned_by=other), work("other", owned_by=TRAIN)]
     assert "suspend" in " ".join(said(inventory_of([pod("train-0", owned_by=TRAIN)], jobs=jobs)))
 
 
-def test_a_job_that_may_not_be_read_is_still_known_from_its_pods() -> None:
+def test_a_job_that_may_not_be_read_is_known_from_its_pods() -> None:
     told = said(inventory_of([pod("train-0", owned_by=TRAIN)]))
     assert section(told, "Goes, in this order") == ["suspend job lab/train priority 0 1 pod"]
 
 
 @pytest.mark.parametrize(("phase", "how"), [("Running", "suspend job lab/sim"), ("", "evict pod lab/sim-0")])
-def test_a_volcano_job_pauses_where_its_controller_runs(phase: str, how: str) -> None:
+def test_a_volcano_job_is_suspended_only_where_its_controller_runs(phase: str, how: str) -> None:
     """Elsewhere nobody would carry that out, and its pods are evicted."""
     told = said(inventory_of([pod("sim-0", owned_by=VOLCANO)], volcano_jobs=[work("sim", phase=phase)]))
     assert section(told, "Goes, in this order")[0].startswith(how)
 
 
-def test_what_is_on_its_way_is_not_asked_again() -> None:
+def test_terminating_pods_are_listed_and_not_evicted_again() -> None:
     """A pod that is being deleted, and those of a Job that is suspended."""
     leaving = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
     pods = [pod("going", metadata=leaving), pod("train-0", owned_by=TRAIN)]
@@ -175,12 +175,12 @@ def test_a_gang_is_one_line() -> None:
     assert told == ["evict podgroup lab/ring priority 0 3 pods"]
 
 
-def test_pods_of_other_queues_and_those_on_no_node_are_none_of_it() -> None:
+def test_pods_of_other_queues_and_unscheduled_pods_are_left_out() -> None:
     pods = [pod("other", queue="other"), pod("gated", nodeName=""), pod("free", queue="")]
     assert said(inventory_of(pods)) == ['queue "b": 0 pods to go, 0 to stay']
 
 
-def test_queues_below_go_with_it_and_one_with_a_policy_of_its_own_by_its_own_settings() -> None:
+def test_queues_below_are_drained_too_and_those_with_a_policy_by_their_own_settings() -> None:
     queues = [drained(), item("c", parent="b"), drained("d", parent="b", barePods="Keep")]
     told = said(inventory_of([pod("one", queue="c"), pod("two", queue="d")]), *queues)
     assert [line for line in told if line.startswith("queue")] == [
@@ -196,12 +196,12 @@ def test_queues_below_go_with_it_and_one_with_a_policy_of_its_own_by_its_own_set
         ("Delete", "at 2030-01-01T14:00:00Z what is left is deleted, whatever its budgets say"),
     ],
 )
-def test_what_becomes_of_the_rest_at_the_deadline_is_said(after: str, then: str) -> None:
+def test_the_preview_says_what_happens_at_the_deadline(after: str, then: str) -> None:
     queue = drained(deadline="2030-01-01T14:00:00Z", afterDeadline=after)
     assert section(said(inventory_of([pod("one")]), queue), "Then") == [then]
 
 
-def test_settings_that_cannot_be_read_keep_everybody_and_that_is_said() -> None:
+def test_with_unreadable_settings_no_pod_goes_and_the_preview_says_why() -> None:
     told = said(inventory_of([pod("one")]), drained(keep={"matchLabels": 7}))
     assert section(told, "Is blocked, for good")[0].startswith("spec.drain, 1 pod: spec.drain")
 
@@ -228,7 +228,7 @@ def test_bare_pods_that_would_go_are_asked_about() -> None:
 
 
 @pytest.mark.parametrize("parent", ["root", "a"])
-def test_nobody_is_asked_about_what_goes_already(parent: str) -> None:
+def test_bare_pods_that_are_drained_already_are_not_asked_about(parent: str) -> None:
     """By its own policy or an ancestor's."""
     above = item("a", stopPolicy="HoldAndDrain" if parent == "a" else "None")
     before = drained(rate=3) if parent == "root" else item("b", parent="a")
@@ -236,7 +236,7 @@ def test_nobody_is_asked_about_what_goes_already(parent: str) -> None:
     assert asked(snapshot(above, after), before=snapshot(above, before)) == []
 
 
-def test_to_keep_them_no_longer_is_asked_about_too() -> None:
+def test_an_edit_that_no_longer_keeps_bare_pods_is_asked_about() -> None:
     before = snapshot(drained(barePods="Keep"))
     assert asked(snapshot(drained(barePods="Evict")), before=before) == ["shell"]
 
@@ -244,14 +244,14 @@ def test_to_keep_them_no_longer_is_asked_about_too() -> None:
 @pytest.mark.parametrize(
     "queue", [drained(barePods="Keep"), item("b", stopPolicy="Hold"), drained(keep={"matchLabels": 7})]
 )
-def test_where_none_goes_no_pod_has_to_be_read(queue: Object) -> None:
+def test_no_pods_are_read_where_no_bare_pod_can_go(queue: Object) -> None:
     assert not may_evict_more_bare_pods(before=OPEN, after=snapshot(queue))
 
 
 YEARS = 1_000_000_000
 
 
-def test_who_may_take_long_to_end_is_named_before_it_is_asked() -> None:
+def test_pods_that_may_take_long_to_end_are_named() -> None:
     """A few of many; not where the drain says how long they are given."""
     pods = [pod(f"slow-{number:02}", terminationGracePeriodSeconds=YEARS) for number in range(12)]
     told = said(inventory_of([*pods, pod("quick", terminationGracePeriodSeconds=30)]))
@@ -263,7 +263,7 @@ def test_who_may_take_long_to_end_is_named_before_it_is_asked() -> None:
     assert "May take long to end:" not in said(inventory_of(pods), drained(gracePeriodSeconds=30))
 
 
-def test_what_delays_those_that_are_on_their_way_is_named() -> None:
+def test_what_delays_terminating_pods_is_named() -> None:
     """As the controller names it: the grace period that it was given, or its finalizers."""
     gone = {"deletionTimestamp": "2030-01-01T11:00:00Z", "deletionGracePeriodSeconds": 30}
     # Deleted an hour before now, with years to end.
@@ -287,7 +287,7 @@ def deleted(name: str, **more: Any) -> Object:
     return {"name": name, "namespace": "lab", "uid": f"uid-{name}", "annotations": annotations, **more}
 
 
-def test_a_job_that_another_controller_acts_on_is_told_by_its_pods() -> None:
+def test_the_pods_of_a_job_of_another_controller_are_evicted() -> None:
     """They are evicted; what its own controller acts on is suspended."""
     pods = [pod("train-0", owned_by=TRAIN)]
     foreign = said(inventory_of(pods, jobs=[work("train", managedBy="example.com/nobody")]))

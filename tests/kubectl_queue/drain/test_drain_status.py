@@ -85,19 +85,19 @@ def below(**counts: Any) -> Object:
         (draining(drained="True", reason="Drained", generation=3, observed=3, told=3), ""),
     ],
 )
-def test_drained_is_true_for_the_generation_that_was_set(queue: Object, missing: str) -> None:
+def test_drained_counts_only_for_the_generation_that_was_set(queue: Object, missing: str) -> None:
     """Of one before it says nothing."""
     since = min(2, queue["metadata"]["generation"])
     assert DrainWait().missing(queue, since=since) == missing
 
 
-def test_a_queue_that_somebody_lets_go_meanwhile_ends_the_wait() -> None:
+def test_the_wait_ends_with_an_error_when_somebody_ends_the_drain() -> None:
     resumed = item("b", generation=2, status={"observedGeneration": 2}, stopPolicy="Hold")
     with pytest.raises(QueueError, match='queue "b" is no longer to be drained: its stopPolicy is Hold now'):
         DrainWait().missing(resumed, since=1)
 
 
-def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_told_once() -> None:
+def test_the_counts_of_the_queues_below_are_added_and_each_blocker_is_named_once() -> None:
     found = total(
         [
             draining(left=5, leaving=1, blocked=4, evicted=3, blockers=[WEB, DB]),
@@ -121,7 +121,7 @@ def test_more_blockers_than_a_line_can_hold_are_counted() -> None:
 
 
 @pytest.mark.parametrize("drain", [None, "x", {"left": "many"}, {"blockers": [{"pods": 1}]}])
-def test_what_cannot_be_read_is_no_drain(drain: object) -> None:
+def test_an_unreadable_drain_status_counts_as_none(drain: object) -> None:
     assert drain_status_of(item("b", status={"drain": drain})) is None
 
 
@@ -144,7 +144,7 @@ def test_the_bar_is_full_at_the_end_and_not_before(done: int, whole: int, drawn:
     assert bar(done, whole) == drawn
 
 
-def test_the_bar_never_goes_back_and_counts_what_had_gone_before_one_waited() -> None:
+def test_the_bar_never_goes_back_and_counts_pods_that_had_gone_before() -> None:
     """Suspended Jobs' pods are known from what was left; evicted ones from what is told of them."""
     goal = DrainWait(draw_bar=True)
     steps: list[dict[str, Any]] = [
@@ -187,14 +187,14 @@ STEPS = (
 )
 
 
-def test_elsewhere_a_line_is_written_when_something_has_changed() -> None:
+def test_without_a_terminal_a_line_is_written_for_each_change() -> None:
     assert waited(io.StringIO(), *STEPS).splitlines() == [
         'queue "b": Draining; 4 pods left (4 on their way)',
         'queue "b": Draining; 1 pod left (1 blocked by PodDisruptionBudget lab/web), 3 evicted',
     ]
 
 
-def test_on_a_terminal_one_line_is_drawn_over() -> None:
+def test_on_a_terminal_one_line_is_overwritten() -> None:
     written = waited(Terminal(), *STEPS, draw_bar=True)
     assert written.count("\n") == 0
     assert written.startswith('\rqueue "b": Draining; [--------------------]   0% 4 pods left')
@@ -216,12 +216,12 @@ BLOCKED_FOR_GOOD = draining(reason="Blocked", left=3, blocked=3, blockers=[DB])
         draining(left=0),
     ],
 )
-def test_that_waiting_is_no_help_is_said_of_nothing_that_may_yet_go(queue: Object) -> None:
+def test_a_drain_that_may_still_end_gives_no_warning(queue: Object) -> None:
     """Nor where not all of it is told of, nor of what was before."""
     assert DrainWait().never([queue]) == ""
 
 
-def test_a_wait_that_can_never_end_says_so_once_and_goes_on() -> None:
+def test_a_wait_that_cannot_end_warns_once_and_goes_on() -> None:
     """Somebody may lower the budget meanwhile; then it ends well."""
     done = draining(drained="True", reason="Drained")
     written = waited(io.StringIO(), BLOCKED_FOR_GOOD, {**BLOCKED_FOR_GOOD}, done)
@@ -232,7 +232,7 @@ def test_a_wait_that_can_never_end_says_so_once_and_goes_on() -> None:
     assert written.count(text) == written.count("Warning") == 1
 
 
-def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() -> None:
+def test_the_time_out_gives_the_counts_and_the_message_of_the_controller() -> None:
     with pytest.raises(WaitTimeout) as error:
         wait(
             DrainWait(draw_bar=True),
@@ -244,7 +244,7 @@ def test_when_time_is_up_it_says_how_far_it_came_and_what_the_controller_says() 
     assert str(error.value).endswith('queue "b": Blocked; 3 pods left (3 blocked); as it is')
 
 
-def test_the_end_says_what_was_done() -> None:
+def test_the_end_of_a_drain_is_printed_with_the_counts() -> None:
     done = draining(drained="True", reason="Drained", evicted=4, suspended=2, kept=1)
     assert DrainWait().done([done]) == "drained: 0 pods left, 4 evicted, 2 Jobs suspended, 1 kept"
 
@@ -283,7 +283,7 @@ def test_a_wait_that_times_out_names_a_blocker_once() -> None:
     assert written.getvalue().count("lab/db") == 1
 
 
-def test_the_block_tells_since_when_how_far_and_what_blocks() -> None:
+def test_the_block_gives_the_time_the_counts_and_the_blockers() -> None:
     queue = draining(reason="Blocked", left=5, blocked=5, kept=1, evicted=2, blockers=[DB, WEB])
     assert lines([queue], now=NOW) == [
         f"Blocked, begun {SINCE} (2m ago)",
@@ -322,7 +322,7 @@ def test_the_tree_says_when_a_queue_is_drained_and_nothing_before_it_is_counted(
     assert branch(item("b", stopPolicy="HoldAndDrain", status={"state": "Open"}))[0].endswith("HoldAndDrain")
 
 
-def test_a_drain_that_has_ended_is_no_longer_told() -> None:
+def test_a_drain_that_has_ended_is_no_longer_shown() -> None:
     """The controller has yet to take it off."""
     held = draining(left=3)
     held["spec"]["stopPolicy"] = "Hold"
@@ -330,7 +330,7 @@ def test_a_drain_that_has_ended_is_no_longer_told() -> None:
     assert short_text([item("b")]) == ""
 
 
-def test_why_tells_of_the_drain_under_a_heading_of_its_own() -> None:
+def test_why_shows_the_drain_under_its_own_heading() -> None:
     told = Explanation(
         object=ObjectRef("Queue", "b"), fate=Fate.STOPPED, summary="it is stopped", notes=("note",)
     )

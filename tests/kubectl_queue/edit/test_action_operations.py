@@ -89,7 +89,7 @@ def test_suspend_writes_reason_and_time_in_utc() -> None:
     }
 
 
-def test_suspend_without_a_reason_takes_that_of_the_stop_before_away() -> None:
+def test_suspend_without_a_reason_removes_the_reason_of_the_earlier_stop() -> None:
     assert patch(Action.SUSPEND, item("b", state="Closed", reason="old")) == {
         "state": "Suspended",
         "reason": None,
@@ -111,13 +111,13 @@ def test_the_time_to_resume_can_be_taken_away() -> None:
     assert patch(Action.SUSPEND, item("b", state="Suspended"), clear_resume_at=True) == {}
 
 
-def test_a_suspension_whose_time_is_past_is_open_and_can_be_suspended_anew() -> None:
+def test_a_suspension_whose_time_has_passed_counts_as_open_and_can_be_set_again() -> None:
     queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T11:59:59Z")
     decision = decide(ActionOperation(action=Action.SUSPEND), queue)
     assert (decision.outcome, dict(decision.patch)) == ("suspended", {"reason": None, "resumeAt": None})
 
 
-def test_close_takes_the_time_to_resume_away_since_no_time_undoes_closed() -> None:
+def test_close_removes_the_time_to_resume() -> None:
     queue = item("b", state="Suspended", resumeAt="2030-01-01T13:00:00Z")
     assert patch(Action.CLOSE, queue, reason="done") == {
         "state": "Closed",
@@ -162,23 +162,23 @@ def test_an_ancestor_that_still_stops_the_queue_is_named() -> None:
     assert warnings_after(Action.CLOSE, queues) == []
 
 
-def test_a_stop_of_one_s_own_is_no_news_after_asking_for_it() -> None:
+def test_a_suspend_does_not_warn_of_its_own_stop() -> None:
     assert warnings_after(Action.SUSPEND, snapshot(item("b", state="Suspended"))) == []
 
 
-def test_an_ancestor_that_is_closed_is_named_where_it_matters() -> None:
+def test_open_warns_of_a_closed_ancestor_and_resume_does_not() -> None:
     queues = snapshot(item("a", state="Closed"), item("b", parent="a"))
     assert [("kubectl queue open a" in text) for text in warnings_after(Action.OPEN, queues)] == [True]
     assert warnings_after(Action.RESUME, queues) == []
 
 
-def test_a_broken_chain_is_said_once() -> None:
+def test_a_broken_chain_gives_one_warning() -> None:
     texts = warnings_after(Action.OPEN, snapshot(item("b", parent="gone")))
     assert len(texts) == 1
     assert 'parent "gone" of queue "b" does not exist' in texts[0]
 
 
-def test_a_time_to_resume_that_ends_a_stop_policy_too_is_said() -> None:
+def test_a_time_to_resume_that_also_ends_a_stop_policy_gives_a_warning() -> None:
     queues = snapshot(item("b", state="Suspended", stopPolicy="Hold"))
     assert warnings_after(Action.SUSPEND, queues, resume_at=NOW + timedelta(hours=1)) == [
         'stopPolicy Hold of queue "b" ends at the same time'
@@ -200,7 +200,7 @@ def released_by_close(
 SUSPENDED, CLOSED = item("b", state="Suspended", status={"pods": {"parked": 2}}), item("b", state="Closed")
 
 
-def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> None:
+def test_closing_a_suspended_queue_warns_that_its_parked_pods_will_run() -> None:
     """Closed schedules: the pods of the queue and of those below it that nothing else stops."""
     below = [
         item("c", parent="b", status={"pods": {"parked": 1}}),
@@ -220,11 +220,11 @@ def test_a_close_of_a_suspended_queue_says_that_what_waited_in_it_will_run() -> 
         (SUSPENDED, item("b", state="Closed", stopPolicy="Hold")),
     ],
 )
-def test_a_close_that_lets_nothing_go_says_nothing_of_it(before: Object, after: Object) -> None:
+def test_a_close_that_releases_no_pods_gives_no_warning(before: Object, after: Object) -> None:
     """One that was open, and one that is stopped all the same."""
     assert released_by_close(snapshot(before), snapshot(after)) == []
 
 
-def test_to_open_a_suspended_queue_is_to_let_go_and_needs_no_word() -> None:
+def test_opening_a_suspended_queue_gives_no_warning() -> None:
     """That is what it is for."""
     assert released_by_close(snapshot(SUSPENDED), snapshot(item("b")), action=Action.OPEN) == []

@@ -45,7 +45,7 @@ def after(operation: StopPolicyOperation, queue: Object, *others: Object) -> lis
 
 @pytest.mark.parametrize("before", StopPolicy)
 @pytest.mark.parametrize(("policy", "word"), [(HOLD, "held"), (DRAIN, "draining")])
-def test_each_change_of_policy_is_one_edit_and_the_same_again_is_none(
+def test_each_change_of_policy_is_one_patch_and_the_same_policy_is_none(
     before: StopPolicy, policy: StopPolicy, word: str
 ) -> None:
     queue = item("b", stopPolicy=before.value)
@@ -58,11 +58,11 @@ def test_each_change_of_policy_is_one_edit_and_the_same_again_is_none(
 
 
 @pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
-def test_the_state_stays_whatever_it_is(state: str) -> None:
+def test_a_stop_policy_leaves_the_state_as_it_is(state: str) -> None:
     assert edit(item("b", state=state)) == {"stopPolicy": "HoldAndDrain"}
 
 
-def test_reason_and_time_come_with_the_stop_and_those_before_go() -> None:
+def test_a_new_policy_replaces_the_reason_and_time_of_the_earlier_stop() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=LATER)
     assert edit(queue) == {"stopPolicy": "HoldAndDrain", "reason": None, "resumeAt": None}
     wish: dict[str, Any] = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
@@ -74,7 +74,7 @@ def test_reason_and_time_come_with_the_stop_and_those_before_go() -> None:
     assert said(queue, **wish) == "draining until 2030-01-01T12:30:00Z"
 
 
-def test_a_queue_that_is_stopped_so_already_takes_a_new_reason_time_or_setting() -> None:
+def test_the_same_policy_again_takes_a_new_reason_time_or_setting() -> None:
     queue = item("b", stopPolicy="HoldAndDrain", reason="old", drain={"rate": 5})
     assert edit(queue, reason="new") == {"reason": "new"}
     assert edit(queue, drain={"rate": 9}) == {"drain": {"rate": 9}}
@@ -94,12 +94,12 @@ def test_a_setting_of_an_earlier_drain_can_be_taken_away() -> None:
     assert said(queue, drain={"keep": None}) == "edited (drain.keep)"
 
 
-def test_a_stop_whose_time_is_past_is_set_anew() -> None:
+def test_a_stop_whose_time_has_passed_is_set_again() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=PAST)
     assert (said(queue, HOLD), edit(queue, HOLD)) == ("held", {"reason": None, "resumeAt": None})
 
 
-def test_settings_that_are_not_given_stay_and_one_that_is_given_is_set_whole() -> None:
+def test_settings_that_are_not_given_stay_and_a_given_one_is_replaced_as_a_whole() -> None:
     """What a merge would leave of the selector before would keep other pods."""
     stored = {"rate": 5, "keep": {"matchLabels": {"app": "db"}, "matchExpressions": [{"key": "x"}]}}
     found = edit(item("b", drain=stored), drain={"keep": {"matchLabels": {"tier": "web"}}})
@@ -120,7 +120,9 @@ def test_settings_that_are_not_given_stay_and_one_that_is_given_is_set_whole() -
         ({"a": 1}, {"a": 1}),
     ],
 )
-def test_a_patch_makes_what_was_wanted(before: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_the_patch_between_two_objects_turns_the_first_into_the_second(
+    before: dict[str, Any], wanted: dict[str, Any]
+) -> None:
     assert apply_patch(before, patch_between(before, wanted)) == wanted
 
 
@@ -134,9 +136,7 @@ def test_a_patch_makes_what_was_wanted(before: dict[str, Any], wanted: dict[str,
         ),
     ],
 )
-def test_no_drain_begins_under_a_deadline_of_an_earlier_one_that_has_passed(
-    stored: dict[str, str], then: str
-) -> None:
+def test_no_drain_begins_while_the_stored_deadline_has_passed(stored: dict[str, str], then: str) -> None:
     """It names the time and the way out, by which it then begins."""
     queue = item("b", drain=stored)
     with pytest.raises(QueueError) as error:
@@ -148,13 +148,13 @@ def test_no_drain_begins_under_a_deadline_of_an_earlier_one_that_has_passed(
     assert edit(queue, drain={"deadline": LATER})["drain"] == {"deadline": LATER}
 
 
-def test_a_deadline_that_passed_meanwhile_keeps_nobody_from_holding_or_waiting() -> None:
+def test_a_passed_deadline_does_not_refuse_a_hold_or_a_drain_that_goes_on() -> None:
     drain = {"deadline": PAST}
     assert edit(item("b", drain=drain), HOLD) == {"stopPolicy": "Hold"}
     assert edit(item("b", stopPolicy="HoldAndDrain", drain=drain)) == {}
 
 
-def test_deleting_after_a_deadline_takes_one_of_now_or_before() -> None:
+def test_delete_after_deadline_needs_a_deadline_that_is_given_or_stored() -> None:
     wish: dict[str, Any] = {"drain": {"afterDeadline": "Delete"}}
     with pytest.raises(QueueError, match=r"--delete-after-deadline needs a deadline; .* --deadline 2h"):
         edit(item("b"), **wish)
@@ -174,13 +174,13 @@ def test_an_ancestor_that_stops_the_queue_too_is_named() -> None:
     ]
 
 
-def test_to_hold_what_an_ancestor_drains_is_said_to_be_of_no_use() -> None:
+def test_a_hold_warns_that_an_ancestor_drains_the_queue_all_the_same() -> None:
     parent = item("a", stopPolicy="HoldAndDrain")
     texts = after(StopPolicyOperation(policy=HOLD), item("b", parent="a"), parent)
     assert texts[-1] == ('queue "b" is drained all the same, by stopPolicy HoldAndDrain of its ancestor "a"')
 
 
-def test_what_becomes_of_a_suspension_s_time_is_said() -> None:
+def test_a_stop_policy_warns_of_what_happens_to_the_time_of_a_suspension() -> None:
     suspended = item("b", state="Suspended", resumeAt=LATER)
     (lost,) = after(StopPolicyOperation(policy=HOLD), suspended)
     assert f"Suspended too, and no longer until {LATER}" in lost
@@ -190,7 +190,7 @@ def test_what_becomes_of_a_suspension_s_time_is_said() -> None:
     ]
 
 
-def test_settings_that_an_earlier_drain_left_are_said() -> None:
+def test_a_drain_warns_of_settings_that_an_earlier_drain_left() -> None:
     """Those that were given now are not, nor is what holds anyway."""
     stored = {
         "rate": 5,
@@ -205,7 +205,7 @@ def test_settings_that_an_earlier_drain_left_are_said() -> None:
     assert after(StopPolicyOperation(policy=HOLD), queue) == []
 
 
-def test_a_drain_is_waited_for_to_its_end_and_a_hold_until_it_is_acknowledged() -> None:
+def test_wait_waits_for_the_end_of_a_drain_and_the_acknowledgement_of_a_hold() -> None:
     verdict = snapshot(item("b", stopPolicy="Hold")).decisions.verdict("b", live=True)
     assert isinstance(StopPolicyOperation(policy=DRAIN).wait_condition(verdict), DrainWait)
     assert StopPolicyOperation(policy=HOLD).wait_condition(verdict) == AcknowledgementWait(

@@ -40,13 +40,13 @@ def seen(generation: int, *, condition: int, active: str, **status: Any) -> dict
         (seen(5, condition=5, active="False"), ""),
     ],
 )
-def test_both_the_status_and_the_condition_have_to_speak_of_the_generation(
+def test_the_status_and_the_condition_must_both_be_of_the_generation(
     status: dict[str, Any], missing: str
 ) -> None:
     assert STOPPED.missing(item("b", status=status, generation=4), since=4) == missing
 
 
-def test_closed_is_more_than_acknowledged() -> None:
+def test_wait_for_closed_waits_longer_than_for_the_acknowledgement() -> None:
     conditions = [{"type": "Accepting", "status": "False", "observedGeneration": 1}]
     status = {"observedGeneration": 1, "conditions": conditions, "state": "Closing"}
     assert CLOSED.missing(item("b", status=status), since=1) == "not Closed yet"
@@ -55,9 +55,7 @@ def test_closed_is_more_than_acknowledged() -> None:
 @pytest.mark.parametrize(
     ("action", "wanted"), [(Action.OPEN, True), (Action.RESUME, False), (Action.SUSPEND, False)]
 )
-def test_what_is_waited_for_is_what_the_rules_say_of_the_queue_under_its_ancestors(
-    action: Action, *, wanted: bool
-) -> None:
+def test_the_wanted_status_follows_from_the_rules_ancestors_included(action: Action, *, wanted: bool) -> None:
     verdict = snapshot(item("a", state="Suspended"), item("b", parent="a")).decisions.verdict("b", live=True)
     assert acknowledgement_wait(action, verdict).wanted is wanted
 
@@ -74,7 +72,7 @@ def reader(*answers: Object | Exception) -> Any:
     return read
 
 
-def test_it_reads_until_it_is_there_and_bears_a_server_that_does_not_answer() -> None:
+def test_wait_reads_until_the_condition_holds_and_survives_an_unreachable_server() -> None:
     said: list[str] = []
     there = item("b", status=seen(1, condition=1, active="False"))
     found = wait(
@@ -98,7 +96,7 @@ def test_it_reads_until_it_is_there_and_bears_a_server_that_does_not_answer() ->
         (seen(1, condition=1, active="True"), "; because"),
     ],
 )
-def test_when_time_is_up_it_says_what_is_missing(status: dict[str, Any], said: str) -> None:
+def test_the_time_out_names_what_is_missing(status: dict[str, Any], said: str) -> None:
     with pytest.raises(WaitTimeout) as error:
         wait(
             STOPPED,

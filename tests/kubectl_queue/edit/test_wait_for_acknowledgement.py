@@ -101,12 +101,12 @@ def test_wait_goes_on_until_the_stop_is_acknowledged_for_the_chain(queue: Object
     assert STOPPED.missing(queue, since=4, chain=lambda each: chain_of(queues_read, each)) == missing
 
 
-def test_what_waits_for_a_former_spec_is_not_shown() -> None:
+def test_what_an_older_spec_waits_for_is_not_shown() -> None:
     queue = stopped(generation=5, active="True", waitingFor=WAITS)
     assert STOPPED.missing(queue, since=5) == "not acknowledged yet"
 
 
-def test_the_ancestors_are_read_only_once_the_queue_itself_says_so() -> None:
+def test_ancestors_are_read_only_after_the_queue_itself_is_acknowledged() -> None:
     queues_read = ReadQueues(PARENT, ROOT)
     assert STOPPED.missing(stopped(), since=4, chain=lambda each: chain_of(queues_read, each))
     assert queues_read.asked == []
@@ -147,7 +147,7 @@ def test_a_drain_has_ended_only_while_its_stop_is_acknowledged(parent: int, miss
         (ReadQueues(a=ForbiddenError("no", code=403)), ObservedChain((QueueGeneration("b", 4),))),
     ],
 )
-def test_the_chain_is_read_as_far_as_one_may(queues_read: ReadQueues, read: ObservedChain) -> None:
+def test_the_chain_is_read_as_far_as_the_user_may(queues_read: ReadQueues, read: ObservedChain) -> None:
     assert chain_of(queues_read, stopped()) == read
 
 
@@ -172,7 +172,7 @@ def test_a_chain_that_cannot_be_read_for_a_moment_is_read_again() -> None:
     assert said == ['queue "b": no answer; live pods are not counted yet']
 
 
-def test_when_time_is_up_it_says_what_the_acknowledgement_waits_for() -> None:
+def test_the_time_out_names_what_the_acknowledgement_waits_for() -> None:
     """And does not ask whether the controller runs, which has just said so."""
     queue = stopped(active="True", waitingFor=WAITS)
     with pytest.raises(WaitTimeout) as error:
@@ -210,7 +210,7 @@ def test_why_says_that_a_stop_is_not_acknowledged(queue: Object, notes: tuple[st
     assert why(queue, PARENT, ROOT) == notes
 
 
-def test_why_says_nothing_of_a_stop_that_there_is_no_more() -> None:
+def test_why_does_not_mention_a_stop_that_has_ended() -> None:
     queue = stopped(parent=7)
     assert not any("acknowledged" in note for note in why(queue, item("a", generation=8), ROOT))
 
@@ -229,7 +229,7 @@ def test_the_tree_says_that_a_stop_is_not_acknowledged(queue: Object, cause: str
     assert line.endswith(f"   {cause}")
 
 
-def test_a_list_of_some_queues_is_compared_as_far_as_it_goes() -> None:
+def test_only_the_part_of_the_chain_that_was_read_is_compared() -> None:
     some = QueueObjects([stopped(scope="s")], now=NOW, complete=False)
     assert some.chain("b") == ObservedChain((QueueGeneration("b", 4),))
     found = stop_acknowledgement(stopped(scope="s"), chain=some.chain("b"))

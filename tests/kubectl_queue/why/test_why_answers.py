@@ -59,7 +59,7 @@ def whose(kind: str, **of: Any) -> tuple[str | None, str, str] | None:
     return (found.queue, found.rule, found.origin) if found else None
 
 
-def test_what_admission_wrote_is_the_answer_with_what_it_came_from() -> None:
+def test_what_admission_wrote_is_the_queue_and_its_origin_is_given() -> None:
     """The annotation counts; the label or annotation of the user is told where it names the same queue."""
     written = {names.QUEUE: "b"}
     assert whose("pod", annotations={**written, VOLCANO_ANNOTATION: "b"}) == (
@@ -76,14 +76,16 @@ def test_what_admission_wrote_is_the_answer_with_what_it_came_from() -> None:
     ("word", "origin"),
     [("namespace", "namespace"), ("scheduler", "schedulerName"), ("workload", "the workload that made it")],
 )
-def test_what_admission_wrote_into_a_template_is_not_taken_for_the_user_s(word: str, origin: str) -> None:
+def test_a_queue_that_admission_wrote_into_the_template_is_not_called_the_user_s(
+    word: str, origin: str
+) -> None:
     """A pod has the annotation from its template, which did not name the queue itself."""
     annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: word}
     found = whose("pod", annotations=annotations)
     assert found == ("b", "annotation sluice.dev/queue", origin)
 
 
-def test_a_queue_that_the_owner_named_is_said_to_be_from_there() -> None:
+def test_the_origin_of_a_queue_may_be_the_owner() -> None:
     """The pod says only that the workload named it; the Job is where it stands."""
     annotations = {names.QUEUE: "b", VOLCANO_ANNOTATION: "b", names.QUEUE_FROM: "workload"}
     job_type = type_of("job")
@@ -225,7 +227,7 @@ CHANGE = Change(
 )
 
 
-def test_the_lines_lead_from_the_pod_to_the_way_out() -> None:
+def test_each_part_of_an_explanation_has_its_heading() -> None:
     """Every part of the explanation has its heading, in the order of the causes."""
     resume_at = NOW + timedelta(minutes=25)
     told = Explanation(
@@ -302,14 +304,14 @@ def test_a_missing_podgroup_is_said_to_decide_the_queue() -> None:
 LINE = {"by": "ann", "field": "state", "from": "Open", "to": "Closed", "at": "2030-01-01T11:00:00Z"}
 
 
-def test_the_history_is_that_of_the_status() -> None:
+def test_the_history_comes_from_the_status() -> None:
     """While that speaks of the present spec."""
     found = changes_of(item("b", status={"changes": [LINE], "observedGeneration": 1}))
     assert [(change.by, change.from_, change.to) for change in found] == [("ann", "Open", "Closed")]
 
 
 @pytest.mark.parametrize("status", [{}, {"changes": [LINE], "observedGeneration": 1}])
-def test_where_the_status_lags_what_admission_wrote_down_counts(status: dict[str, Any]) -> None:
+def test_the_annotation_is_the_history_while_the_status_lags(status: dict[str, Any]) -> None:
     """The annotation is written with the edit itself."""
     queue = item("b", status=status, generation=2)
     queue["metadata"]["annotations"] = {names.CHANGES: json.dumps([{**LINE, "by": "eve"}])}
@@ -317,14 +319,14 @@ def test_where_the_status_lags_what_admission_wrote_down_counts(status: dict[str
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", "[1]", '[{"by": 1}]', "null"])
-def test_a_history_that_makes_no_sense_is_none(text: str) -> None:
+def test_an_unreadable_history_is_empty(text: str) -> None:
     """Whatever somebody managed to store."""
     queue = item("b", status={"changes": "x"})
     queue["metadata"]["annotations"] = {names.CHANGES: text}
     assert changes_of(queue) == ()
 
 
-def test_times_are_told_with_how_long_it_is() -> None:
+def test_times_are_shown_with_their_distance() -> None:
     """Past it is due: the controller has yet to do it."""
     told = Explanation(
         object=ObjectRef(kind="Queue", name="a"),

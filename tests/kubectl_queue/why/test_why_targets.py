@@ -58,7 +58,9 @@ def test_objects_are_named_as_for_kubectl(words: list[str], meant: list[tuple[st
         (["a\nb"], r'invalid resource name "a\nb"'),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(words: list[str], said: str) -> None:
+def test_an_unknown_type_or_mixed_spelling_is_refused_with_the_right_ones(
+    words: list[str], said: str
+) -> None:
     """Nothing is asked of the server for it."""
     with pytest.raises(UsageError) as error:
         parse_targets(words)
