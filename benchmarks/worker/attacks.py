@@ -6,19 +6,18 @@ The traffic is that of `tests/support/http/flood.py`: eight connections, each wi
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.support.http.flood import flooder
+
 if TYPE_CHECKING:
     from benchmarks.worker.measure import Bench
 
 ROOT = Path(__file__).parents[2]
-FLOOD = "tests.support.http.flood"
 CONNECTIONS, BYTES = 8, 4 * 1024 * 1024
 SECONDS = 3.0
 
@@ -49,25 +48,15 @@ def attacked(bench: Bench, name: str, kind: str) -> Attacked:
     with bench.candidate(name, app="flask", compute=False) as port:
         bench.ask(port, workers=1, names=100, http2=False)
         before = memory()
-        with flood(port, kind), sampled() as most:
+        with (
+            flooder() as flooding,
+            flooding.flood(port, kind, connections=CONNECTIONS, size=BYTES, reading=False),
+            sampled() as most,
+        ):
             seen = bench.ask(port, workers=1, names=100, http2=False)
         after = bench.ask(port, workers=1, names=100, http2=False)
     wait = seen["max_us"] / 1000 if seen["requests"] else -1.0
     return Attacked(wait, (max(most) - before) / 2**20, alive=after["requests"] > 0 and not after["errors"])
-
-
-@contextmanager
-def flood(port: int, kind: str) -> Iterator[None]:
-    command = [sys.executable, "-m", FLOOD, str(port), kind, str(CONNECTIONS), str(BYTES)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT)
-    assert process.stdout is not None
-    process.stdout.readline()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @contextmanager

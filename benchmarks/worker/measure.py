@@ -137,9 +137,11 @@ def await_port(port: int) -> None:
 @contextmanager
 def besieged(port: int) -> Iterator[None]:
     """With the hostile crowd standing."""
-    program = ROOT / "tests" / "server" / "hostile_crowd.py"
     crowd = subprocess.Popen(
-        [sys.executable, program, str(port), *CROWD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.support.http.hostile_crowd", str(port), *CROWD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
     )
     try:
         assert crowd.stdout is not None

@@ -1,10 +1,13 @@
-"""Callers that send one kind of hostile traffic to a TLS server, as fast as it takes it.
+"""Clients that send one kind of hostile traffic to a TLS server, as fast as it takes it.
 
-    python flood.py PORT KIND CONNECTIONS BYTES [READING]
+`flooder()` starts a process of its own, so that the traffic does not compete with the test for an
+interpreter; `Flooder.flood` has it send while a block runs. The process reads lines from stdin:
 
-Each connection sends BYTES of KIND and goes once all is sent or the server has closed it. Prints `flowing`
-once all are connected, and `over` once all are gone. With READING they take what they are answered. Only ever
-to 127.0.0.1.
+- `PORT KIND CONNECTIONS BYTES reading` (or `deaf`): each connection sends BYTES of KIND. Prints `flowing`
+  once all are connected, and `over` once all have ended.
+- `stop`: ends the connections.
+
+It only ever connects to 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import hpack
 from h2.errors import ErrorCodes as Error
@@ -27,6 +31,7 @@ from server.http.http2.frame_reader import (
     PREFACE,
     Kind,
 )
+from tests.support.paths import ROOT
 
 HEAD = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/echo")]
 #: Begins a table of headers that holds those of `HEAD`, and names them.
@@ -38,7 +43,7 @@ PATIENCE = 20.0
 
 
 def streams(make: Callable[[int], bytes]) -> Iterator[bytes]:
-    """A first request, then so many of these."""
+    """A first request, then one of these for each stream after it."""
     yield PREFACE + frames.settings({}) + frames.headers(1, FIRST, ends=True)
     for number in range(3, 2**31, 2):
         yield make(number)
@@ -136,29 +141,97 @@ def take(line: ssl.SSLSocket) -> None:
 
 
 def send(line: ssl.SSLSocket, data: bytes, *, record: int) -> None:
-    with suppress(OSError):
+    """Until all is sent, or the connection is closed by the server or by `stop`."""
+    with suppress(
+        OSError, ValueError, AttributeError
+    ):  # `shutdown` in another thread takes the TLS object away
         for at in range(0, len(data), record):
             line.sendall(data[at : at + record])
     with suppress(OSError):
         line.close()
 
 
-def main() -> None:
-    port, kind, count, size, *reading = sys.argv[1:]
+def start_flood(port: int, kind: str, count: int, size: int, *, reading: bool) -> list[ssl.SSLSocket]:
+    """Returns the connections once all are open; prints `over` once all have ended."""
     kind, _, tiny = kind.partition("+")
-    data = payload(kind, int(size))
-    lines = [connected(int(port), http2=kind in HTTP2) for _ in range(int(count))]
+    data, record = payload(kind, size), 16 if tiny else 65_536
+    lines = [connected(port, http2=kind in HTTP2) for _ in range(count)]
     print("flowing", flush=True)
-    record = 16 if tiny else 65_536
     threads = [threading.Thread(target=send, args=(line, data), kwargs={"record": record}) for line in lines]
-    if reading:
-        for line in lines:
-            threading.Thread(target=take, args=(line,), daemon=True).start()
-    for thread in threads:
+    readers = [threading.Thread(target=take, args=(line,), daemon=True) for line in lines if reading]
+
+    def wait() -> None:
+        for thread in threads:
+            thread.join()
+        print("over", flush=True)
+
+    for thread in (*readers, *threads, threading.Thread(target=wait)):
         thread.start()
-    for thread in threads:
-        thread.join()
-    print("over", flush=True)
+    return lines
+
+
+def main() -> None:
+    lines: list[ssl.SSLSocket] = []
+    for command in sys.stdin:
+        if command == "stop\n":
+            for line in lines:
+                with suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)
+        else:
+            port, kind, count, size, reading = command.split()
+            lines = start_flood(int(port), kind, int(count), int(size), reading=reading == "reading")
+
+
+class Flooder:
+    """The process that floods. One flood at a time."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    @contextmanager
+    def flood(
+        self, port: int, kind: str, *, connections: int, size: int, reading: bool
+    ) -> Iterator[threading.Event]:
+        """Flood while the block runs; the event is set if the flood ends before."""
+        how = "reading" if reading else "deaf"
+        self._command(f"{port} {kind} {connections} {size} {how}")
+        assert self._stdout.readline() == "flowing\n"
+        over = threading.Event()
+
+        def wait() -> None:
+            self._stdout.readline()
+            over.set()
+
+        waiting = threading.Thread(target=wait, name="end of the flood")
+        waiting.start()
+        try:
+            yield over
+        finally:
+            self._command("stop")
+            waiting.join()
+
+    def _command(self, line: str) -> None:
+        self._stdin.write(f"{line}\n")
+        self._stdin.flush()
+
+
+@contextmanager
+def flooder() -> Iterator[Flooder]:
+    """A process that floods; it is gone when the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.http.flood"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        yield Flooder(process)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 if __name__ == "__main__":
