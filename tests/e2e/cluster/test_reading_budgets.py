@@ -163,7 +163,7 @@ def test_budgets_that_are_too_large_are_asked_for_more_seldom(
     client: Client, proxy: FaultyProxy, new_namespace: NewNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not counted: it is known that there are more."""
-    monkeypatch.setattr(budgets, "MOST_BYTES", 100)
+    monkeypatch.setattr(budgets, "MAX_BUDGET_BYTES", 100)
     large = new_namespace()
     for number in range(3):
         make(client, large, f"budget-{number}")
