@@ -1,13 +1,13 @@
-"""PodDisruptionBudgets, as arithmetic: whom each counts, how many may go now, how many may ever go.
+"""PodDisruptionBudgets in numbers: which pods each selects, how many may go now, and how many may ever go.
 
-The eviction API looks at one budget a pod and refuses, for ever, a pod that two select. It keeps the books
-itself: it takes one off `disruptionsAllowed` with each eviction that it grants. What is worked out here is
-what to ask it for, and what to tell people; only where pods go in another way (a suspended Job) does a
-budget hold by this arithmetic alone.
+The eviction API reads one budget a pod, and refuses for ever a pod that two select. It takes one off
+`disruptionsAllowed` with each eviction that it grants. The numbers here say what to ask it for, and what to
+tell people. Only for pods that go in another way (of a suspended Job) is a budget kept by these numbers
+alone.
 
-How many may ever go: a pod that a drain takes away has no replacement that becomes ready, for that waits
-for the queue. So the healthy only get fewer, unless pods outside of the drain become ready: those count as if
-they were.
+How many may ever go: a pod that a drain takes away has no replacement that becomes ready, because that waits
+for the queue. So the number of healthy pods only falls, unless pods outside of the drain become ready: those
+count as if they were.
 
 Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/controller/disruption`.
 """
@@ -37,11 +37,11 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """One budget as it was read.
 
-    `allowed`: pods that may go now; 0 while its status is of a former generation. `healthy`, `desired`: pods
-    that count as healthy, and how many have to. `spares_unready`: pods that are not ready may go anyway.
-    `outside`: pods that it selects, that are ready or may become so, and that this drain does not take (those
-    that stay by rule are among them, gated ones are not); None where nobody looked. `broken`: why its status
-    cannot be worked out, such as a `maxUnavailable` over pods that have no scale.
+    `allowed`: pods that may go now; 0 while its status is of an older generation. `healthy`, `desired`: pods
+    that count as healthy, and how many have to. `always_allow_unready`: pods that are not ready may go
+    anyway. `outside`: pods that it selects, that are ready or may become ready, and that this drain does not
+    take; pods that stay by rule are among them, gated ones are not. None if they were not counted. `broken`:
+    why its status cannot be computed, such as a `maxUnavailable` over pods that have no scale.
     """
 
     namespace: str
@@ -75,9 +75,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return self.always_allow_unready or enough
 
     def eventually_allowed(self, going: int) -> int | None:
-        """How many of the `going`, all that a drain is to take of those it selects, may ever go.
+        """How many of `going` pods may ever go: all that it selects and a drain is to take.
 
-        None where that is not known: nobody looked at the pods outside, or the status is of the past.
+        None where that is unknown: the pods outside were not counted, or the status is of an older
+        generation.
         """
         if self.outside is None or not self.current:
             return None
@@ -136,7 +137,7 @@ def parse_budget(obj: BudgetObject) -> Budget:
 
 
 def _sync_failure(status: _Status) -> str:
-    """What the disruption controller says when it cannot tell how many should be healthy."""
+    """What the disruption controller says when it cannot compute how many should be healthy."""
     for condition in status.conditions or ():
         if (condition.type, condition.status, condition.reason) == (
             "DisruptionAllowed",
@@ -151,10 +152,11 @@ class BudgetIndex:
     """Which budgets select a pod.
 
     Invariants
-    - What a pod costs is bounded, whatever its namespace holds: at most `MAX_SELECTORS` selectors are tried,
-      of at most `MAX_TERMS` terms each. Where that does not do, `excess` says so, and nothing is known.
-    - For the same values of the labels that budgets ask for it is worked out once; an index `after` another
-      keeps what was worked out of namespaces whose selectors are the same.
+    - The work for a pod is bounded, whatever its namespace holds: at most `MAX_SELECTORS` selectors are
+      tried, of at most `MAX_TERMS` terms each. Where that is not enough, `excess` says so, and no budget is
+      returned.
+    - For the same values of the labels that budgets ask for it is computed once. An index `after` another
+      keeps what that computed for namespaces with the same selectors.
     """
 
     def __init__(
@@ -164,25 +166,25 @@ class BudgetIndex:
         excess: Mapping[str, str] | None = None,
         after: BudgetIndex | None = None,
     ) -> None:
-        """`excess`: namespaces whose budgets are too many to be read, and that in words."""
+        """`excess`: by namespace, why its budgets are too many to be read."""
         self._budgets: dict[str, list[Budget]] = {}
         for budget in budgets:
             self._budgets.setdefault(budget.namespace, []).append(budget)
         self._excess = dict(excess or {})
         before = after._matchers if after is not None else {}
         self._matchers: dict[str, _Matcher] = {
-            namespace: _matcher([budget.selector for budget in of], before.get(namespace))
-            for namespace, of in self._budgets.items()
+            namespace: _matcher([budget.selector for budget in budgets_of_it], before.get(namespace))
+            for namespace, budgets_of_it in self._budgets.items()
         }
 
     def selecting(self, namespace: str, labels: Mapping[str, str]) -> tuple[Budget, ...]:
-        """Those that select such a pod; none where that is not known."""
+        """Those that select such a pod; none where that is unknown."""
         matcher = self._matchers.get(namespace)
         places = matcher.places(labels) if matcher is not None and namespace not in self._excess else ()
         return tuple(self._budgets[namespace][place] for place in places or ())
 
     def excess(self, namespace: str, labels: Mapping[str, str]) -> str:
-        """Why it is not known which budgets select such a pod; empty where it is."""
+        """Why it is unknown which budgets select such a pod; empty where it is known."""
         if namespace in self._excess:
             return self._excess[namespace]
         matcher = self._matchers.get(namespace)
@@ -194,7 +196,7 @@ class BudgetIndex:
 
 
 class _Matcher:
-    """The selectors of one namespace, each by the rarest of the labels that it asks for. From any thread."""
+    """The selectors of one namespace, each indexed by the rarest label that it asks for. For any thread."""
 
     def __init__(self, selectors: list[Selector | None]) -> None:
         self.selectors = selectors
@@ -210,20 +212,20 @@ class _Matcher:
             else:
                 self._others.append(group)
         self._keys = frozenset(key for selector, _ in groups for key in selector.keys)
-        #: By the labels of a pod that decide: the places of those that select it.
+        #: By the labels of a pod that selectors ask for: the places of the budgets that select it.
         self._cache: dict[frozenset[tuple[str, str]], tuple[int, ...] | None] = {}
 
     def places(self, labels: Mapping[str, str]) -> tuple[int, ...] | None:
-        """The places of those that select such a pod; None where too many would have to be tried."""
-        asked, remembered = self._deciding(labels), self._cache
-        if asked in remembered:
-            return remembered[asked]
-        if len(remembered) >= MAX_CACHED:
-            remembered = self._cache = {}
-        places = remembered[asked] = self._match(labels, asked)
+        """The places of the budgets that select such a pod; None where too many would have to be tried."""
+        key, cache = self._asked_labels(labels), self._cache
+        if key in cache:
+            return cache[key]
+        if len(cache) >= MAX_CACHED:
+            cache = self._cache = {}
+        places = cache[key] = self._match(labels, key)
         return places
 
-    def _deciding(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    def _asked_labels(self, labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
         """The labels that selectors ask for. Loops over those of the pod or of the selectors, the fewer."""
         if len(labels) <= len(self._keys):
             return frozenset((key, value) for key, value in labels.items() if key in self._keys)
@@ -249,7 +251,7 @@ _Group = tuple[Selector, list[int]]
 
 
 def _group_selectors(selectors: list[Selector | None]) -> list[_Group]:
-    """Each selector once."""
+    """Each selector once, with the places of the budgets that have it."""
     groups: dict[bytes, _Group] = {}
     for place, selector in enumerate(selectors):
         if selector is not None:

@@ -87,7 +87,7 @@ def plain(table: list[Row]) -> list[Row]:
 # Which queues drain, and by which settings
 
 
-def test_each_wish_has_its_row_with_its_default() -> None:
+def test_each_field_has_its_row_with_its_default() -> None:
     """Those of the definition, in its order; what has no default there has none here."""
     schema = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     wishes = schema["properties"]["spec"]["properties"]["drain"]["properties"]
@@ -150,7 +150,7 @@ def test_each_unit_has_its_row() -> None:
     assert [len(found.steps) for found in units.values()] == [1, 1, 1]
 
 
-def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
+def test_a_workload_waits_for_all_its_pods_and_its_turn_and_a_gang_only_to_start() -> None:
     """The last column, row by row."""
     two, one = budget(allowed=2, desired=0, outside=0), budget(allowed=1, desired=0, outside=0)
     assert only(planned(job(2), one)).reason is BlockerReason.BUDGET
@@ -163,7 +163,7 @@ def test_work_waits_for_all_and_for_its_turn_and_a_gang_only_to_begin() -> None:
     assert going(planned(pods(2), one)) == [["p0"]]
 
 
-def test_who_goes_first_is_told_in_the_order_of_the_code() -> None:
+def test_the_order_is_that_of_the_code() -> None:
     """Begun, priority, age, name."""
     order = "first units that have started; then the lowest priority, then the youngest, then by name"
     assert order in PAGE
@@ -204,7 +204,7 @@ BLOCKED: dict[BlockerReason, tuple[Plan, str]] = {
 }
 
 
-def test_each_hindrance_has_its_row() -> None:
+def test_each_blocker_has_its_row() -> None:
     """And says whether it is for good as the plan does."""
     [rows] = tables("What blocks, and what to do")
     assert [row[0] for row in rows] == list(BLOCKED) == list(BlockerReason)
@@ -236,13 +236,13 @@ def test_the_way_out_of_a_budget_is_the_plans() -> None:
     assert message.partition("; ")[2] in PAGE
 
 
-def test_the_times_that_are_told_are_the_codes() -> None:
+def test_the_times_are_those_of_the_code() -> None:
     """Ten seconds, ten seconds, half a minute, two minutes, five."""
     assert (SUSPEND_SECONDS, SPARE_SECONDS, MAX_PAUSE_SECONDS) == (10.0, 10.0, 30.0)
     assert (ABANDONED_SECONDS, GRACE_LIMIT) == (120.0, 300)
 
 
-def test_the_numbers_that_are_told_are_the_codes() -> None:
+def test_the_numbers_are_those_of_the_code() -> None:
     """Budgets of a namespace and of a pod, writers of a namespace, and twice the limit in flight."""
     assert (MAX_BUDGETS, MAX_SELECTORS, LANES_PER_NAMESPACE, DRAIN_THREADS, MAX_OVERCOMMIT) == (
         1000,
@@ -307,7 +307,7 @@ def test_each_count_of_the_status_has_its_row() -> None:
 # Giving back
 
 
-def test_what_was_suspended_is_told_by_the_annotation_alone() -> None:
+def test_only_workloads_with_the_annotation_are_resumed() -> None:
     """Only what bears it is given back (tests/webhooks/test_suspended_work.py shows who can touch it)."""
     assert f"annotation `{names.SUSPENDED}`" in PAGE
     for _, annotation, then in tables("Giving back")[0]:

@@ -142,7 +142,7 @@ def test_each_stop_policy_has_its_row() -> None:
         assert running == ("is evicted, but for what stays by rule" if found.drains else "goes on")
 
 
-def test_the_times_that_are_told_are_the_codes() -> None:
+def test_the_times_are_those_of_the_code() -> None:
     """Six seconds and a minute."""
     assert (LEASE_SECONDS, REQUEST_SECONDS) == (6, 60.0)
 

@@ -40,7 +40,7 @@ def test_a_pod_is_evicted_by_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jobs", "jobsets", "jobs.batch.volcano.sh"])
-def test_work_that_pauses_is_suspended_whole(kind: str) -> None:
+def test_a_workload_is_suspended_whole(kind: str) -> None:
     """One step, whatever the number of its pods."""
     held = [pod(one.name, workload=one.workload) for one in job(3)]
     (unit,) = planned(held).steps
@@ -55,7 +55,7 @@ def test_a_gang_is_evicted_whole() -> None:
     assert {unit.action for unit in found.steps} == {DrainAction.EVICT}
 
 
-def test_pods_of_a_gang_that_pauses_go_as_work() -> None:
+def test_pods_of_a_gang_with_a_workload_go_with_the_workload() -> None:
     """A Job of Volcano has a PodGroup too."""
     (unit,) = planned(job(2, pod_group="g")).steps
     assert (unit.action, unit.gang) == (DrainAction.SUSPEND, "")
@@ -94,7 +94,7 @@ def test_of_one_age_they_go_by_name() -> None:
     assert going(planned([pod("c"), pod("a"), pod("b")])) == [["a"], ["b"], ["c"]]
 
 
-def test_a_gang_that_has_begun_goes_by_name_too() -> None:
+def test_a_gang_that_has_started_goes_by_name() -> None:
     """Its pods are of one age and priority as a rule."""
     held = [pod(name, pod_group="g") for name in ("c", "a", "b")]
     assert going(planned(held, started_gangs=[(LAB, "g")])) == [["a"], ["b"], ["c"]]
@@ -107,14 +107,14 @@ def test_a_unit_counts_by_its_most_important_pod_and_its_youngest() -> None:
     assert [str(unit) for unit in found.steps] == ["pod lab/four", "job lab/mixed", "pod lab/five"]
 
 
-def test_what_has_begun_goes_before_all_others() -> None:
+def test_a_unit_that_has_started_goes_first() -> None:
     """Whatever its priority: it is finished first."""
     found = planned([pod("low", priority=-9), *gang(2, priority=9)], started_gangs=[(LAB, "g")])
     assert going(found) == [["g-0"], ["g-1"], ["low"]]
     assert [unit.started for unit in found.steps] == [True, True, False]
 
 
-def test_a_budget_is_given_to_the_first_in_order() -> None:
+def test_the_first_units_take_what_a_budget_allows() -> None:
     """What it allows is taken by those that go first; the others are told of."""
     found = planned([pod("high", priority=1), pod("old", age=5), pod("young")], budget(allowed=1))
     assert going(found) == [["young"]]
@@ -124,19 +124,19 @@ def test_a_budget_is_given_to_the_first_in_order() -> None:
 # Who is on the way
 
 
-def test_who_is_leaving_is_not_asked_again() -> None:
+def test_a_leaving_pod_is_not_a_step() -> None:
     found = planned([pod("a", leaving=True), pod("b")])
     assert going(found) == [["b"]]
     assert [one.name for one in found.leaving] == ["a"]
 
 
-def test_the_pods_of_suspended_work_are_on_their_way() -> None:
+def test_the_pods_of_a_suspended_workload_are_leaving() -> None:
     """The Job controller deletes them."""
     found = planned(job(2, suspended=True))
     assert (found.steps, len(found.leaving)) == ((), 2)
 
 
-def test_a_rule_keeps_nobody_who_is_on_the_way() -> None:
+def test_a_leaving_pod_is_not_kept_by_a_rule() -> None:
     """Neither whom others delete, nor the pods of work that is suspended."""
     held = [pod("a", leaving=True), *job(1, suspended=True)]
     found = planned(held, spec=keeping(app="web"))
@@ -144,7 +144,7 @@ def test_a_rule_keeps_nobody_who_is_on_the_way() -> None:
     assert found.leaving == tuple(held)
 
 
-def test_nothing_is_asked_of_a_drain_that_is_done() -> None:
+def test_a_drain_with_no_pods_has_no_steps() -> None:
     found = planned([pod("d", daemon=True)])
     assert (found.steps, found.blocked, found.left) == ((), (), 0)
     assert [(one.name, rule) for one, rule in found.kept] == [("d", KeepRule.DAEMON)]
@@ -176,7 +176,7 @@ def test_a_pod_goes_where_the_eviction_api_would_let_it(
     assert bool(planned([pod(**fields)], budget(**of)).steps) is goes
 
 
-def test_pods_that_no_budget_holds_for_take_nothing() -> None:
+def test_pods_that_are_not_ready_take_nothing_of_a_budget() -> None:
     """The pod that does not run yet and the broken one go, and so does as many as the budget allows."""
     held = [
         pod("starting", running=False, ready=False),
@@ -192,12 +192,12 @@ def test_pods_that_no_budget_holds_for_take_nothing() -> None:
     }
 
 
-def test_what_was_asked_for_counts_before_the_budget_knows() -> None:
+def test_pending_disruptions_count_before_the_budget_shows_them() -> None:
     found = planned(pods(3), budget(allowed=2), pending_disruptions={B: 1, (LAB, "other"): 9})
     assert going(found) == [["p0"]]
 
 
-def test_more_asked_for_than_allowed_is_not_less_than_nothing() -> None:
+def test_more_pending_disruptions_than_allowed_are_not_negative() -> None:
     """The budget's status may be older than what was asked for."""
     found = only(planned([pod()], budget(allowed=1), pending_disruptions={B: 5}))
     assert found.message == "PodDisruptionBudget lab/b allows 0 now, and 1 would have to go"
@@ -206,7 +206,7 @@ def test_more_asked_for_than_allowed_is_not_less_than_nothing() -> None:
 # What is left
 
 
-def test_left_counts_pods_that_go_wait_and_leave_but_not_who_stays() -> None:
+def test_left_counts_steps_and_blocked_and_leaving_pods() -> None:
     """1 to go, 2 of a Job that waits, 3 on their way; the DaemonSet's pod is not counted."""
     held = [
         pod("goes", labels={}),

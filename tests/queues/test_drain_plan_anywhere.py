@@ -134,7 +134,7 @@ def goes_against_budgets(found: Plan) -> bool:
 
 @MODEST
 @given(random_clusters(), st.data())
-def test_no_budget_gives_more_than_it_has(cluster: Cluster, data: st.DataObject) -> None:
+def test_no_plan_takes_more_than_a_budget_allows(cluster: Cluster, data: st.DataObject) -> None:
     """Each step in its order is granted by an API server that knows of all that was asked for before."""
     pending_disruptions = {key: data.draw(st.integers(0, 3), label="pending") for key in cluster.status}
     found = cluster.plan(pending_disruptions=pending_disruptions)
@@ -159,7 +159,7 @@ def test_no_application_has_fewer_healthy_pods_than_it_wants(cluster: Cluster) -
 
 @MODEST
 @given(random_clusters(), st.booleans())
-def test_each_pod_is_in_one_place(cluster: Cluster, later: bool) -> None:
+def test_each_pod_is_in_one_part_of_the_plan(cluster: Cluster, later: bool) -> None:
     """To go, kept, blocked or on its way: nobody is forgotten, and nobody is counted twice."""
     found = cluster.plan(now=NOW + LONG if later else NOW)
     told = Counter(one.uid for unit in found.steps for one in unit.pods)
@@ -189,7 +189,7 @@ def test_the_order_holds_among_those_that_go_and_those_that_do_not(cluster: Clus
 
 @MODEST
 @given(random_clusters(), st.randoms())
-def test_a_plan_does_not_depend_on_who_is_named_first(cluster: Cluster, chance: object) -> None:
+def test_a_plan_does_not_depend_on_the_order_of_its_pods(cluster: Cluster, chance: object) -> None:
     """Two leaders that hold the same pods in another order ask the same of them, in the same order."""
     before = cluster.plan()
     held = list(cluster.runners.items())
@@ -202,7 +202,7 @@ def test_a_plan_does_not_depend_on_who_is_named_first(cluster: Cluster, chance: 
 
 @MODEST
 @given(random_clusters(), st.booleans())
-def test_nobody_is_asked_twice(cluster: Cluster, counted: bool) -> None:
+def test_no_pod_is_sent_twice(cluster: Cluster, counted: bool) -> None:
     """A second plan, before or after the budgets know of the first, names nobody whom the first sent away."""
     first = cluster.plan()
     if goes_against_budgets(first):
@@ -218,7 +218,7 @@ def test_nobody_is_asked_twice(cluster: Cluster, counted: bool) -> None:
 
 @MODEST
 @given(random_clusters(overdue=False), st.data())
-def test_never_is_not_said_of_who_could_go(cluster: Cluster, data: st.DataObject) -> None:
+def test_never_is_not_set_for_a_pod_that_could_go(cluster: Cluster, data: st.DataObject) -> None:
     """Whoever else becomes ready or goes: the eviction API grants it to none of them, ever."""
     found = cluster.plan()
     assert cluster.carry_out(found)
@@ -244,7 +244,7 @@ def test_never_is_not_said_of_who_could_go(cluster: Cluster, data: st.DataObject
 
 @MODEST
 @given(random_clusters(overdue=False), st.data())
-def test_a_drain_ends_or_says_what_keeps_it(cluster: Cluster, data: st.DataObject) -> None:
+def test_a_drain_ends_or_names_its_blockers(cluster: Cluster, data: st.DataObject) -> None:
     """Evict step by step until nobody may go any more, while pods become ready at any time.
 
     Who was said never to go has not gone; where all that can be known is known, all who are left are told of,

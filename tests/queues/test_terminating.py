@@ -68,7 +68,7 @@ def cut(runner: RunningPod, spec: DrainSpec) -> int | None:
     ("grace", "longest", "kept_for"),
     [(30, 300, 40), (0, 300, 10), (300, 300, 310), (YEARS, 300, 310), (FOREVER, 300, 310), (YEARS, 2, 12)],
 )
-def test_a_place_is_kept_for_the_grace_period_up_to_the_longest(
+def test_a_pod_counts_as_in_flight_for_its_grace_period_up_to_the_longest(
     grace: int, longest: int, kept_for: float
 ) -> None:
     runner = terminated(grace=grace)
@@ -82,7 +82,9 @@ def test_a_place_is_kept_for_the_grace_period_up_to_the_longest(
 
 @MODEST
 @given(GRACES, GRACES, st.integers(0, 10**6))
-def test_no_grace_period_keeps_a_place_for_longer_than_the_longest(grace: int, more: int, ago: int) -> None:
+def test_no_pod_counts_as_in_flight_for_longer_than_the_longest_grace_period(
+    grace: int, more: int, ago: int
+) -> None:
     """Whatever a user writes: asking for more never keeps it for longer than that."""
     longest = 300
     for each in (grace, more):
@@ -142,7 +144,7 @@ def test_a_grace_period_beyond_the_calendar_is_named_too() -> None:
     assert found.delay is Delay.GRACE
 
 
-def test_finalizers_are_named_a_few_of_them() -> None:
+def test_a_few_finalizers_are_named() -> None:
     """A user writes as many as he likes, of any length."""
     many = tuple(f"example.com/{'x' * 200}-{number}" for number in range(50))
     found = delay_of(terminated(grace=0, ago=100, finalizers=many), now=NOW, longest=300, gone_nodes=())
@@ -151,13 +153,13 @@ def test_finalizers_are_named_a_few_of_them() -> None:
     assert len(found.message) < 800
 
 
-def test_when_a_deletion_was_asked_for_is_read_off_its_end() -> None:
+def test_the_time_of_a_deletion_follows_from_its_end() -> None:
     """That of a grace period that no calendar has was so long ago that its place is gone."""
     assert requested_at(NOW, grace=30) == NOW - timedelta(seconds=30)
     assert requested_at(NOW, grace=FOREVER) == datetime.min.replace(tzinfo=UTC)
 
 
-def test_who_may_take_long_is_known_before() -> None:
+def test_a_pod_that_may_take_long_is_known_before() -> None:
     assert long_grace_warning(pod(grace_period=301), DrainSpec(), limit=300)
     assert not long_grace_warning(pod(grace_period=300), DrainSpec(), limit=300)
     assert not long_grace_warning(pod(grace_period=YEARS), DrainSpec(grace_seconds=YEARS), limit=300)
@@ -178,7 +180,9 @@ def test_who_may_take_long_is_known_before() -> None:
         (YEARS, 0, False, MIN_GRACE),
     ],
 )
-def test_what_a_pod_is_given_to_end(own: int, spec: int | None, delete: bool, given: int | None) -> None:
+def test_the_grace_period_that_is_requested(
+    own: int, spec: int | None, delete: bool, given: int | None
+) -> None:
     """Its own, unless the drain says so; past the deadline no more than the longest. Never nothing."""
     assert (
         requested_grace(pod(grace_period=own), DrainSpec(grace_seconds=spec), delete=delete, limit=300)
@@ -206,26 +210,26 @@ def test_what_a_pod_is_given_to_end(own: int, spec: int | None, delete: bool, gi
         (DrainSpec(grace_seconds=5), 5, 0, None),
     ],
 )
-def test_when_the_grace_period_of_a_terminating_pod_is_cut(
+def test_the_grace_period_of_a_terminating_pod_is_cut(
     spec: DrainSpec, grace: int, ago: int, cut_to: int | None
 ) -> None:
     """Where an administrator has said so; the time that has gone by counts."""
     assert cut(terminated(grace=grace, ago=ago), spec) == cut_to
 
 
-def test_who_stays_by_rule_keeps_its_grace_period() -> None:
+def test_a_pod_that_stays_by_rule_keeps_its_grace_period() -> None:
     kept = replace(terminated(grace=YEARS), labels={"stay": "yes"})
     assert cut(kept, replace(DELETE, keep=Selector(match_labels={"stay": "yes"}))) is None
     assert cut(replace(kept, daemon=True), DELETE) is None
 
 
-def test_who_is_not_terminating_has_none_to_cut() -> None:
+def test_a_pod_that_is_not_terminating_has_no_grace_period_to_cut() -> None:
     assert cut(pod(grace_period=YEARS), DELETE) is None
 
 
 @MODEST
 @given(GRACES, st.integers(0, 10**6), st.sampled_from((None, 0, 1, 30, 3600)))
-def test_a_cut_is_shorter_than_before_and_never_nothing_and_once(
+def test_a_cut_is_shorter_than_before_and_never_zero_and_happens_once(
     grace: int, ago: int, grace_seconds: int | None
 ) -> None:
     """What it is cut to is not cut again."""

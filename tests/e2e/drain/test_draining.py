@@ -71,7 +71,7 @@ def test_a_deployment_is_evicted_and_comes_back(stage: Stage, queue: str) -> Non
     assert drained(stage.read_queue(queue)) == ("", "")
 
 
-def test_a_job_is_suspended_and_given_back_as_it_was(stage: Stage, queue: str) -> None:
+def test_a_job_is_suspended_and_resumed_as_it_was(stage: Stage, queue: str) -> None:
     """The same object, nothing of its spec lost, no pod of it counted as failed."""
     body = work_body(JOB, "train", queue, parallelism=3, completions=3, backoffLimit=0)
     stage.make(JOB, body).must(201)
@@ -117,7 +117,7 @@ def test_a_budget_that_allows_is_used_up_and_no_further(stage: Stage, queue: str
     assert "afterDeadline" in blocker["message"]
 
 
-def test_the_way_back_in_the_middle_stops_it_at_once(stage: Stage, queue: str) -> None:
+def test_a_drain_stops_at_once_when_the_policy_is_none(stage: Stage, queue: str) -> None:
     """At one eviction a second, most are still there when the queue is only held."""
     stage.pods("member", 20, queue)
     all_run(stage, 20)
@@ -132,7 +132,7 @@ def test_the_way_back_in_the_middle_stops_it_at_once(stage: Stage, queue: str) -
     stage.edit(queue, stopPolicy=NONE)
 
 
-def test_who_stays_by_rule_is_counted(stage: Stage, queue: str) -> None:
+def test_pods_that_stay_by_rule_are_counted(stage: Stage, queue: str) -> None:
     """DaemonSet, system-critical and kept pods; bare ones where they are to be."""
     stage.make(DAEMON_SET, work_body(DAEMON_SET, "agent", queue)).must(201)
     stage.pod("kept", queue, labels={"tier": "gold"}).must(201)
@@ -148,7 +148,7 @@ def test_who_stays_by_rule_is_counted(stage: Stage, queue: str) -> None:
     assert not any(name.startswith("db") for name in running(stage))
 
 
-def test_a_budget_that_cannot_be_worked_out_is_told_with_its_reason(stage: Stage, queue: str) -> None:
+def test_a_budget_whose_status_cannot_be_computed_is_named_with_the_reason(stage: Stage, queue: str) -> None:
     """`maxUnavailable` over the pods of a Job: nothing ever comes of it."""
     stage.make(JOB, work_body(JOB, "train", queue)).must(201)
     all_run(stage, 1)

@@ -40,7 +40,7 @@ BUSY_SECONDS = 60.0 if LONG else 10.0
 KILLS = 10 if LONG else 4
 
 
-def test_nothing_wrong(corner: Stage, replicas: Replicas) -> None:
+def test_without_a_fault_each_pod_is_evicted_once(corner: Stage, replicas: Replicas) -> None:
     """The measure of the others: one eviction for each pod that goes so."""
     before = replicas.evicted()
     load = MixedLoad(corner)
@@ -58,7 +58,7 @@ def test_the_api_server_is_away(corner: Stage, replicas: Replicas) -> None:
     ended(load, replicas)
 
 
-def test_every_write_is_one_too_many_for_a_while(corner: Stage, replicas: Replicas) -> None:
+def test_every_write_is_answered_with_429_for_a_while(corner: Stage, replicas: Replicas) -> None:
     """429 with Retry-After, Leases included: nobody leads meanwhile."""
     load = MixedLoad(corner)
     under_way(load, replicas)

@@ -68,7 +68,7 @@ def named(stage: Stage, name: str) -> str:
     return f"PodDisruptionBudget {stage.namespace}/{name}"
 
 
-def test_a_gang_is_begun_only_when_its_budget_allows_all_of_it(stage: Stage, queue: str) -> None:
+def test_a_gang_starts_only_when_its_budget_allows_all_of_it(stage: Stage, queue: str) -> None:
     """Two of three might go, and none does; all go as soon as all may."""
     pods = gang(stage, queue, "gang", 3)
     spares(stage, "gang")
@@ -136,7 +136,7 @@ def keep_from_eviction(stage: Stage, pod: str) -> None:
     until(lambda: stage.api.create(path, body).status == 422, "the policy to hold")
 
 
-def test_a_pod_under_two_budgets_is_named_and_never_asked_for(stage: Stage, queue: str) -> None:
+def test_a_pod_under_two_budgets_is_named_and_never_evicted(stage: Stage, queue: str) -> None:
     """The eviction API would answer 500 for ever; taken out of one of them, the pod goes."""
     stage.pod("both", queue, labels={"app": "first", "tier": "second"}).must(201)
     stage.pod("free", queue).must(201)
@@ -183,7 +183,7 @@ def test_three_jobs_under_a_budget_go_one_by_one(stage: Stage, queue: str) -> No
     assert (watch.overruns, watch.least, watch.failed_pods) == ([], {"train": 2}, set())
 
 
-def test_a_deadline_is_the_one_way_past_a_budget(stage: Stage, queue: str) -> None:
+def test_only_a_deadline_overrules_a_budget(stage: Stage, queue: str) -> None:
     """With Keep all stay, and it is said; with Delete all go, each counted once, and told of in one event."""
     stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
     stage.make(JOB, work_body(JOB, "train", queue)).must(201)

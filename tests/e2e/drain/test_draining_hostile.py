@@ -51,7 +51,7 @@ def uid_of(stage: Stage, made: Made, name: str) -> str:
     return str(stage.api.get(f"{made.path(stage.namespace)}/{name}").must().body["metadata"]["uid"])
 
 
-def test_workloads_that_own_each_other_hang_nobody(stage: Stage, queue: str) -> None:
+def test_workloads_that_own_each_other_do_not_hang_a_drain(stage: Stage, queue: str) -> None:
     """Their pods are evicted, and another queue is stopped meanwhile."""
     other = stage.queue("other")
     names = ("da", "db")
@@ -66,7 +66,7 @@ def test_workloads_that_own_each_other_hang_nobody(stage: Stage, queue: str) -> 
     none_run(stage)
 
 
-def test_a_pod_that_names_a_daemonset_that_is_not_there_goes_when_it_is_no_longer_new(
+def test_a_pod_of_a_daemonset_that_does_not_exist_is_evicted_after_ten_seconds(
     stage: Stage, queue: str
 ) -> None:
     """For ten seconds it might have come before its DaemonSet was heard of."""
@@ -95,7 +95,7 @@ def test_a_pod_that_names_a_job_of_no_queue_suspends_nothing(stage: Stage, queue
     assert "forged" not in running(stage)
 
 
-def test_a_time_that_is_none_in_a_status_stops_nobody(stage: Stage, queue: str) -> None:
+def test_a_status_with_a_bad_time_stops_no_drain(stage: Stage, queue: str) -> None:
     """The first hour of all times, by a zone to the east of it: no moment in UTC."""
     other = stage.queue("other")
     odd = {
@@ -145,7 +145,7 @@ def blockers(queue: Object) -> list[Object]:
     return list(queue["status"]["drain"]["blockers"])
 
 
-def test_evictions_that_hang_in_one_namespace_keep_no_other_waiting(
+def test_evictions_that_hang_in_one_namespace_delay_no_other(
     stage: Stage, queue: str, tmp_path: Path
 ) -> None:
     """More of them than the server has writers; somebody else's webhook takes its time with each."""
@@ -166,7 +166,7 @@ def test_evictions_that_hang_in_one_namespace_keep_no_other_waiting(
     other.close()
 
 
-def test_a_webhook_that_denies_evictions_with_429_keeps_its_own_pods_alone(
+def test_a_webhook_that_denies_evictions_with_429_blocks_its_own_pods_only(
     stage: Stage, queue: str, tmp_path: Path
 ) -> None:
     """They are named in its words; the pods of the queue in another namespace go."""

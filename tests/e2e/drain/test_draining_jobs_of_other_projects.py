@@ -186,7 +186,7 @@ def test_a_volcano_job_that_nobody_aborts_is_evicted(corner: Stage) -> None:
     assert mark(corner, VOLCANO_JOB) == ""
 
 
-def test_a_job_set_is_suspended_and_given_back_as_a_whole(corner: Stage) -> None:
+def test_a_job_set_is_suspended_and_resumed_as_a_whole(corner: Stage) -> None:
     """It is its controller that suspends its Job, and resumes it."""
     queue = corner.queue()
     owner = corner.make(JOB_SET, body(JOB_SET, "train", queue)).must(201).body

@@ -69,7 +69,7 @@ def test_a_stateful_set_is_evicted_and_comes_back(stage: Stage, queue: str) -> N
     assert all_run(stage, 2) == names
 
 
-def test_who_came_to_a_node_by_another_way_goes_too(stage: Stage, queue: str) -> None:
+def test_a_pod_with_another_scheduler_is_drained_too(stage: Stage, queue: str) -> None:
     """A pod that was made on its node, and one that another scheduler has bound."""
     stage.pod("placed", queue, nodeName="node-0").must(201)
     stage.pod("foreign", queue, schedulerName="somebody-else").must(201)
@@ -79,7 +79,7 @@ def test_who_came_to_a_node_by_another_way_goes_too(stage: Stage, queue: str) ->
     assert counts(told(stage, queue, "Drained", evicted=2)) == {"evicted": 2}
 
 
-def test_the_nearest_queue_that_drains_says_how(stage: Stage) -> None:
+def test_the_settings_of_the_nearest_draining_queue_count(stage: Stage) -> None:
     """A child drains with its own settings; once it is only held, its parent's drain and settings count."""
     team = stage.queue("team")
     below, beside = stage.queue("below", parent=team), stage.queue("beside", parent=team)
@@ -129,7 +129,7 @@ def test_a_job_that_its_user_resumes_meanwhile_waits_at_the_gate(stage: Stage, q
 # In which order, and how many at a time
 
 
-def test_the_least_important_goes_first_and_of_equals_the_youngest(stage: Stage, queue: str) -> None:
+def test_the_lowest_priority_goes_first_and_then_the_youngest(stage: Stage, queue: str) -> None:
     """One after the other, no faster than the rate."""
     classes = priorities(stage, low=10, middle=20, high=30)
     stage.pod("low-old", queue, **slowly(classes["low"])).must(201)
@@ -169,7 +169,7 @@ def order_of_leaving(stage: Stage, since: str, *, number: int) -> list[str]:
     return found
 
 
-def test_no_more_are_on_their_way_than_the_limit(stage: Stage, queue: str) -> None:
+def test_no_more_pods_are_in_flight_than_the_limit(stage: Stage, queue: str) -> None:
     """Pods that are slow to leave keep the others waiting; one that has left lets one go."""
     pods = stage.pods("member", 5, queue, finalizers=[SLOW])
     all_run(stage, 5)
@@ -185,7 +185,7 @@ def test_no_more_are_on_their_way_than_the_limit(stage: Stage, queue: str) -> No
     told(stage, queue, "Drained", evicted=5)
 
 
-def test_what_was_about_to_be_asked_for_is_not_once_the_queue_is_only_held(stage: Stage, queue: str) -> None:
+def test_no_eviction_is_sent_once_the_queue_is_only_held(stage: Stage, queue: str) -> None:
     """Without a limit all are to go at once; but for the requests that are under way, who is there stays."""
     stage.pods("member", MANY, queue)
     all_run(stage, MANY)
@@ -235,7 +235,7 @@ def test_a_queue_that_moves_below_one_that_drains_is_drained_too(stage: Stage) -
     told(stage, below, "Drained", evicted=1)
 
 
-def test_who_comes_instead_says_why_soon(stage: Stage, queue: str) -> None:
+def test_a_replacement_says_soon_why_it_waits(stage: Stage, queue: str) -> None:
     """Evictions come first; those that they bring are told as soon as there are none left to be sent."""
     stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=MANY)).must(201)
     before = all_run(stage, MANY)
@@ -244,7 +244,7 @@ def test_who_comes_instead_says_why_soon(stage: Stage, queue: str) -> None:
     until(lambda: all(queue in why(pod) for pod in stage.read_pods().values()), "them to say why", seconds=20)
 
 
-def test_who_does_not_leave_is_named_with_what_keeps_it(stage: Stage, queue: str) -> None:
+def test_a_pod_that_does_not_end_is_named_with_what_delays_it(stage: Stage, queue: str) -> None:
     """A finalizer, and a node that is gone; each is asked to go once."""
     lost = stage.named("node")
     body = node(NUMBER, now=datetime.now(UTC))

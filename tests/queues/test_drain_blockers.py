@@ -120,7 +120,7 @@ def test_jobs_of_two_budgets_go_together() -> None:
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[RunningPod]) -> None:
+def test_a_budget_waits_for_the_pods_of_a_suspended_workload(after: list[RunningPod]) -> None:
     """While one of them is not being deleted, whoever suspended it, though a rule would have kept it."""
     before = job(1, "before", suspended=True, labels={"app": "web", "stay": "yes"})
     found = planned([*before, *after], budget(allowed=9), spec=keeping(stay="yes"))
@@ -129,21 +129,21 @@ def test_all_of_a_budget_wait_for_the_pods_of_suspended_work(after: list[Running
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_nobody_waits_for_pods_that_are_being_deleted(after: list[RunningPod]) -> None:
+def test_a_budget_does_not_wait_for_pods_that_are_being_deleted(after: list[RunningPod]) -> None:
     """They are not healthy any more: one that hangs on a finalizer keeps nobody else."""
     found = planned([*job(1, "before", suspended=True, leaving=True), *after], budget(allowed=9))
     assert (len(found.steps), found.blocked, found.busy_budgets) == (1, (), frozenset())
 
 
 @pytest.mark.parametrize("after", [job(1), pods(1), gang(1)], ids=["job", "pod", "gang"])
-def test_suspended_work_of_another_drain_is_waited_for_too(after: list[RunningPod]) -> None:
+def test_a_budget_waits_for_suspended_workloads_of_other_drains(after: list[RunningPod]) -> None:
     """Its budgets are told to us; they are not ours to tell on."""
     found = planned(after, budget(allowed=9), busy_budgets=[B])
     assert list(blocked(found).values()) == [BUSY]
     assert found.busy_budgets == frozenset()
 
 
-def test_who_takes_nothing_of_a_busy_budget_goes() -> None:
+def test_a_pod_that_takes_nothing_of_a_busy_budget_goes() -> None:
     """Pods that do not run yet, and pods that it does not select."""
     after = [pod("starting", running=False, ready=False), pod("elsewhere", labels={})]
     found = planned([*job(1, suspended=True), *after], budget(allowed=9))
@@ -165,7 +165,7 @@ def test_the_unready_pods_of_a_job_count() -> None:
 
 
 @pytest.mark.parametrize("spec", [keeping(stay="yes"), DrainSpec(keep=Selector())], ids=["one", "all"])
-def test_a_job_of_which_a_pod_is_to_stay_stays(spec: DrainSpec) -> None:
+def test_a_job_with_a_kept_pod_stays(spec: DrainSpec) -> None:
     """It would go with the others; all of it kept is kept, and no block."""
     held = [*job(2), pod("kept", workload=job(1)[0].workload, labels={"stay": "yes"})]
     found = planned(held, spec=spec)
@@ -182,13 +182,13 @@ def test_a_job_of_which_a_pod_is_to_stay_stays(spec: DrainSpec) -> None:
 # Gangs
 
 
-def test_a_gang_is_begun_only_where_all_of_it_may_go() -> None:
+def test_a_gang_starts_only_where_all_of_it_may_go() -> None:
     assert blocked(planned(gang(3), budget(allowed=2))) == {"g-0 g-1 g-2": WAITS}
     assert going(planned(gang(3), budget(allowed=3))) == [["g-0", "g-1", "g-2"]]
 
 
 @pytest.mark.parametrize("started_gangs", [[(LAB, "g")], []], ids=["remembered", "seen"])
-def test_a_gang_that_has_begun_goes_pod_by_pod(started_gangs: list[tuple[str, str]]) -> None:
+def test_a_gang_that_has_started_goes_pod_by_pod(started_gangs: list[tuple[str, str]]) -> None:
     """As far as the budget allows; the rest stalls, and that is said."""
     first, *others = gang(3)
     gone = pod(first.name, pod_group="g", leaving=True)
@@ -224,17 +224,17 @@ def test_a_deployment_of_three_of_which_two_have_to_run_never_ends() -> None:
     }
 
 
-def test_it_is_still_said_when_the_first_has_gone() -> None:
+def test_it_is_blocked_for_good_after_the_first_pod_has_gone_too() -> None:
     found = planned(pods(2), budget(allowed=0, healthy=2, desired=2, outside=0))
     assert blocked(found) == {"p0": NEVER, "p1": NEVER}
 
 
-def test_a_budget_that_others_may_fill_is_waited_for() -> None:
+def test_a_budget_that_pods_outside_may_fill_is_waited_for() -> None:
     """The pods outside are not ready yet; when they are, all may go."""
     assert blocked(planned(pods(2), budget(healthy=2, desired=2, outside=2))) == {"p0": WAITS, "p1": WAITS}
 
 
-def test_some_that_may_go_and_some_that_never_do_are_told_together() -> None:
+def test_pods_of_which_some_may_go_later_are_not_blocked_for_good() -> None:
     """Who it will be is not known before; how many stay is."""
     found = planned(pods(3), budget(healthy=2, desired=2, outside=1))
     assert blocked(found) == {"p0": WAITS, "p1": WAITS, "p2": WAITS}
@@ -249,7 +249,7 @@ def test_a_broken_pod_does_not_stay_for_good() -> None:
     assert blocked(found) == {"p0": NEVER, "p1": NEVER}
 
 
-def test_those_that_are_not_ready_yet_may_still_make_room() -> None:
+def test_pods_that_are_not_ready_yet_may_make_room() -> None:
     """None is healthy now; once all are, one may go: nobody can say that it will not be this one."""
     found = planned(pods(3, ready=False), budget(desired=2, outside=0))
     assert set(blocked(found).values()) == {WAITS}
@@ -258,18 +258,18 @@ def test_those_that_are_not_ready_yet_may_still_make_room() -> None:
 @pytest.mark.parametrize(
     "of", [{"outside": None}, {"outside": 0, "current": False}], ids=["outside", "status"]
 )
-def test_never_is_not_said_where_it_is_not_known(of: Mapping[str, Any]) -> None:
+def test_never_is_not_set_where_it_is_unknown(of: Mapping[str, Any]) -> None:
     """Nobody looked at the pods outside, or the status is of a former generation."""
     assert blocked(planned([pod()], budget(desired=1, **of))) == {"p": WAITS}
 
 
-def test_what_was_asked_for_a_moment_ago_does_not_make_never() -> None:
+def test_pending_disruptions_do_not_set_never() -> None:
     """The budget would allow it, were it not for what its status does not know yet."""
     found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=2), pending_disruptions={B: 1})
     assert set(blocked(found).values()) == {WAITS}
 
 
-def test_a_job_larger_than_what_may_ever_go_never_goes() -> None:
+def test_a_job_with_more_pods_than_may_ever_go_is_blocked_for_good() -> None:
     """Two of its pods could, but it goes whole: it is told so, though another Job is on its way too."""
     found = planned(
         [*job(1, "first", priority=-1), *job(3)], budget(allowed=3, healthy=4, desired=1, outside=0)
@@ -301,14 +301,14 @@ def test_pods_that_stay_anyway_make_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("held", [[pod()], job(2), gang(2)], ids=["pod", "job", "gang"])
-def test_past_the_deadline_who_is_left_stays(held: list[RunningPod]) -> None:
+def test_past_the_deadline_pods_stay(held: list[RunningPod]) -> None:
     """`afterDeadline: Keep`: nobody is asked any more, whatever the budgets say."""
     block = only(planned(held, budget(allowed=9), spec=OVERDUE))
     assert (block.reason, block.blocker, block.never) == (BlockerReason.DEADLINE, "spec.drain.deadline", True)
     assert block.message.startswith("the deadline 2030-01-01T11:59:59Z has passed")
 
 
-def test_past_the_deadline_who_is_left_is_deleted() -> None:
+def test_past_the_deadline_pods_are_deleted() -> None:
     """`afterDeadline: Delete`: under one budget, two or none; Jobs are suspended all the same."""
     twice = pod("twice", labels={"app": "web", "tier": "front"})
     found = planned(
@@ -323,7 +323,7 @@ def test_past_the_deadline_who_is_left_is_deleted() -> None:
     assert found.blocked == ()
 
 
-def test_past_the_deadline_who_stays_by_rule_stays() -> None:
+def test_past_the_deadline_pods_that_stay_by_rule_stay() -> None:
     """So does the Job that would take a kept pod along."""
     held = [pod("d", daemon=True), *job(1), pod("kept", workload=job(1)[0].workload, labels={"stay": "yes"})]
     spec = DrainSpec(keep=keeping(stay="yes").keep, deadline=NOW, delete_after_deadline=True)
@@ -358,7 +358,7 @@ def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
 
 
 @pytest.mark.parametrize("overdue", [DrainSpec(), DELETE], ids=["in time", "overdue"])
-def test_nobody_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> None:
+def test_no_pod_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> None:
     """What they would have kept is not known. DaemonSets stay by rule all the same."""
     spec = DrainSpec(
         unreadable="spec.drain is a riddle",
@@ -376,7 +376,7 @@ def test_nobody_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> No
 # All of them
 
 
-def test_every_hindrance_is_told_on_one_line() -> None:
+def test_every_blocker_has_a_message_of_one_line() -> None:
     """All that the plan knows of, each in words that can be shown; what others refuse is not its own."""
     told = [
         only(planned([pod()], budget())),
@@ -393,7 +393,7 @@ def test_every_hindrance_is_told_on_one_line() -> None:
     assert all(plain(block.message) and plain(block.blocker) and block.message for block in told)
 
 
-def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> None:
+def test_a_budget_whose_status_cannot_be_computed_blocks_for_good() -> None:
     """What its controller says is told; the deadline is the way past it, as past any other."""
     held = budget(broken="jobs.batch does not implement the scale subresource")
     block = only(planned(job(2), held))
@@ -403,7 +403,7 @@ def test_a_budget_whose_status_cannot_be_worked_out_never_allows_anybody() -> No
 
 
 @pytest.mark.parametrize(("stalled", "steps"), [(False, 0), (True, 2)])
-def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
+def test_past_the_deadline_pods_of_a_suspended_job_that_nobody_deletes_are_deleted(
     stalled: bool, steps: int
 ) -> None:
     """Once it has been told of; before, whoever suspended it is given the time to end them."""
@@ -419,7 +419,7 @@ def test_past_the_deadline_pods_of_paused_work_that_nobody_ends_are_deleted(
 
 
 @pytest.mark.parametrize("held", [job(2), gang(2)], ids=["job", "gang"])
-def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[RunningPod]) -> None:
+def test_a_job_or_gang_does_not_go_where_its_budgets_are_unknown(held: list[RunningPod]) -> None:
     """A suspended Job asks no budget; past the deadline none is asked anyway."""
     block = only(planned_unread(held))
     assert (block.reason, block.never) == (BlockerReason.MANY_BUDGETS, True)
@@ -427,6 +427,6 @@ def test_what_goes_whole_does_not_go_where_its_budgets_are_not_known(held: list[
     assert len(planned_unread(held, spec=DELETE).steps) == 1
 
 
-def test_a_pod_alone_is_left_to_the_eviction_api_where_its_budgets_are_not_known() -> None:
+def test_a_single_pod_with_unknown_budgets_is_left_to_the_eviction_api() -> None:
     """It looks at all of them."""
     assert going(planned_unread(pods(2))) == [["p0"], ["p1"]]

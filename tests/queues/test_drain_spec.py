@@ -40,11 +40,11 @@ KEEP_BARE = DrainSpec(keep_bare=True)
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"rate": None, "keep": None, "deadline": None}])
-def test_nothing_wished_is_nothing_kept_and_no_bound(nothing: Any) -> None:
+def test_an_empty_spec_keeps_no_pod_and_sets_no_limit(nothing: Any) -> None:
     assert parse_drain_spec(nothing) == DrainSpec()
 
 
-def test_every_wish_is_read() -> None:
+def test_every_field_of_the_spec_is_read() -> None:
     """Under the names that the definition of a Queue has."""
     found = parse_drain_spec(
         {
@@ -66,11 +66,11 @@ def test_every_wish_is_read() -> None:
     )
 
 
-def test_the_other_choice_of_each_wish_is_the_default() -> None:
+def test_the_defaults_of_the_fields_with_two_choices() -> None:
     assert parse_drain_spec({"barePods": "Evict", "afterDeadline": "Keep"}) == DrainSpec()
 
 
-def test_an_empty_keep_selector_keeps_everybody() -> None:
+def test_an_empty_keep_selector_keeps_all_pods() -> None:
     """As an empty selector does everywhere; one that is not there keeps nobody."""
     assert keep_rule(pod(), parse_drain_spec({"keep": {}})) is KeepRule.LABEL
     assert keep_rule(pod(), parse_drain_spec({})) is None
@@ -98,7 +98,7 @@ def test_an_empty_keep_selector_keeps_everybody() -> None:
         ({"keep": {"matchExpressions": [{"key": "stay", "operator": "In"}]}}, "drain.keep"),
     ],
 )
-def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place: str) -> None:
+def test_a_spec_that_cannot_be_read_says_so(wrong: Any, place: str) -> None:
     """They name the field; none of them passes for another wish, for a pod lost by a typing error is lost."""
     found = parse_drain_spec(wrong)
     assert found.unreadable.startswith("spec.drain")
@@ -117,7 +117,7 @@ def test_wishes_that_cannot_be_read_say_so_and_ask_for_nothing(wrong: Any, place
         ("9999-12-31T23:59:59-02:00", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_a_deadline_is_held_in_utc(written: str, meant: datetime) -> None:
+def test_a_deadline_is_stored_in_utc(written: str, meant: datetime) -> None:
     """Whatever zone it was written in, and at either end of the calendar."""
     found = parse_drain_spec({"deadline": written}).deadline
     assert found == meant
@@ -156,11 +156,11 @@ def test_a_deadline_counts_across_zones() -> None:
         (pod(), KEEP_BARE, None),
     ],
 )
-def test_each_rule_keeps_those_it_names(one: RunningPod, spec: DrainSpec, rule: KeepRule | None) -> None:
+def test_each_rule_keeps_its_pods(one: RunningPod, spec: DrainSpec, rule: KeepRule | None) -> None:
     assert keep_rule(one, spec) is rule
 
 
-def test_the_first_rule_that_holds_is_told() -> None:
+def test_the_first_rule_that_holds_is_given() -> None:
     """In the order of the table; take one away, and the next holds."""
     spec = DrainSpec(keep=Selector(match_labels={"stay": "yes"}), keep_bare=True)
     all_of_them: dict[str, Any] = {
@@ -189,11 +189,11 @@ def test_the_table_of_rules_has_them_all_in_their_order() -> None:
     ("kind", "called"),
     [("jobs", "job lab/j"), ("jobs.batch.volcano.sh", "job lab/j"), ("jobsets", "jobset lab/j")],
 )
-def test_work_is_called_by_its_kind(kind: str, called: str) -> None:
+def test_a_workload_is_named_by_its_kind(kind: str, called: str) -> None:
     assert str(work(kind=kind)) == called
 
 
-def test_a_unit_is_called_by_what_it_is() -> None:
+def test_a_unit_is_named_by_its_workload_gang_or_pod() -> None:
     """A Job, a gang, a pod."""
     pods = tuple(job(2))
     assert str(Unit(action=DrainAction.SUSPEND, pods=pods, workload=pods[0].workload)) == "job lab/j"
@@ -201,5 +201,5 @@ def test_a_unit_is_called_by_what_it_is() -> None:
     assert str(Unit(action=DrainAction.EVICT, pods=(pod("a"),))) == "pod lab/a"
 
 
-def test_a_plan_of_nothing_leaves_nobody() -> None:
+def test_an_empty_plan_has_no_pods_left() -> None:
     assert Plan().left == 0
