@@ -58,14 +58,14 @@ from tests.support.docs.pages import (
 )
 from tests.support.drain.drain_cases import (
     budget,
-    going,
     job,
     keeping,
-    only,
+    only_block,
     planned,
     planned_unread,
     pod,
     pods,
+    steps_of,
 )
 from tests.support.paths import ROOT
 from tests.support.rules.cases import NOW
@@ -153,14 +153,14 @@ def test_each_unit_has_its_row() -> None:
 def test_a_workload_waits_for_all_its_pods_and_its_turn_and_a_gang_only_to_start() -> None:
     """The last column, row by row."""
     two, one = budget(allowed=2, desired=0, outside=0), budget(allowed=1, desired=0, outside=0)
-    assert only(planned(job(2), one)).reason is BlockerReason.BUDGET
-    assert going(planned(job(2), two)) == [["j-0", "j-1"]]
+    assert only_block(planned(job(2), one)).reason is BlockerReason.BUDGET
+    assert steps_of(planned(job(2), two)) == [["j-0", "j-1"]]
     both = planned([*job(1, "a"), *job(1, "b")], two)
-    assert (len(both.steps), only(both).reason) == (1, BlockerReason.BUDGET_BUSY)
+    assert (len(both.steps), only_block(both).reason) == (1, BlockerReason.BUDGET_BUSY)
     gang = pods(2, pod_group="g")
-    assert going(planned(gang, one)) == []
-    assert going(planned(gang, one, started_gangs=[("lab", "g")])) == [["p0"]]
-    assert going(planned(pods(2), one)) == [["p0"]]
+    assert steps_of(planned(gang, one)) == []
+    assert steps_of(planned(gang, one, started_gangs=[("lab", "g")])) == [["p0"]]
+    assert steps_of(planned(pods(2), one)) == [["p0"]]
 
 
 def test_the_order_is_that_of_the_code() -> None:
@@ -170,7 +170,7 @@ def test_the_order_is_that_of_the_code() -> None:
     begun = pods(1, "begun", pod_group="g", priority=9)
     others = [pod("b"), pod("a"), pod("old", age=5), pod("high", priority=1)]
     found = planned([*others, *begun], started_gangs=[("lab", "g")])
-    assert going(found) == [["begun0"], ["a"], ["b"], ["old"], ["high"]]
+    assert steps_of(found) == [["begun0"], ["a"], ["b"], ["old"], ["high"]]
 
 
 # What blocks, and what to do
@@ -210,10 +210,10 @@ def test_each_blocker_has_its_row() -> None:
     assert [row[0] for row in rows] == list(BLOCKED) == list(BlockerReason)
     assert [row[1] for row in rows] == [said for _, said in BLOCKED.values()]
     for hindrance, (found, said) in BLOCKED.items():
-        block = only(found)
+        block = only_block(found)
         assert (block.reason, block.never) == (hindrance, said != "no")
     now_only = planned([pod()], budget(allowed=0, desired=0, outside=0))
-    assert (only(now_only).reason, only(now_only).never) == (BlockerReason.BUDGET, False)
+    assert (only_block(now_only).reason, only_block(now_only).never) == (BlockerReason.BUDGET, False)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_only_a_deadline_goes_past_a_budget(who: list[RunningPod], how: DrainAct
     """When it has passed, and Delete is asked for; until then the block is not for good."""
     wishes = DrainSpec(deadline=NOW, delete_after_deadline=True)
     before = planned(who, KEEPS, spec=wishes, now=NOW - SECOND)
-    assert (before.steps, only(before).never) == ((), False)
+    assert (before.steps, only_block(before).never) == ((), False)
     assert [unit.action for unit in planned(who, KEEPS, spec=wishes).steps] == [how]
     assert planned([pod(daemon=True)], KEEPS, spec=wishes).steps == ()
 
@@ -232,7 +232,7 @@ def test_the_way_out_of_a_budget_is_the_plans() -> None:
     """The example shows the very words."""
     words = "PodDisruptionBudget team/web, 2 pods: keeps 2 pods for good: it wants 2 healthy, and"
     assert words in PAGE
-    message = only(planned([pod()], KEEPS)).message
+    message = only_block(planned([pod()], KEEPS)).message
     assert message.partition("; ")[2] in PAGE
 
 

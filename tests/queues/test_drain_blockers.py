@@ -22,14 +22,14 @@ from tests.support.drain.drain_cases import (
     blocked,
     budget,
     gang,
-    going,
     job,
     keeping,
-    only,
+    only_block,
     planned,
     planned_unread,
     pod,
     pods,
+    steps_of,
     work,
 )
 from tests.support.rules.cases import (
@@ -52,7 +52,7 @@ DELETE = DrainSpec(deadline=NOW, delete_after_deadline=True)
 
 def test_a_pod_under_two_budgets_never_goes() -> None:
     """The eviction API answers 500 for ever, whatever they allow: both are named, and the way out."""
-    found = only(planned([pod("a")], budget("b", allowed=9), budget("c", allowed=9)))
+    found = only_block(planned([pod("a")], budget("b", allowed=9), budget("c", allowed=9)))
     assert (found.reason, found.never) == (BlockerReason.TWO_BUDGETS, True)
     assert found.blocker == "PodDisruptionBudget lab/b and PodDisruptionBudget lab/c"
     assert "refuses pod lab/a for ever" in found.message
@@ -61,13 +61,13 @@ def test_a_pod_under_two_budgets_never_goes() -> None:
 
 def test_a_pod_under_two_budgets_that_does_not_run_yet_goes() -> None:
     """The API looks at no budget then."""
-    assert going(planned([pod(running=False)], budget("b"), budget("c"))) == [["p"]]
+    assert steps_of(planned([pod(running=False)], budget("b"), budget("c"))) == [["p"]]
 
 
 def test_an_unready_pod_under_two_budgets_never_goes() -> None:
     """The API counts the budgets before it looks at their policies."""
     spares = [budget(name, always_allow_unready=True) for name in "bc"]
-    assert only(planned([pod(ready=False)], *spares)).reason is BlockerReason.TWO_BUDGETS
+    assert only_block(planned([pod(ready=False)], *spares)).reason is BlockerReason.TWO_BUDGETS
 
 
 @pytest.mark.parametrize("held", [job(3), gang(3)], ids=["job", "gang"])
@@ -77,7 +77,7 @@ def test_one_pod_under_two_budgets_keeps_the_whole_unit(held: list[RunningPod]) 
         last.name, pod_group=last.pod_group, workload=last.workload, labels={"app": "web", "tier": "front"}
     )
     found = planned([*others, twice], budget(allowed=9), budget("t", labels={"tier": "front"}, allowed=9))
-    assert only(found).reason is BlockerReason.TWO_BUDGETS
+    assert only_block(found).reason is BlockerReason.TWO_BUDGETS
     assert found.left == 3
 
 
@@ -96,9 +96,9 @@ def test_a_job_needs_each_of_its_budgets() -> None:
     held = [*job(2), pod("db", labels={"app": "db"}, workload=made_by)]
     db = budget("db", labels={"app": "db"}, allowed=1)
     assert len(planned(held, budget(allowed=2), db).steps) == 1
-    assert only(planned(held, budget(allowed=1), db)).blocker == "PodDisruptionBudget lab/b"
+    assert only_block(planned(held, budget(allowed=1), db)).blocker == "PodDisruptionBudget lab/b"
     never = budget("db", labels={"app": "db"}, desired=1, outside=0)
-    found = only(planned(held, budget(allowed=1), never))
+    found = only_block(planned(held, budget(allowed=1), never))
     assert (found.blocker, found.never) == ("PodDisruptionBudget lab/db", True)
 
 
@@ -109,7 +109,7 @@ def test_one_job_of_a_budget_goes_at_a_time() -> None:
     busy = (
         "PodDisruptionBudget lab/b lets one workload be suspended at a time, and pods of another are leaving"
     )
-    assert only(found).message == busy
+    assert only_block(found).message == busy
     assert blocked(found) == {"two-0 two-1": BUSY}
 
 
@@ -147,13 +147,13 @@ def test_a_pod_that_takes_nothing_of_a_busy_budget_goes() -> None:
     """Pods that do not run yet, and pods that it does not select."""
     after = [pod("starting", running=False, ready=False), pod("elsewhere", labels={})]
     found = planned([*job(1, suspended=True), *after], budget(allowed=9))
-    assert sorted(map(tuple, going(found))) == [("elsewhere",), ("starting",)]
+    assert sorted(map(tuple, steps_of(found))) == [("elsewhere",), ("starting",)]
 
 
 def test_pods_go_beside_a_job_as_far_as_the_budget_allows() -> None:
     """What the Job takes is not there for them."""
     found = planned([*job(2), *pods(2, priority=1)], budget(allowed=3))
-    assert going(found) == [["j-0", "j-1"], ["p0"]]
+    assert steps_of(found) == [["j-0", "j-1"], ["p0"]]
 
 
 def test_the_unready_pods_of_a_job_count() -> None:
@@ -172,7 +172,7 @@ def test_a_job_with_a_kept_pod_stays(spec: DrainSpec) -> None:
     if spec == DrainSpec(keep=Selector()):
         assert (len(found.kept), found.blocked) == (3, ())
         return
-    block = only(found)
+    block = only_block(found)
     assert (block.reason, block.never, block.blocker) == (BlockerReason.KEPT_PART, True, "pod lab/kept")
     assert "stays by rule (KeepSelector)" in block.message
     assert [(one.name, rule) for one, rule in found.kept] == [("kept", KeepRule.LABEL)]
@@ -184,7 +184,7 @@ def test_a_job_with_a_kept_pod_stays(spec: DrainSpec) -> None:
 
 def test_a_gang_starts_only_where_all_of_it_may_go() -> None:
     assert blocked(planned(gang(3), budget(allowed=2))) == {"g-0 g-1 g-2": WAITS}
-    assert going(planned(gang(3), budget(allowed=3))) == [["g-0", "g-1", "g-2"]]
+    assert steps_of(planned(gang(3), budget(allowed=3))) == [["g-0", "g-1", "g-2"]]
 
 
 @pytest.mark.parametrize("started_gangs", [[(LAB, "g")], []], ids=["remembered", "seen"])
@@ -195,19 +195,19 @@ def test_a_gang_that_has_started_goes_pod_by_pod(started_gangs: list[tuple[str, 
     found = planned(
         others if started_gangs else [gone, *others], budget(allowed=1), started_gangs=started_gangs
     )
-    assert going(found) == [["g-1"]]
-    assert only(found).message.startswith("podgroup lab/g has begun to go and stalls: ")
+    assert steps_of(found) == [["g-1"]]
+    assert only_block(found).message.startswith("podgroup lab/g has begun to go and stalls: ")
 
 
 def test_a_gang_without_its_kept_part_goes() -> None:
     """Evicting the others takes nobody along."""
     held = [*gang(2), pod("kept", pod_group="g", labels={"stay": "yes"})]
-    assert going(planned(held, spec=keeping(stay="yes"))) == [["g-0", "g-1"]]
+    assert steps_of(planned(held, spec=keeping(stay="yes"))) == [["g-0", "g-1"]]
 
 
 def test_a_gang_that_waits_does_not_keep_others_from_going() -> None:
     found = planned([*gang(3), pod("alone", priority=1)], budget(allowed=1))
-    assert going(found) == [["alone"]]
+    assert steps_of(found) == [["alone"]]
 
 
 # Budgets that can never allow it
@@ -216,7 +216,7 @@ def test_a_gang_that_waits_does_not_keep_others_from_going() -> None:
 def test_a_deployment_of_three_of_which_two_have_to_run_never_ends() -> None:
     """One goes, and its replacement waits for the queue: the others are told of at once, with the way out."""
     found = planned(pods(3), budget(allowed=1, healthy=3, desired=2, outside=0))
-    assert going(found) == [["p0"]]
+    assert steps_of(found) == [["p0"]]
     assert blocked(found) == {"p1": NEVER, "p2": NEVER}
     assert {block.message for block in found.blocked} == {
         "PodDisruptionBudget lab/b keeps 2 pods for good: it wants 2 healthy, and replacements wait for the "
@@ -245,7 +245,7 @@ def test_a_broken_pod_does_not_stay_for_good() -> None:
     """Two healthy pods are what the budget wants: the third, which is not ready, may go."""
     held = [pod("broken", ready=False, age=9), *pods(2)]
     found = planned(held, budget(allowed=0, healthy=2, desired=2, outside=0))
-    assert going(found) == [["broken"]]
+    assert steps_of(found) == [["broken"]]
     assert blocked(found) == {"p0": NEVER, "p1": NEVER}
 
 
@@ -274,10 +274,10 @@ def test_a_job_with_more_pods_than_may_ever_go_is_blocked_for_good() -> None:
     found = planned(
         [*job(1, "first", priority=-1), *job(3)], budget(allowed=3, healthy=4, desired=1, outside=0)
     )
-    assert going(found) == [["first-0"]]
+    assert steps_of(found) == [["first-0"]]
     assert blocked(found) == {"j-0 j-1 j-2": NEVER}
-    assert only(found).message.startswith("PodDisruptionBudget lab/b keeps 1 pod ")
-    assert "; 3 pods go together or not at all; " in only(found).message
+    assert only_block(found).message.startswith("PodDisruptionBudget lab/b keeps 1 pod ")
+    assert "; 3 pods go together or not at all; " in only_block(found).message
 
 
 def test_a_gang_never_goes_though_a_part_of_it_takes_nothing_yet() -> None:
@@ -294,7 +294,7 @@ def test_pods_that_stay_anyway_make_room_for_others() -> None:
         budget(allowed=1, healthy=2, desired=1, outside=0),
         budget("t", labels={"tier": "front"}),
     )
-    assert going(found) == [["other"]]
+    assert steps_of(found) == [["other"]]
 
 
 # Deadlines
@@ -303,7 +303,7 @@ def test_pods_that_stay_anyway_make_room_for_others() -> None:
 @pytest.mark.parametrize("held", [[pod()], job(2), gang(2)], ids=["pod", "job", "gang"])
 def test_past_the_deadline_pods_stay(held: list[RunningPod]) -> None:
     """`afterDeadline: Keep`: nobody is asked any more, whatever the budgets say."""
-    block = only(planned(held, budget(allowed=9), spec=OVERDUE))
+    block = only_block(planned(held, budget(allowed=9), spec=OVERDUE))
     assert (block.reason, block.blocker, block.never) == (BlockerReason.DEADLINE, "spec.drain.deadline", True)
     assert block.message.startswith("the deadline 2030-01-01T11:59:59Z has passed")
 
@@ -329,7 +329,7 @@ def test_past_the_deadline_pods_that_stay_by_rule_stay() -> None:
     spec = DrainSpec(keep=keeping(stay="yes").keep, deadline=NOW, delete_after_deadline=True)
     found = planned(held, spec=spec)
     assert [one.name for one, _ in found.kept] == ["d", "kept"]
-    assert only(found).reason is BlockerReason.KEPT_PART
+    assert only_block(found).reason is BlockerReason.KEPT_PART
 
 
 def test_before_the_deadline_budgets_hold() -> None:
@@ -340,18 +340,18 @@ def test_before_the_deadline_budgets_hold() -> None:
 def test_a_deadline_that_deletes_is_the_end_of_a_budget_that_never_allows_it() -> None:
     """Waiting helps: neither "for good" nor "set a deadline" is said where one is set."""
     spec = DrainSpec(deadline=NOW + timedelta(hours=1), delete_after_deadline=True)
-    found = only(planned([pod()], budget(desired=1, outside=0), spec=spec))
+    found = only_block(planned([pod()], budget(desired=1, outside=0), spec=spec))
     assert (found.reason, found.never) == WAITS
     assert "for good" not in found.message
     assert found.message.endswith("what is left is deleted at the deadline 2030-01-01T13:00:00Z")
-    twice = only(planned([pod()], budget(), budget("c"), spec=spec))
+    twice = only_block(planned([pod()], budget(), budget("c"), spec=spec))
     assert not twice.never
     assert twice.message.endswith("or wait: what is left is deleted at the deadline 2030-01-01T13:00:00Z")
 
 
 def test_a_deadline_that_keeps_is_no_way_past_a_budget() -> None:
     spec = DrainSpec(deadline=NOW + SECOND)
-    assert only(planned([pod()], budget(desired=1, outside=0), spec=spec)).never
+    assert only_block(planned([pod()], budget(desired=1, outside=0), spec=spec)).never
 
 
 # Settings
@@ -379,13 +379,13 @@ def test_no_pod_goes_where_the_settings_cannot_be_read(overdue: DrainSpec) -> No
 def test_every_blocker_has_a_message_of_one_line() -> None:
     """All that the plan knows of, each in words that can be shown; what others refuse is not its own."""
     told = [
-        only(planned([pod()], budget())),
-        only(planned([pod()], budget(), budget("c"))),
-        only(planned_unread(job(1))),
+        only_block(planned([pod()], budget())),
+        only_block(planned([pod()], budget(), budget("c"))),
+        only_block(planned_unread(job(1))),
         planned([*job(1), *job(1, "k")], budget(allowed=2)).blocked[0],
-        only(planned([*job(1), pod("d", daemon=True, workload=job(1)[0].workload)])),
-        only(planned([pod()], spec=OVERDUE)),
-        only(planned([pod()], spec=DrainSpec(unreadable="so it is"))),
+        only_block(planned([*job(1), pod("d", daemon=True, workload=job(1)[0].workload)])),
+        only_block(planned([pod()], spec=OVERDUE)),
+        only_block(planned([pod()], spec=DrainSpec(unreadable="so it is"))),
     ]
     assert [block.reason for block in told] == [
         one for one in BlockerReason if one is not BlockerReason.REFUSED
@@ -396,7 +396,7 @@ def test_every_blocker_has_a_message_of_one_line() -> None:
 def test_a_budget_whose_status_cannot_be_computed_blocks_for_good() -> None:
     """What its controller says is told; the deadline is the way past it, as past any other."""
     held = budget(broken="jobs.batch does not implement the scale subresource")
-    block = only(planned(job(2), held))
+    block = only_block(planned(job(2), held))
     assert (block.reason, block.never) == (BlockerReason.BUDGET, True)
     assert "jobs.batch does not implement" in block.message
     assert len(planned(job(2), held, spec=DELETE).steps) == 1
@@ -421,7 +421,7 @@ def test_past_the_deadline_pods_of_a_suspended_job_that_nobody_deletes_are_delet
 @pytest.mark.parametrize("held", [job(2), gang(2)], ids=["job", "gang"])
 def test_a_job_or_gang_does_not_go_where_its_budgets_are_unknown(held: list[RunningPod]) -> None:
     """A suspended Job asks no budget; past the deadline none is asked anyway."""
-    block = only(planned_unread(held))
+    block = only_block(planned_unread(held))
     assert (block.reason, block.never) == (BlockerReason.MANY_BUDGETS, True)
     assert "afterDeadline Delete" in block.message
     assert len(planned_unread(held, spec=DELETE).steps) == 1
@@ -429,4 +429,4 @@ def test_a_job_or_gang_does_not_go_where_its_budgets_are_unknown(held: list[Runn
 
 def test_a_single_pod_with_unknown_budgets_is_left_to_the_eviction_api() -> None:
     """It looks at all of them."""
-    assert going(planned_unread(pods(2))) == [["p0"], ["p1"]]
+    assert steps_of(planned_unread(pods(2))) == [["p0"], ["p1"]]

@@ -18,13 +18,13 @@ from tests.support.drain.drain_cases import (
     blocked,
     budget,
     gang,
-    going,
     job,
     keeping,
-    only,
+    only_block,
     planned,
     pod,
     pods,
+    steps_of,
 )
 
 WAITS = (BlockerReason.BUDGET, False)
@@ -51,7 +51,7 @@ def test_a_gang_is_evicted_whole() -> None:
     """One step of all its pods, the least important and youngest first."""
     low, *others = gang(3)
     found = planned([pod(low.name, pod_group="g", priority=1), *reversed(others), pod("alone")])
-    assert going(found) == [["alone"], ["g-1", "g-2", "g-0"]]
+    assert steps_of(found) == [["alone"], ["g-1", "g-2", "g-0"]]
     assert {unit.action for unit in found.steps} == {DrainAction.EVICT}
 
 
@@ -81,23 +81,23 @@ def test_the_table_of_units_has_the_three() -> None:
 
 def test_the_lowest_priority_goes_first() -> None:
     found = planned([pod("high", priority=10), pod("low", priority=-1), pod("middle")])
-    assert going(found) == [["low"], ["middle"], ["high"]]
+    assert steps_of(found) == [["low"], ["middle"], ["high"]]
 
 
 def test_of_one_priority_the_youngest_goes_first() -> None:
     found = planned([pod("old", age=9), pod("young", age=1), pod("lower and older", age=99, priority=-1)])
-    assert going(found) == [["lower and older"], ["young"], ["old"]]
+    assert steps_of(found) == [["lower and older"], ["young"], ["old"]]
 
 
 def test_of_one_age_they_go_by_name() -> None:
     """The order is the same whoever leads, and whatever the store gives first."""
-    assert going(planned([pod("c"), pod("a"), pod("b")])) == [["a"], ["b"], ["c"]]
+    assert steps_of(planned([pod("c"), pod("a"), pod("b")])) == [["a"], ["b"], ["c"]]
 
 
 def test_a_gang_that_has_started_goes_by_name() -> None:
     """Its pods are of one age and priority as a rule."""
     held = [pod(name, pod_group="g") for name in ("c", "a", "b")]
-    assert going(planned(held, started_gangs=[(LAB, "g")])) == [["a"], ["b"], ["c"]]
+    assert steps_of(planned(held, started_gangs=[(LAB, "g")])) == [["a"], ["b"], ["c"]]
 
 
 def test_a_unit_counts_by_its_most_important_pod_and_its_youngest() -> None:
@@ -110,14 +110,14 @@ def test_a_unit_counts_by_its_most_important_pod_and_its_youngest() -> None:
 def test_a_unit_that_has_started_goes_first() -> None:
     """Whatever its priority: it is finished first."""
     found = planned([pod("low", priority=-9), *gang(2, priority=9)], started_gangs=[(LAB, "g")])
-    assert going(found) == [["g-0"], ["g-1"], ["low"]]
+    assert steps_of(found) == [["g-0"], ["g-1"], ["low"]]
     assert [unit.started for unit in found.steps] == [True, True, False]
 
 
 def test_the_first_units_take_what_a_budget_allows() -> None:
     """What it allows is taken by those that go first; the others are told of."""
     found = planned([pod("high", priority=1), pod("old", age=5), pod("young")], budget(allowed=1))
-    assert going(found) == [["young"]]
+    assert steps_of(found) == [["young"]]
     assert blocked(found) == {"old": WAITS, "high": WAITS}
 
 
@@ -126,7 +126,7 @@ def test_the_first_units_take_what_a_budget_allows() -> None:
 
 def test_a_leaving_pod_is_not_a_step() -> None:
     found = planned([pod("a", leaving=True), pod("b")])
-    assert going(found) == [["b"]]
+    assert steps_of(found) == [["b"]]
     assert [one.name for one in found.leaving] == ["a"]
 
 
@@ -184,7 +184,7 @@ def test_pods_that_are_not_ready_take_nothing_of_a_budget() -> None:
         *pods(2),
     ]
     found = planned(held, budget(allowed=1, always_allow_unready=True, healthy=2, desired=1))
-    assert sorted(map(tuple, going(found))) == [("broken",), ("p0",), ("starting",)]
+    assert sorted(map(tuple, steps_of(found))) == [("broken",), ("p0",), ("starting",)]
     assert {unit.pods[0].name: unit.budgets for unit in found.steps} == {
         "starting": (),
         "broken": (),
@@ -194,12 +194,12 @@ def test_pods_that_are_not_ready_take_nothing_of_a_budget() -> None:
 
 def test_pending_disruptions_count_before_the_budget_shows_them() -> None:
     found = planned(pods(3), budget(allowed=2), pending_disruptions={B: 1, (LAB, "other"): 9})
-    assert going(found) == [["p0"]]
+    assert steps_of(found) == [["p0"]]
 
 
 def test_more_pending_disruptions_than_allowed_are_not_negative() -> None:
     """The budget's status may be older than what was asked for."""
-    found = only(planned([pod()], budget(allowed=1), pending_disruptions={B: 5}))
+    found = only_block(planned([pod()], budget(allowed=1), pending_disruptions={B: 5}))
     assert found.message == "PodDisruptionBudget lab/b allows 0 now, and 1 would have to go"
 
 

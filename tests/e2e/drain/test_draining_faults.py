@@ -21,7 +21,7 @@ from tests.support.e2e.drain_replicas import (
     FAST,
     SLOWLY,
     Replicas,
-    ended,
+    finish_drain,
 )
 from tests.support.e2e.mixed_load import MixedLoad, evicted
 from tests.support.e2e.stage import Stage
@@ -45,7 +45,7 @@ def test_without_a_fault_each_pod_is_evicted_once(corner: Stage, replicas: Repli
     before = replicas.evicted()
     load = MixedLoad(corner)
     load.drain()
-    ended(load, replicas)
+    finish_drain(load, replicas)
     assert replicas.evicted() - before == 6 + 2 + 4 + 3
 
 
@@ -55,7 +55,7 @@ def test_the_api_server_is_away(corner: Stage, replicas: Replicas) -> None:
     under_way(load, replicas)
     with away(replicas):
         during(AWAY_SECONDS, load)
-    ended(load, replicas)
+    finish_drain(load, replicas)
 
 
 def test_every_write_is_answered_with_429_for_a_while(corner: Stage, replicas: Replicas) -> None:
@@ -65,7 +65,7 @@ def test_every_write_is_answered_with_429_for_a_while(corner: Stage, replicas: R
     busy = status(429, reason="TooManyRequests", Retry_After="1")
     with answering(busy, replicas, when=lambda: is_write):
         during(BUSY_SECONDS, load)
-    ended(load, replicas)
+    finish_drain(load, replicas)
 
 
 def test_every_write_conflicts_once(corner: Stage, replicas: Replicas) -> None:
@@ -73,7 +73,7 @@ def test_every_write_conflicts_once(corner: Stage, replicas: Replicas) -> None:
     load = MixedLoad(corner)
     with answering(status(409, reason="Conflict"), replicas, when=EverySecond):
         load.drain()
-        ended(load, replicas)
+        finish_drain(load, replicas)
 
 
 def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> None:
@@ -81,7 +81,7 @@ def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> 
     load = MixedLoad(corner)
     with cutting(replicas):
         load.drain()
-        ended(load, replicas)
+        finish_drain(load, replicas)
 
 
 def test_the_leader_is_killed_again_and_again(corner: Stage, replicas: Replicas) -> None:
@@ -96,7 +96,7 @@ def test_the_leader_is_killed_again_and_again(corner: Stage, replicas: Replicas)
         replicas.join()
     until(load.left, "somebody to be left")
     load.drain(rate=FAST)
-    ended(load, replicas)
+    finish_drain(load, replicas)
 
 
 def test_every_replica_is_replaced_in_the_middle(corner: Stage, replicas: Replicas) -> None:
@@ -108,7 +108,7 @@ def test_every_replica_is_replaced_in_the_middle(corner: Stage, replicas: Replic
         replicas.roll()
     until(load.left, "somebody to be left")
     load.drain(rate=FAST)
-    ended(load, replicas)
+    finish_drain(load, replicas)
 
 
 def under_way(load: MixedLoad, replicas: Replicas) -> None:

@@ -9,13 +9,13 @@ import pytest
 from tests.support.drain.budget_watch import BudgetWatch
 from tests.support.drain.draining import (
     DRAIN,
-    all_run,
-    allows,
     budget,
     counts,
     drain,
     running,
-    told,
+    wait_for_allowed,
+    wait_for_drain,
+    wait_for_running,
 )
 from tests.support.e2e.calling import MERGE, Object
 from tests.support.e2e.shapes import GROUPED_BY
@@ -41,7 +41,7 @@ def gang(stage: Stage, queue: str, name: str, members: int) -> set[str]:
     """A PodGroup of bare pods that run, all labelled `app=gang`."""
     stage.podgroup(name, queue, minMember=members)
     pods = stage.pods(name, members, annotations={GROUPED_BY: name}, labels={"app": "gang"})
-    return all_run(stage, len(pods), name)
+    return wait_for_running(stage, len(pods), name)
 
 
 def spares(stage: Stage, app: str, number: int = 1) -> list[str]:
@@ -73,21 +73,21 @@ def test_a_gang_starts_only_when_its_budget_allows_all_of_it(stage: Stage, queue
     pods = gang(stage, queue, "gang", 3)
     spares(stage, "gang")
     path = budget(stage, "gang", {"app": "gang"}, minAvailable=1)
-    allows(stage, path, 2)
+    wait_for_allowed(stage, path, 2)
     found = drain(stage, queue, "Blocked")
     assert counts(found) == {"left": 3, "blocked": 3}
     assert blockers(found)[named(stage, "gang")][:2] == (3, False)
     assert running(stage) == pods
     wants(stage, path, 0)
-    told(stage, queue, "Drained", evicted=3)
+    wait_for_drain(stage, queue, "Drained", evicted=3)
 
 
 def test_of_two_gangs_under_one_budget_one_goes_whole(stage: Stage, queue: str) -> None:
     """And the other stays whole: for good, as the budget wants it."""
     gangs = [gang(stage, queue, "first", 2), gang(stage, queue, "second", 2)]
-    allows(stage, budget(stage, "gang", {"app": "gang"}, minAvailable=2), 2)
+    wait_for_allowed(stage, budget(stage, "gang", {"app": "gang"}, minAvailable=2), 2)
     drain(stage, queue, "Blocked")
-    found = told(stage, queue, "Blocked", evicted=2, left=2)
+    found = wait_for_drain(stage, queue, "Blocked", evicted=2, left=2)
     assert running(stage) in gangs
     pods, never, message = blockers(found)[named(stage, "gang")]
     assert (pods, never) == (2, True)
@@ -98,7 +98,7 @@ def test_a_gang_that_stalls_half_way_is_named(stage: Stage, queue: str) -> None:
     """Somebody refuses the last of it, and its budget is tightened before that one is asked again."""
     gang(stage, queue, "gang", 3)
     path = budget(stage, "gang", {"app": "gang"}, minAvailable=0)
-    allows(stage, path, 3)
+    wait_for_allowed(stage, path, 3)
     keep_from_eviction(stage, "gang-2")
     stage.patch_queue(queue, stopPolicy=DRAIN).must()
     # Whether the refusal of the third is told by then does not matter: a budget that blocks goes before it.
@@ -140,19 +140,19 @@ def test_a_pod_under_two_budgets_is_named_and_never_evicted(stage: Stage, queue:
     """The eviction API would answer 500 for ever; taken out of one of them, the pod goes."""
     stage.pod("both", queue, labels={"app": "first", "tier": "second"}).must(201)
     stage.pod("free", queue).must(201)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     for name, labels in (("first", {"app": "first"}), ("second", {"tier": "second"})):
-        allows(stage, budget(stage, name, labels, minAvailable=0), 1)
+        wait_for_allowed(stage, budget(stage, name, labels, minAvailable=0), 1)
     asked = eviction_requests(stage)
     drain(stage, queue, "Blocked")
-    found = told(stage, queue, "Blocked", evicted=1, left=1)
+    found = wait_for_drain(stage, queue, "Blocked", evicted=1, left=1)
     ((name, (pods, never, message)),) = blockers(found).items()
     assert name in {f"{named(stage, a)} and {named(stage, b)}" for a, b in (BOTH, reversed(BOTH))}
     assert (pods, never) == (1, True)
     assert "leave it under one of them" in message
     assert eviction_requests(stage) - asked == 1
     stage.patch_pod("both", {"metadata": {"labels": {"tier": None}}}).must()
-    told(stage, queue, "Drained", evicted=2)
+    wait_for_drain(stage, queue, "Drained", evicted=2)
 
 
 BOTH = ("first", "second")
@@ -169,16 +169,16 @@ def test_three_jobs_under_a_budget_go_one_by_one(stage: Stage, queue: str) -> No
         body = work_body(JOB, f"train-{number}", queue)
         body["spec"]["template"]["metadata"]["labels"]["app"] = "train"
         stage.make(JOB, body).must(201)
-    all_run(stage, 3)
-    allows(stage, budget(stage, "train", {"app": "train"}, minAvailable=2), 1)
+    wait_for_running(stage, 3)
+    wait_for_allowed(stage, budget(stage, "train", {"app": "train"}, minAvailable=2), 1)
     later = spares(stage, "train", 2)
     watch = BudgetWatch(stage.cluster, stage.pods_path, wanted={"train": 2})
     drain(stage, queue, "Blocked")
     for number, spare in enumerate(later, 1):
-        found = told(stage, queue, "Blocked", suspended=number, left=3 - number)
+        found = wait_for_drain(stage, queue, "Blocked", suspended=number, left=3 - number)
         assert blockers(found)[named(stage, "train")][:2] == (3 - number, False)
         stage.ungate([spare])
-    told(stage, queue, "Drained", suspended=3, left=0)
+    wait_for_drain(stage, queue, "Drained", suspended=3, left=0)
     watch.end()
     assert (watch.overruns, watch.least, watch.failed_pods) == ([], {"train": 2}, set())
 
@@ -187,14 +187,14 @@ def test_only_a_deadline_overrules_a_budget(stage: Stage, queue: str) -> None:
     """With Keep all stay, and it is said; with Delete all go, each counted once, and told of in one event."""
     stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
     stage.make(JOB, work_body(JOB, "train", queue)).must(201)
-    pods = all_run(stage, 3)
-    allows(stage, budget(stage, "web", {"app": "web"}, minAvailable=2), 0)
-    allows(stage, budget(stage, "train", {"app": "train"}, minAvailable=1), 0)
+    pods = wait_for_running(stage, 3)
+    wait_for_allowed(stage, budget(stage, "web", {"app": "web"}, minAvailable=2), 0)
+    wait_for_allowed(stage, budget(stage, "train", {"app": "train"}, minAvailable=1), 0)
     deadline = (datetime.now(UTC) + SOON).strftime("%Y-%m-%dT%H:%M:%SZ")
     drain(stage, queue, "DeadlinePassed", drain={"deadline": deadline})
     assert running(stage) == pods
     stage.patch_queue(queue, drain={"afterDeadline": "Delete"}).must()
-    assert counts(told(stage, queue, "Drained", deleted=3)) == {"deleted": 3, "suspended": 1}
+    assert counts(wait_for_drain(stage, queue, "Drained", deleted=3)) == {"deleted": 3, "suspended": 1}
     for name in pods:
         stage.event(name, "Warning DeletedPastBudget", "disruption budgets or not")
         assert len([event for event in stage.events(name) if "DeletedPastBudget" in event]) == 1

@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.drain.draining import (
     HOLD,
-    all_run,
     counts,
     drain,
-    none_run,
     running,
-    told,
+    wait_for_drain,
+    wait_for_none_running,
+    wait_for_running,
 )
 from tests.support.e2e.calling import (
     MERGE,
@@ -57,13 +57,13 @@ def test_workloads_that_own_each_other_do_not_hang_a_drain(stage: Stage, queue: 
     names = ("da", "db")
     for name in names:
         stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, replicas=1)).must(201)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     for name, above in zip(names, reversed(names), strict=True):
         owner = reference("Deployment", above, uid_of(stage, DEPLOYMENT, above), "apps/v1")
         owned_by(stage, f"{DEPLOYMENT.path(stage.namespace)}/{name}", owner)
     drain(stage, queue)
     stage.edit(other, stopPolicy=HOLD)
-    none_run(stage)
+    wait_for_none_running(stage)
 
 
 def test_a_pod_of_a_daemonset_that_does_not_exist_is_evicted_after_ten_seconds(
@@ -71,19 +71,19 @@ def test_a_pod_of_a_daemonset_that_does_not_exist_is_evicted_after_ten_seconds(
 ) -> None:
     """For ten seconds it might have come before its DaemonSet was heard of."""
     stage.pod("forged", queue).must(201)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     owner = reference("DaemonSet", "agent", "0b5a6d3e-0000-4000-8000-000000000001", "example.com/v1")
     owned_by(stage, f"{stage.pods_path}/forged", owner)
     stage.patch_queue(queue, stopPolicy="HoldAndDrain").must()
     until(lambda: not running(stage), "the forged pod to go")
-    assert counts(told(stage, queue, "Drained", evicted=1)) == {"evicted": 1}
+    assert counts(wait_for_drain(stage, queue, "Drained", evicted=1)) == {"evicted": 1}
 
 
 def test_a_pod_that_names_a_job_of_no_queue_suspends_nothing(stage: Stage, queue: str) -> None:
     """It goes by itself; the Job, and its pods, go on."""
     stage.make(JOB, work_body(JOB, "victim")).must(201)
     stage.pod("forged", queue).must(201)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     owned_by(
         stage,
         f"{stage.pods_path}/forged",
@@ -109,7 +109,7 @@ def test_a_status_with_a_bad_time_stops_no_drain(stage: Stage, queue: str) -> No
     stage.api.patch(f"{QUEUES}/{queue}/status", body, kind=MERGE).must()
     stage.edit(other, stopPolicy=HOLD)
     stage.pods("member", 1, queue)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     drain(stage, queue)
     assert running(stage) == set()
 
@@ -117,7 +117,7 @@ def test_a_status_with_a_bad_time_stops_no_drain(stage: Stage, queue: str) -> No
 def test_a_job_that_is_written_all_the_time_is_suspended_all_the_same(stage: Stage, queue: str) -> None:
     """By its user, faster than anybody reads and writes it."""
     stage.make(JOB, work_body(JOB, "busy", queue)).must(201)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     over = threading.Event()
     writers = [threading.Thread(target=write_all_the_time, args=(stage, over)) for _ in range(3)]
     for writer in writers:
@@ -153,8 +153,8 @@ def test_evictions_that_hang_in_one_namespace_delay_no_other(
     beside = stage.queue("beside")
     stage.pods("slow", 30, queue)
     other.pods("prompt", 5, beside)
-    all_run(stage, 30)
-    all_run(other, 5)
+    wait_for_running(stage, 30)
+    wait_for_running(other, 5)
     with SlowWebhook(stage, tmp_path, seconds=30, resources=["pods/eviction"]) as webhook:
         stage.patch_queue(queue, stopPolicy="HoldAndDrain").must()
         until(lambda: webhook.held, "the first eviction to hang")
@@ -162,7 +162,7 @@ def test_evictions_that_hang_in_one_namespace_delay_no_other(
         assert webhook.held
         assert len(running(stage, "slow")) > 15
         webhook.let_go()
-        told(stage, queue, "Drained", evicted=30)
+        wait_for_drain(stage, queue, "Drained", evicted=30)
     other.close()
 
 
@@ -173,14 +173,14 @@ def test_a_webhook_that_denies_evictions_with_429_blocks_its_own_pods_only(
     other = Stage(stage.cluster)
     stage.pods("denied", 10, queue)
     other.pods("prompt", 10, queue)
-    all_run(stage, 10)
-    all_run(other, 10)
+    wait_for_running(stage, 10)
+    wait_for_running(other, 10)
     with SlowWebhook(stage, tmp_path, seconds=0, resources=["pods/eviction"], allows=False, code=429):
         found = drain(stage, queue, "Blocked", drain={"rate": 10})
         assert running(other) == set()
-        found = told(stage, queue, "Blocked", blocked=10, evicted=10)
+        found = wait_for_drain(stage, queue, "Blocked", blocked=10, evicted=10)
         assert all("denied the request: not now" in one["message"] for one in blockers(found))
-    told(stage, queue, "Drained", evicted=20)
+    wait_for_drain(stage, queue, "Drained", evicted=20)
     other.close()
 
 
@@ -192,7 +192,7 @@ def test_a_user_may_name_a_system_priority_class_and_so_keep_a_pod(stage: Stage,
     stage.may(name, "create", "pods")
     body = pod_body("critical", queue, priorityClassName="system-cluster-critical")
     stage.api.create(stage.pods_path, body, user=name).must(201)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     drain(stage, queue)
-    assert counts(told(stage, queue, "Drained", kept=1)) == {"kept": 1}
+    assert counts(wait_for_drain(stage, queue, "Drained", kept=1)) == {"kept": 1}
     assert running(stage) == {"critical"}

@@ -24,11 +24,11 @@ from tests.e2e.membership.test_jobs_of_other_projects import (
 from tests.support.drain.draining import (
     DRAIN,
     NONE,
-    all_run,
     counts,
     drain,
     evicted_so_far,
-    told,
+    wait_for_drain,
+    wait_for_running,
 )
 from tests.support.e2e.calling import Api, Object
 from tests.support.e2e.shapes import pod_body
@@ -148,7 +148,7 @@ def volcano_job(stage: Stage, queue: str) -> None:
     stage.make(VOLCANO_JOB, body(VOLCANO_JOB, "train", queue)).must(201)
     set_phase(stage.api, stage, "train", "Running")
     make_pods(stage.api, stage, "train")
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
 
 
 def mark(stage: Stage, made: Made) -> str:
@@ -164,11 +164,11 @@ def test_a_volcano_job_is_aborted_and_resumed_by_commands(corner: Stage) -> None
     before = evicted_so_far(corner, "Evict")
     with Volcano(corner):
         drain(corner, queue)
-        assert counts(told(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
+        assert counts(wait_for_drain(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
         assert mark(corner, VOLCANO_JOB) == queue
         assert corner.read_pods() == {}
         corner.edit(queue, stopPolicy=NONE)
-        all_run(corner, 2)
+        wait_for_running(corner, 2)
     until(lambda: not mark(corner, VOLCANO_JOB), "the mark to be taken off")
     assert corner.commands() == []
     assert evicted_so_far(corner, "Evict") == before
@@ -181,7 +181,7 @@ def test_a_volcano_job_that_nobody_aborts_is_evicted(corner: Stage) -> None:
     corner.patch_queue(queue, stopPolicy=DRAIN).must()
     (command,) = until(corner.commands, "the Command")
     assert (command["action"], command["target"]["name"]) == ("AbortJob", "train")
-    told(corner, queue, "Drained", evicted=2)
+    wait_for_drain(corner, queue, "Drained", evicted=2)
     assert corner.commands() == []
     assert mark(corner, VOLCANO_JOB) == ""
 
@@ -194,12 +194,12 @@ def test_a_job_set_is_suspended_and_resumed_as_a_whole(corner: Stage) -> None:
     job["metadata"]["ownerReferences"] = owned_by(owner)
     job["spec"]["template"]["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] = "train"
     corner.make(JOB, job).must(201)
-    all_run(corner, 2)
+    wait_for_running(corner, 2)
     with JobSets(corner):
         drain(corner, queue)
-        assert counts(told(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
+        assert counts(wait_for_drain(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
         assert mark(corner, JOB_SET) == queue
         corner.edit(queue, stopPolicy=NONE)
-        all_run(corner, 2)
+        wait_for_running(corner, 2)
     until(lambda: not mark(corner, JOB_SET), "the mark to be taken off")
     assert SUSPENDED not in read(corner.api, corner, JOB, "train-r0")["metadata"].get("annotations", {})

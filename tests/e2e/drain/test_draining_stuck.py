@@ -19,12 +19,12 @@ from tests.support.drain.draining import (
     BUDGETS,
     DRAIN,
     NONE,
-    all_run,
     budget,
     drain,
     leaving,
     running,
-    told,
+    wait_for_drain,
+    wait_for_running,
 )
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import IGNORES_SIGTERM, pod_body
@@ -108,17 +108,17 @@ def soon(stage: Stage) -> str:
 def test_pods_that_ask_for_years_give_their_places_to_others_of_their_drain(stage: Stage, queue: str) -> None:
     """They fill all of the limit; they are named, with the way out, in status, condition, event and `why`."""
     stubborn(stage, "stubborn", 2, queue)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     stage.patch_queue(queue, stopPolicy=DRAIN, drain={"inFlight": 2}).must()
     until(lambda: len(leaving(stage)) == 2, "the stubborn to be asked")
     stage.patch_queue(queue, stopPolicy=NONE).must()
     stage.pods("honest", 3, queue)
-    all_run(stage, 3, "honest")
+    wait_for_running(stage, 3, "honest")
     stage.patch_queue(queue, stopPolicy=DRAIN, drain={"inFlight": 2}).must()
     until(lambda: not running(stage, "honest"), "the honest to go")
     blocker = named(stage, queue, "stubborn-0 and 1 more of its namespace", "gracePeriodSeconds")
     assert (blocker["pods"], blocker["never"]) == (2, False)
-    found = told(stage, queue, "Blocked", left=2, leaving=2)
+    found = wait_for_drain(stage, queue, "Blocked", left=2, leaving=2)
     assert "stubborn-0" in str(found["status"]["conditions"])
     stage.event(queue, "DrainBlocked", "stubborn-0", "has until", namespace="default")
     stage.event("stubborn-1", "EvictionDelayed", "has until")
@@ -130,7 +130,7 @@ def test_a_drain_does_not_wait_for_the_stubborn_pods_of_another(stage: Stage, qu
     other = stage.queue("other")
     stubborn(stage, "stubborn", IN_FLIGHT, queue)
     stage.pods("honest", 3, other)
-    all_run(stage, IN_FLIGHT + 3)
+    wait_for_running(stage, IN_FLIGHT + 3)
     # For them their drain says how long they count: for ever, as far as this test goes.
     stage.patch_queue(queue, stopPolicy=DRAIN, drain={"gracePeriodSeconds": YEARS}).must()
     until(lambda: len(leaving(stage)) == IN_FLIGHT, "the stubborn to be asked")
@@ -145,7 +145,7 @@ def test_a_job_that_needs_all_of_the_limit_does_not_wait_for_stubborn_pods(stage
     stubborn(stage, "stubborn", 1, other)
     number = IN_FLIGHT + 2
     stage.make(JOB, work_body(JOB, "large", queue, parallelism=number, completions=number)).must(201)
-    all_run(stage, number + 1)
+    wait_for_running(stage, number + 1)
     stage.patch_queue(other, stopPolicy=DRAIN, drain={"gracePeriodSeconds": YEARS}).must()
     until(lambda: len(leaving(stage)) == 1, "the stubborn one to be asked")
     drain(stage, queue)
@@ -161,7 +161,7 @@ def test_a_deadline_that_deletes_cuts_the_grace_of_pods_that_are_terminating(
     """Those that the drain has evicted and those that their user had deleted; never to nothing."""
     stubborn(stage, "evicted", 1, queue)
     stubborn(stage, "deleted", 1, queue)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     stage.api.delete(f"{stage.pods_path}/deleted-0").must()
     stage.patch_queue(queue, stopPolicy=DRAIN).must()
     until(lambda: len(leaving(stage)) == 2, "both to be on their way")
@@ -169,17 +169,17 @@ def test_a_deadline_that_deletes_cuts_the_grace_of_pods_that_are_terminating(
     stage.patch_queue(queue, drain={"deadline": soon(stage), "afterDeadline": "Delete"}).must()
     for name in ("evicted-0", "deleted-0"):
         stage.event(name, "GracePeriodCut", "was cut to")
-    told(stage, queue, "Drained", left=0)
+    wait_for_drain(stage, queue, "Drained", left=0)
 
 
 def test_pods_that_are_left_at_the_deadline_are_not_given_years(stage: Stage, queue: str) -> None:
     """A budget has kept them; they are deleted with no more than the longest grace period."""
     stubborn(stage, "kept", 2, queue, labels={"app": "kept"})
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     budget(stage, "kept", {"app": "kept"}, minAvailable=2)
     drain(stage, queue, "Blocked")
     stage.patch_queue(queue, drain={"deadline": soon(stage), "afterDeadline": "Delete"}).must()
-    told(stage, queue, "Drained", left=0, deleted=2)
+    wait_for_drain(stage, queue, "Drained", left=0, deleted=2)
 
 
 def test_the_grace_period_of_a_drain_reaches_pods_that_their_user_has_deleted(
@@ -187,11 +187,11 @@ def test_the_grace_period_of_a_drain_reaches_pods_that_their_user_has_deleted(
 ) -> None:
     """With years to end, an hour before the drain began; 0 is not taken at its word."""
     stubborn(stage, "deleted", 1, queue)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     stage.api.delete(f"{stage.pods_path}/deleted-0").must()
     stage.patch_queue(queue, stopPolicy=DRAIN, drain={"gracePeriodSeconds": 0}).must()
     stage.event("deleted-0", "GracePeriodCut", "was cut to 1 s")
-    told(stage, queue, "Drained", left=0)
+    wait_for_drain(stage, queue, "Drained", left=0)
 
 
 # Budgets
@@ -204,14 +204,14 @@ def test_hundreds_of_budgets_of_one_namespace_stop_no_drain_of_another(stage: St
         hostile_budget(hostile, f"budget-{number}", "In", ["hostile", f"other-{number}"])
     hostile_budget(hostile, "long", "NotIn", [f"{number:06d}-{'x' * 50}" for number in range(20_000)])
     hostile.pods("hostile", 3, queue, labels={"app": "hostile"})
-    all_run(hostile, 3)
+    wait_for_running(hostile, 3)
     other = stage.queue("other")
     stage.pods("honest", 3, other, labels={"app": "honest"})
-    all_run(stage, 3)
+    wait_for_running(stage, 3)
     budget(stage, "honest", {"app": "honest"}, minAvailable=0)
     stage.patch_queue(queue, stopPolicy=DRAIN).must()
     drain(stage, other)
-    told(stage, queue, "Blocked", left=3)
+    wait_for_drain(stage, queue, "Blocked", left=3)
     hostile.close()
 
 
@@ -236,8 +236,8 @@ def test_a_job_that_another_controller_acts_on_is_not_suspended_but_its_pods_go(
     pod = pod_body("part", queue)
     pod["metadata"]["ownerReferences"] = [owner]
     stage.api.create(stage.pods_path, pod).must(201)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
     drain(stage, queue)
-    told(stage, queue, "Drained", evicted=1, suspended=0)
+    wait_for_drain(stage, queue, "Drained", evicted=1, suspended=0)
     found = stage.api.get(f"{JOB.path(stage.namespace)}/foreign").must().body
     assert not found["spec"].get("suspend")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.drain.draining import (
-    all_run,
     budget,
-    told,
+    wait_for_drain,
+    wait_for_running,
 )
 from tests.support.e2e.shapes import (
     GATE,
@@ -110,7 +110,7 @@ def test_a_change_of_labels_parks_who_waits_leaves_who_runs_and_lets_all_go_agai
     label(stage, on=True)
     queue = stage.queue(namespaceSelector=team(stage))
     stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
-    ran = all_run(stage, 2, "web-")
+    ran = wait_for_running(stage, 2, "web-")
     early = stage.pods("early", 2, queue, gated=True)
     stage.pod("foreign", queue, schedulerName=OTHERS_SCHEDULER).must(201)
     label(stage, on=False)
@@ -188,14 +188,14 @@ def test_what_strangers_left_keeps_a_queue_from_nothing(stage: Stage) -> None:
     label(stage, on=True)
     queue = stage.queue(namespaceSelector=team(stage))
     stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=2)).must(201)
-    ran = all_run(stage, 2, "web-")
+    ran = wait_for_running(stage, 2, "web-")
     budget(stage, "keeps", {"app": "web"}, maxUnavailable=0)
     crowded = queue_body(stage.named("child"), parent=queue)
     stage.api.create(QUEUES, crowded).must_refuse("pods of its own")
     stage.edit(queue, stopPolicy="HoldAndDrain")
-    told(stage, queue, "Blocked")
+    wait_for_drain(stage, queue, "Blocked")
     label(stage, on=False)
-    found = told(stage, queue, "Drained")
+    found = wait_for_drain(stage, queue, "Drained")
     assert "but 2 of namespaces that it does not select" in condition(found, "Drained")["message"]
     stage.edit(queue, stopPolicy="None")
     stage.queue("child", parent=queue)

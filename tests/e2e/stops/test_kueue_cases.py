@@ -17,12 +17,12 @@ from tests.support.drain.draining import (
     DRAIN,
     HOLD,
     NONE,
-    all_run,
     evicted_so_far,
-    none_run,
     priorities,
     running,
-    told,
+    wait_for_drain,
+    wait_for_none_running,
+    wait_for_running,
 )
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import (
@@ -93,19 +93,19 @@ def counts(stage: Stage, queue: str, **pods: int) -> None:
 def test_a_workload_is_evicted_once_and_runs_again(stage: Stage, tree: Tree, made: Made) -> None:
     """K1 (the parent is stopped), K2 (the child): once by event and by metric; both run after None."""
     stage.make(made, work_body(made, "first", tree.child)).must(201)
-    (pod,) = all_run(stage, 1)
+    (pod,) = wait_for_running(stage, 1)
     before = evicted_so_far(stage)
     stage.edit(tree.stopped, stopPolicy=DRAIN)
     stage.queue_that(tree.child, "be inactive", is_stopped)
     assert stage.make(made, work_body(made, "second", tree.child)).must(201).warnings
-    told(stage, tree.stopped, "Drained")
-    none_run(stage)
+    wait_for_drain(stage, tree.stopped, "Drained")
+    wait_for_none_running(stage)
     subject, reason = ("first", "SuspendedByQueue") if made is JOB else (pod, "Evicted")
     stage.event(subject, reason, held(tree, DRAIN))
     until(lambda: len(stage.waiting()) == (1 if made is JOB else 2), "both to wait")
     assert len([event for event in stage.events(subject) if reason in event]) == 1
     stage.edit(tree.stopped, stopPolicy=NONE)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     counts(stage, tree.child, pending=0, parked=0)
     assert evicted_so_far(stage) - before == 1
 
@@ -122,7 +122,7 @@ def test_the_highest_priorities_go_first(stage: Stage, tree: Tree) -> None:
     counts(stage, tree.child, pending=40, parked=40)
     assert running(stage) == set()
     stage.edit(tree.stopped, stopPolicy=NONE)
-    pods = all_run(stage, 40)
+    pods = wait_for_running(stage, 40)
     go_in_this_order(
         stage, *({pod for pod in pods if pod.startswith(one)} for one in ("high", "middle", "low"))
     )
@@ -195,11 +195,11 @@ def test_a_workload_that_waits_says_for_whom_and_reserves_nothing(stage: Stage, 
 
     def says() -> bool:
         status = stage.read_podgroup("gang").get("status", {})
-        told = condition({"status": status}, "Scheduled")
+        wait_for_drain = condition({"status": status}, "Scheduled")
         return (
             status.get("phase") == "Pending"
-            and (told.get("status"), told.get("reason")) == ("False", "Stopped")
-            and held(tree) in told["message"]
+            and (wait_for_drain.get("status"), wait_for_drain.get("reason")) == ("False", "Stopped")
+            and held(tree) in wait_for_drain["message"]
         )
 
     until(says, "the PodGroup to say so")
@@ -225,7 +225,7 @@ def test_the_reason_follows_what_stops_it(stage: Stage) -> None:
     stage.edit(of_parent.parent, stopPolicy=NONE)
     says(stage, held(of_child))
     stage.edit(of_child.child, stopPolicy=NONE)
-    all_run(stage, 1)
+    wait_for_running(stage, 1)
 
 
 def says(stage: Stage, text: str) -> None:
@@ -260,15 +260,15 @@ def test_a_job_is_suspended_and_the_same_job_runs_on(stage: Stage) -> None:
         "ttlSecondsAfterFinished": 60,
     }
     stage.make(JOB, work_body(JOB, "train", queue, **spec)).must(201)
-    complete(stage, set(list(all_run(stage, 2))[:1]))
-    all_run(stage, 2)
+    complete(stage, set(list(wait_for_running(stage, 2))[:1]))
+    wait_for_running(stage, 2)
     (before,) = jobs(stage)
     stage.edit(queue, stopPolicy=DRAIN)
-    told(stage, queue, "Drained")
+    wait_for_drain(stage, queue, "Drained")
     (during,) = jobs(stage)
     assert during["spec"] == {**before["spec"], "suspend": True}
     stage.edit(queue, stopPolicy=NONE)
-    all_run(stage, 2)
+    wait_for_running(stage, 2)
     (after,) = jobs(stage)
     assert identity(after) == identity(before)
     assert after["spec"] == before["spec"]

@@ -18,12 +18,12 @@ from tests.support.drain.draining import (
     HOLD,
     NONE,
     SLOW,
-    all_run,
-    drained,
+    drained_reason,
     evicted_so_far,
     leaving,
-    release,
+    remove_finalizers,
     running,
+    wait_for_running,
 )
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import (
@@ -118,7 +118,7 @@ def told_by(queue: Object) -> Told:
         state=state_of(queue),
         active=(active["status"], active["reason"], active["message"]),
         closed_by=reopened[1] if reopened else "",
-        drained=drained(queue),
+        drained=drained_reason(queue),
     )
 
 
@@ -240,7 +240,7 @@ def test_every_combination_of_a_queue_that_runs_something(stage: Stage) -> None:
     """
     pair = Pair(stage, keep=KEPT)
     pods = stage.pods("member", PODS, pair.own, labels=KEPT["matchLabels"])
-    all_run(stage, PODS)
+    wait_for_running(stage, PODS)
     unkept = ""
     for wishes in every_combination():
         pair.ask(wishes)
@@ -287,14 +287,14 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
     """
     pair = Pair(stage, inFlight=1)
     pods = stage.pods("member", SLOW_PODS, pair.own, finalizers=[SLOW])
-    all_run(stage, SLOW_PODS)
+    wait_for_running(stage, SLOW_PODS)
     before, gone = evicted_so_far(stage), 0
     try:
         for wishes in every_change():
             on_their_way = leaving(stage)
             pair.ask(wishes)
             pair.is_answered()
-            release(stage, *on_their_way)
+            remove_finalizers(stage, *on_their_way)
             if wishes.drains:
                 gone += 1
                 until(lambda: len(leaving(stage)) == 1, f"the next to go: {wishes}")
@@ -305,7 +305,7 @@ def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
         pair.is_answered()
         assert evicted_so_far(stage) - before == gone
     finally:
-        release(stage, *pods)
+        remove_finalizers(stage, *pods)
 
 
 def counts_running(stage: Stage, queue: str, number: int) -> None:

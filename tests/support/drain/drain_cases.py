@@ -100,7 +100,7 @@ def keeping(**labels: str) -> DrainSpec:
     return DrainSpec(keep=parse_selector({"matchLabels": labels}))
 
 
-def going(found: Plan) -> list[list[str]]:
+def steps_of(found: Plan) -> list[list[str]]:
     """The pods of each step, in order."""
     return [[one.name for one in unit.pods] for unit in found.steps]
 
@@ -112,7 +112,7 @@ def blocked(found: Plan) -> dict[str, tuple[BlockerReason, bool]]:
     }
 
 
-def only(found: Plan) -> BlockedUnit:
+def only_block(found: Plan) -> BlockedUnit:
     """The one block of a plan that has no more."""
     (block,) = found.blocked
     return block

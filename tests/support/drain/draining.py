@@ -27,7 +27,7 @@ def budget(stage: Stage, name: str, labels: dict[str, str], **spec: object) -> s
     return f"{path}/{name}"
 
 
-def allows(stage: Stage, path: str, number: int) -> None:
+def wait_for_allowed(stage: Stage, path: str, number: int) -> None:
     """Returns once the budget allows so many to go."""
 
     def held() -> bool:
@@ -37,7 +37,7 @@ def allows(stage: Stage, path: str, number: int) -> None:
     until(held, f"{path} to allow {number}")
 
 
-def drained(queue: Object) -> tuple[str, str]:
+def drained_reason(queue: Object) -> tuple[str, str]:
     """Status and reason of condition Drained; empty where it has none."""
     found = condition(queue, "Drained")
     return (found["status"], found["reason"]) if found else ("", "")
@@ -46,10 +46,10 @@ def drained(queue: Object) -> tuple[str, str]:
 def drain(stage: Stage, queue: str, reason: str = "Drained", **spec: object) -> Object:
     """Have it drained; the queue once it says that of its drain."""
     stage.patch_queue(queue, stopPolicy=DRAIN, **spec).must()
-    return told(stage, queue, reason)
+    return wait_for_drain(stage, queue, reason)
 
 
-def told(stage: Stage, queue: str, reason: str, **counts: int) -> Object:
+def wait_for_drain(stage: Stage, queue: str, reason: str, **counts: int) -> Object:
     """The queue once condition Drained has that reason, and `status.drain` these counts."""
 
     def holds(found: Object) -> bool:
@@ -83,7 +83,7 @@ def running(stage: Stage, prefix: str = "") -> set[str]:
     }
 
 
-def all_run(stage: Stage, number: int, prefix: str = "") -> set[str]:
+def wait_for_running(stage: Stage, number: int, prefix: str = "") -> set[str]:
     """The pods, once so many of them run and are ready."""
 
     def ready() -> set[str]:
@@ -94,7 +94,7 @@ def all_run(stage: Stage, number: int, prefix: str = "") -> set[str]:
     return until(ready, f"{number} pods {prefix} to run")
 
 
-def none_run(stage: Stage, prefix: str = "") -> None:
+def wait_for_none_running(stage: Stage, prefix: str = "") -> None:
     until(lambda: not running(stage, prefix), f"no pod {prefix} to run")
 
 
@@ -118,7 +118,7 @@ def leaving(stage: Stage) -> set[str]:
     return {name for name, pod in stage.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
 
 
-def release(stage: Stage, *names: str) -> None:
+def remove_finalizers(stage: Stage, *names: str) -> None:
     """Take the finalizers off these pods: those that are on their way go."""
     for name in names:
         stage.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)

@@ -56,7 +56,7 @@ class Replicas:
         return evicted(self.ways).total()
 
 
-def ended(load: MixedLoad, replicas: Replicas) -> None:
+def finish_drain(load: MixedLoad, replicas: Replicas) -> None:
     """It is drained and given back, and nothing that happened on the way should not have."""
     until(load.is_drained, "the drain to end", seconds=120)
     load.give_back()

@@ -27,10 +27,10 @@ from tests.support.drain.budget_watch import BudgetWatch, is_ready
 from tests.support.drain.draining import (
     DRAIN,
     NONE,
-    all_run,
-    allows,
     budget,
-    drained,
+    drained_reason,
+    wait_for_allowed,
+    wait_for_running,
 )
 from tests.support.e2e.calling import Object
 from tests.support.e2e.shapes import condition
@@ -68,14 +68,14 @@ class MixedLoad:
             stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, self.queue, replicas=replicas)).must(201)
         for name in JOBS:
             stage.make(JOB, _job(name, self.queue)).must(201)
-        all_run(stage, 10 + extra + sum(BACK.values()))
+        wait_for_running(stage, 10 + extra + sum(BACK.values()))
         self.jobs = self._jobs()
         self._kept = self._uids(KEPT)
         self._budgets = {
             app: budget(stage, app, {"app": app}, minAvailable=wanted) for app, wanted in WANTED.items()
         }
         for app, path in self._budgets.items():
-            allows(stage, path, BACK[app] - WANTED[app])
+            wait_for_allowed(stage, path, BACK[app] - WANTED[app])
         self.watch = BudgetWatch(stage.cluster, stage.pods_path, wanted=WANTED)
 
     def drain(self, **wishes: object) -> None:
@@ -95,7 +95,7 @@ class MixedLoad:
         current = (condition(found, "Drained") or {}).get("observedGeneration") == found["metadata"][
             "generation"
         ]
-        return current and drained(found) == ("True", "Drained")
+        return current and drained_reason(found) == ("True", "Drained")
 
     def left(self) -> int:
         """How many are still to go, as far as the queue says it."""
