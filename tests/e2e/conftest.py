@@ -1,4 +1,4 @@
-"""What the acceptance tests share: a stage each, on the worker's cluster."""
+"""What the acceptance tests share: a sandbox each, on the worker's cluster."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from localcluster.cluster import LocalCluster
 from localcluster.layout import COMPONENTS
 from tests.support.e2e.drain_replicas import Replicas
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.stage import Stage
+from tests.support.e2e.sandbox import Sandbox
 
 
 @pytest.fixture(scope="module")
-def leaving(cluster: LocalCluster) -> Iterator[list[str]]:
-    """Queues of tests of this module that have ended; gone when it ends, so that nobody waits for each.
+def queues_to_remove(cluster: LocalCluster) -> Iterator[list[str]]:
+    """Queues of this module's tests that have ended. They are removed together at the end of the module.
 
     They were asked to close, and nothing is in them. A queue is Closed only when nothing can come any
     more: after a crash of the server that takes as long as a request may.
     """
-    found = Stage(cluster)
+    found = Sandbox(cluster)
     names: list[str] = []
     wishes = found.first_wishes()
     yield names
@@ -32,17 +32,20 @@ def leaving(cluster: LocalCluster) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def stage(cluster: LocalCluster, leaving: list[str]) -> Iterator[Stage]:
-    """A namespace and queues of the test's own; of them an empty namespace stays, and what is `leaving`."""
-    made = Stage(cluster)
+def sandbox(cluster: LocalCluster, queues_to_remove: list[str]) -> Iterator[Sandbox]:
+    """A namespace and queues of the test's own, on the cluster that this worker's tests share.
+
+    The empty namespace stays. Its queues are asked to close, and removed at the end of the module.
+    """
+    made = Sandbox(cluster)
     found = made.first_wishes()
     yield made
-    leaving.extend(made.queue_names)
+    queues_to_remove.extend(made.queue_names)
     made.leave()
     left = made.wishes()
     made.close()
-    assert {name: left[name] for name in left if name not in leaving} == {
-        name: found[name] for name in found if name not in leaving
+    assert {name: left[name] for name in left if name not in queues_to_remove} == {
+        name: found[name] for name in found if name not in queues_to_remove
     }
 
 
@@ -81,17 +84,17 @@ def replicas(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def corner(module_cluster: LocalCluster) -> Iterator[Stage]:
-    """Nothing of it is cleared: the cluster is of this module alone."""
-    made = Stage(module_cluster)
+def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
+    """A namespace and queues of the test's own, on the module's own cluster; nothing of it is cleared."""
+    made = Sandbox(module_cluster)
     yield made
     made.close()
 
 
 @pytest.fixture
-def outage(stage: Stage) -> Iterator[LocalCluster]:
-    """The cluster, for tests that stop parts of it; all of them run again afterwards."""
-    yield stage.cluster
-    missing = [name for name in COMPONENTS if name not in stage.cluster.pids]
+def restored_cluster(sandbox: Sandbox) -> Iterator[LocalCluster]:
+    """The shared cluster, for tests that stop parts of it; afterwards the missing ones are started again."""
+    yield sandbox.cluster
+    missing = [name for name in COMPONENTS if name not in sandbox.cluster.pids]
     if missing:
-        stage.cluster.start_components(*missing)
+        sandbox.cluster.start_components(*missing)

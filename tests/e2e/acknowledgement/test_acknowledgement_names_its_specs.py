@@ -14,13 +14,13 @@ from pathlib import Path
 
 from tests.support.e2e.calling import Api, Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     condition,
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import Silence, expired_event
 from tests.support.faults.intercepting import Asked, Interceptor
@@ -80,11 +80,11 @@ def below(queues: Mapping[str, Object], name: str) -> int:
     return 1 + sum(below(queues, child) for child in children)
 
 
-def acknowledged(corner: Stage, name: str) -> dict[str, Object]:
+def acknowledged(own_sandbox: Sandbox, name: str) -> dict[str, Object]:
     """The queues, once this stop is acknowledged for what they are."""
 
     def read() -> dict[str, Object]:
-        queues = at_one_moment(corner.api)
+        queues = at_one_moment(own_sandbox.api)
         return queues if claims_to_hold(queues, name) else {}
 
     return until(read, f"queue {name} to be acknowledged as it is", share=0)
@@ -95,12 +95,12 @@ def is_withdrawn(queue: Object) -> bool:
     return (active.get("status"), active.get("reason")) == ("Unknown", "NotAcknowledged")
 
 
-def watching(corner: Stage, name: str, slow: SlowWebhook) -> Callable[[], bool]:
+def watching(own_sandbox: Sandbox, name: str, slow: SlowWebhook) -> Callable[[], bool]:
     """Whether its acknowledgement is withdrawn; at no read does it claim to hold while a bind is kept."""
 
     def withdrawn() -> bool:
         under_way = slow.held
-        queues = at_one_moment(corner.api)
+        queues = at_one_moment(own_sandbox.api)
         assert not (under_way and slow.held and claims_to_hold(queues, name))
         return is_withdrawn(queues[name])
 
@@ -108,84 +108,86 @@ def watching(corner: Stage, name: str, slow: SlowWebhook) -> Callable[[], bool]:
 
 
 def test_an_ancestor_that_was_resumed_and_stopped_again_unseen(
-    corner: Stage, pair: Fleet, tmp_path: Path
+    own_sandbox: Sandbox, pair: Fleet, tmp_path: Path
 ) -> None:
     """A pod of the child was let through between the two; its bind is kept in a webhook. Nothing of the
     child's own spec has changed, and still its stop is no longer acknowledged."""
-    parent = corner.queue("parent")
-    child = corner.queue("child", parent=parent)
-    corner.suspend(parent)
-    first = acknowledged(corner, child)
-    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
-        corner.patch_queue(parent, state="Open").must()
-        until(lambda: corner.pod("member-0", child, dry=True).warnings == (), "the resume to be seen")
-        corner.pod("member-0", child).must(201)
+    parent = own_sandbox.queue("parent")
+    child = own_sandbox.queue("child", parent=parent)
+    own_sandbox.suspend(parent)
+    first = acknowledged(own_sandbox, child)
+    with SlowWebhook(own_sandbox, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
+        own_sandbox.patch_queue(parent, state="Open").must()
+        until(lambda: own_sandbox.pod("member-0", child, dry=True).warnings == (), "the resume to be seen")
+        own_sandbox.pod("member-0", child).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
-        corner.patch_queue(parent, state="Suspended").must()
-        queues = at_one_moment(corner.api)
+        own_sandbox.patch_queue(parent, state="Suspended").must()
+        queues = at_one_moment(own_sandbox.api)
         assert queues[child]["metadata"]["generation"] == first[child]["metadata"]["generation"]
         assert slow.held and not claims_to_hold(queues, child)
         catch_up()
 
-        withdrawn = watching(corner, child, slow)
+        withdrawn = watching(own_sandbox, child, slow)
         until(withdrawn, "the acknowledgement to be withdrawn", share=0)
         assert slow.held
         slow.let_go()
-        again = acknowledged(corner, child)
-    assert bound_at(corner, again[child]) == {"member-0"}
+        again = acknowledged(own_sandbox, child)
+    assert bound_at(own_sandbox, again[child]) == {"member-0"}
 
 
-def test_a_queue_that_is_moved_below_an_acknowledged_one(corner: Stage, pair: Fleet, tmp_path: Path) -> None:
+def test_a_queue_that_is_moved_below_an_acknowledged_one(
+    own_sandbox: Sandbox, pair: Fleet, tmp_path: Path
+) -> None:
     """Its pod was let through before; the bind is kept in a webhook. The parent's own spec is the same."""
-    parent = corner.queue("parent")
-    flowing = corner.queue("flowing")
-    corner.suspend(parent)
-    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow:
-        corner.pod("member-0", flowing).must(201)
+    parent = own_sandbox.queue("parent")
+    flowing = own_sandbox.queue("flowing")
+    own_sandbox.suspend(parent)
+    with SlowWebhook(own_sandbox, tmp_path, seconds=KEPT_SECONDS) as slow:
+        own_sandbox.pod("member-0", flowing).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
-        corner.patch_queue(flowing, parent=parent).must()
-        withdrawn = watching(corner, parent, slow)
+        own_sandbox.patch_queue(flowing, parent=parent).must()
+        withdrawn = watching(own_sandbox, parent, slow)
         until(withdrawn, "the acknowledgement to be withdrawn", share=0)
-        stop = corner.queue_that(
+        stop = own_sandbox.queue_that(
             parent,
             "wait for the bind",
             lambda held: is_stopped(held) or held["status"]["stop"].get("waitingFor", ""),
         )
         assert slow.held and not is_stopped(stop)
         slow.let_go()
-        again = acknowledged(corner, parent)
+        again = acknowledged(own_sandbox, parent)
     assert again[parent]["metadata"]["generation"] == stop["metadata"]["generation"]
-    assert bound_at(corner, again[parent]) == {"member-0"}
-    acknowledged(corner, flowing)
+    assert bound_at(own_sandbox, again[parent]) == {"member-0"}
+    acknowledged(own_sandbox, flowing)
 
 
-def test_what_is_said_of_the_child_is_true_whenever_it_is_read(corner: Stage, pair: Fleet) -> None:
+def test_what_is_said_of_the_child_is_true_whenever_it_is_read(own_sandbox: Sandbox, pair: Fleet) -> None:
     """Its parent is resumed and stopped in quick succession while its pods flow. From the moment that the
     child is read as acknowledged for what there is, none of its pods is bound until the next resume."""
-    parent = corner.queue("parent")
-    child = corner.queue("child", parent=parent)
+    parent = own_sandbox.queue("parent")
+    child = own_sandbox.queue("child", parent=parent)
     through: list[set[str]] = []
     for number in range(ROUNDS):
-        corner.suspend(parent)
-        names = corner.pods(f"member-{number}", MEMBERS, child)
-        corner.patch_queue(parent, state="Open").must()
+        own_sandbox.suspend(parent)
+        names = own_sandbox.pods(f"member-{number}", MEMBERS, child)
+        own_sandbox.patch_queue(parent, state="Open").must()
         if number % 2:
-            until(partial(corner.bound, names), "the flow to be under way", share=0)
-        corner.patch_queue(parent, state="Suspended").must()
-        queues = acknowledged(corner, child)
+            until(partial(own_sandbox.bound, names), "the flow to be under way", share=0)
+        own_sandbox.patch_queue(parent, state="Suspended").must()
+        queues = acknowledged(own_sandbox, child)
         assert queues[child]["metadata"]["generation"] == 1
-        corner.all_bound(corner.pods(f"other-{number}", 2))
-        through.append(bound_now(corner) - bound_at(corner, queues[child]))
-        assert claims_to_hold(at_one_moment(corner.api), child)
+        own_sandbox.all_bound(own_sandbox.pods(f"other-{number}", 2))
+        through.append(bound_now(own_sandbox) - bound_at(own_sandbox, queues[child]))
+        assert claims_to_hold(at_one_moment(own_sandbox.api), child)
     assert through == [set()] * ROUNDS
 
 
-def bound_now(corner: Stage) -> set[str]:
-    return {name for name in corner.bound(corner.read_pods()) if name.startswith("member")}
+def bound_now(own_sandbox: Sandbox) -> set[str]:
+    return {name for name in own_sandbox.bound(own_sandbox.read_pods()) if name.startswith("member")}
 
 
-def bound_at(corner: Stage, written: Object) -> set[str]:
+def bound_at(own_sandbox: Sandbox, written: Object) -> set[str]:
     """The members that were on a node when that was written."""
-    path = f"{corner.pods_path}?resourceVersion={version(written)}&resourceVersionMatch=Exact"
-    pods = [pod for pod in corner.api.get(path).must().body["items"] if on_a_node(pod)]
+    path = f"{own_sandbox.pods_path}?resourceVersion={version(written)}&resourceVersionMatch=Exact"
+    pods = [pod for pod in own_sandbox.api.get(path).must().body["items"] if on_a_node(pod)]
     return {pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"].startswith("member")}

@@ -16,12 +16,12 @@ import pytest
 from localcluster.apiserver import Https
 from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
@@ -35,9 +35,9 @@ NODES = ["node-0", "node-1", "node-2"]
 class Stranger:
     """Calls filter over the wire. For one thread."""
 
-    def __init__(self, stage: Stage) -> None:
-        cluster = stage.cluster
-        self._namespace = stage.namespace
+    def __init__(self, sandbox: Sandbox) -> None:
+        cluster = sandbox.cluster
+        self._namespace = sandbox.namespace
         context = ssl.create_default_context(cafile=str(cluster.layout.server_ca))
         self._https = Https(port=cluster.ports.server, context=context)
 
@@ -61,13 +61,13 @@ class Stranger:
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @pytest.fixture
-def stranger(stage: Stage) -> Iterator[Stranger]:
-    with Stranger(stage) as caller:
+def stranger(sandbox: Sandbox) -> Iterator[Stranger]:
+    with Stranger(sandbox) as caller:
         yield caller
 
 
@@ -75,64 +75,64 @@ def some_uid() -> str:
     return f"00000000-0000-4000-8000-{secrets.token_hex(6)}"
 
 
-def acknowledged_soon(stage: Stage, queue: str) -> Object:
-    stage.patch_queue(queue, state="Suspended").must()
+def acknowledged_soon(sandbox: Sandbox, queue: str) -> Object:
+    sandbox.patch_queue(queue, state="Suspended").must()
     return until(
-        lambda: (held := stage.read_queue(queue)) and is_stopped(held) and held,
+        lambda: (held := sandbox.read_queue(queue)) and is_stopped(held) and held,
         f"the stop of {queue}",
         seconds=SOON,
     )
 
 
 def test_calls_for_hundreds_of_pods_that_do_not_exist_delay_no_stop(
-    stage: Stage, queue: str, stranger: Stranger
+    sandbox: Sandbox, queue: str, stranger: Stranger
 ) -> None:
     """They were let through, for what is not known may come."""
     for number in range(HUNDREDS):
         stranger.filter(f"nobody-{number}", queue, uid=some_uid())
-    acknowledged_soon(stage, queue)
+    acknowledged_soon(sandbox, queue)
 
 
 @pytest.mark.parametrize("uid", ["another's", "none"])
 def test_a_call_for_a_pod_by_its_name_alone_delays_no_stop(
-    stage: Stage, queue: str, stranger: Stranger, uid: str
+    sandbox: Sandbox, queue: str, stranger: Stranger, uid: str
 ) -> None:
     """The pod is bound, or fits nowhere; in no case is it let through because somebody says so."""
-    stage.pod("bound", queue).must(201)
-    stage.all_bound(["bound"])
-    stage.pod("large", queue, cpu="1000000").must(201)
-    stage.reason_on("large", "Insufficient cpu")
-    other = stage.queue("other")
+    sandbox.pod("bound", queue).must(201)
+    sandbox.all_bound(["bound"])
+    sandbox.pod("large", queue, cpu="1000000").must(201)
+    sandbox.reason_on("large", "Insufficient cpu")
+    other = sandbox.queue("other")
     for name in ("bound", "large"):
         for named in (queue, other):
             answer = stranger.filter(name, named, uid=some_uid() if uid == "another's" else "")
             assert answer["Error"], answer
             assert not answer["NodeNames"]
-    acknowledged_soon(stage, queue)
-    acknowledged_soon(stage, other)
+    acknowledged_soon(sandbox, queue)
+    acknowledged_soon(sandbox, other)
 
 
 @pytest.mark.parametrize("uid", ["another's", "none"])
 @pytest.mark.parametrize("named", ["own", "another", "stopped"])
 def test_a_call_does_not_make_the_pass_of_a_pod_forgotten(
-    stage: Stage, queue: str, stranger: Stranger, tmp_path: Path, uid: str, named: str
+    sandbox: Sandbox, queue: str, stranger: Stranger, tmp_path: Path, uid: str, named: str
 ) -> None:
     """The pod's bind is kept in a webhook. Whatever queue the call names, the stop waits for the bind."""
-    queues = {"own": queue, "another": stage.queue("another"), "stopped": stage.queue("stopped")}
-    stage.suspend(queues["stopped"])
-    with SlowWebhook(stage, tmp_path, seconds=KEPT_SECONDS) as slow:
-        stage.pod("member-0", queue).must(201)
+    queues = {"own": queue, "another": sandbox.queue("another"), "stopped": sandbox.queue("stopped")}
+    sandbox.suspend(queues["stopped"])
+    with SlowWebhook(sandbox, tmp_path, seconds=KEPT_SECONDS) as slow:
+        sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
         told = some_uid() if uid == "another's" else ""
         stranger.filter("member-0", queues[named], uid=told)
-        stage.patch_queue(queue, state="Suspended").must()
-        stop = stage.queue_that(
+        sandbox.patch_queue(queue, state="Suspended").must()
+        stop = sandbox.queue_that(
             queue,
             "be acknowledged, or say what it waits for",
             lambda held: is_stopped(held) or held["status"].get("stop", {}).get("waitingFor", ""),
         )
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         slow.let_go()
-        acknowledged = stage.queue_that(queue, "be acknowledged", is_stopped)
-    path = f"{stage.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
-    assert all(on_a_node(pod) for pod in stage.api.get(path).must().body["items"])
+        acknowledged = sandbox.queue_that(queue, "be acknowledged", is_stopped)
+    path = f"{sandbox.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
+    assert all(on_a_node(pod) for pod in sandbox.api.get(path).must().body["items"])

@@ -12,8 +12,8 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from queues.labels import PROBE_PREFIX
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
@@ -27,62 +27,62 @@ RARE, PROBES = 3.0, 10
 
 
 @pytest.fixture
-def stages(module_cluster: LocalCluster) -> Iterator[list[Stage]]:
+def sandboxes(module_cluster: LocalCluster) -> Iterator[list[Sandbox]]:
     """Namespaces, of which the guard calls nobody but for the last."""
-    made = [Stage(module_cluster) for _ in range(MANY + 1)]
+    made = [Sandbox(module_cluster) for _ in range(MANY + 1)]
     yield made
     for each in made:
         each.close()
 
 
-def test_others_are_acknowledged_and_probes_become_rarer(stages: list[Stage]) -> None:
+def test_others_are_acknowledged_and_probes_become_rarer(sandboxes: list[Sandbox]) -> None:
     """And the stop is acknowledged once the webhook is back."""
-    *without, other = stages
+    *without, other = sandboxes
     first = without[0]
     queue = first.queue()
     elsewhere = other.queue()
-    for stage in stages:
-        stage.pod(BY_HAND, elsewhere if stage is other else queue, schedulerName=BY_HAND).must(201)
-    with guard_missing_in(first, {stage.namespace for stage in without}):
+    for sandbox in sandboxes:
+        sandbox.pod(BY_HAND, elsewhere if sandbox is other else queue, schedulerName=BY_HAND).must(201)
+    with guard_missing_in(first, {sandbox.namespace for sandbox in without}):
         first.patch_queue(queue, state="Suspended").must()
         until(lambda: all(map(_probes, without)), "the guard to be probed")
         other.suspend(elsewhere)
         until(lambda: all(map(_is_rarely_probed, without)), "the probes to become rare", share=0)
         assert not is_stopped(first.read_queue(queue))
     first.answered(queue)
-    for stage in stages:
-        stage.bind(BY_HAND).must_refuse("is Suspended")
+    for sandbox in sandboxes:
+        sandbox.bind(BY_HAND).must_refuse("is Suspended")
 
 
 @contextmanager
-def guard_missing_in(stage: Stage, namespaces: set[str]) -> Iterator[None]:
+def guard_missing_in(sandbox: Sandbox, namespaces: set[str]) -> Iterator[None]:
     """The webhook on binds does not select these."""
-    hooks = stage.api.get(HOOKS).must().body["webhooks"]
+    hooks = sandbox.api.get(HOOKS).must().body["webhooks"]
     number = next(n for n, hook in enumerate(hooks) if hook["name"] == BINDS)
     selector = hooks[number]["namespaceSelector"]
     unlike = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(namespaces)}
     less = {"matchExpressions": [*selector["matchExpressions"], unlike]}
-    _select(stage, number, less)
+    _select(sandbox, number, less)
     try:
         yield
     finally:
-        _select(stage, number, selector)
+        _select(sandbox, number, selector)
 
 
-def _select(stage: Stage, number: int, selector: object) -> None:
+def _select(sandbox: Sandbox, number: int, selector: object) -> None:
     steps = [{"op": "replace", "path": f"/webhooks/{number}/namespaceSelector", "value": selector}]
     kind = "validatingwebhookconfiguration"
-    stage.cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")
+    sandbox.cluster.kubectl("patch", kind, "sluice", "--type=json", f"--patch={json.dumps(steps)}")
 
 
-def _probes(stage: Stage) -> list[datetime]:
+def _probes(sandbox: Sandbox) -> list[datetime]:
     """When its namespace was probed."""
-    return [bind.received for bind in stage.binds() if bind.pod.startswith(PROBE_PREFIX)]
+    return [bind.received for bind in sandbox.binds() if bind.pod.startswith(PROBE_PREFIX)]
 
 
-def _is_rarely_probed(stage: Stage) -> bool:
+def _is_rarely_probed(sandbox: Sandbox) -> bool:
     """Whether both of the last two pauses between tries were long."""
-    last = _probes(stage)[-2 * PROBES - 1 :]
+    last = _probes(sandbox)[-2 * PROBES - 1 :]
     return sum(_seconds(a, b) > RARE for a, b in pairwise(last)) >= 2
 
 

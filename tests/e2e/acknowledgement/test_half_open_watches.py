@@ -8,8 +8,8 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
@@ -21,8 +21,8 @@ HEAD = 600
 
 
 @pytest.fixture
-def stage(pair: Fleet, module_cluster: LocalCluster) -> Iterator[Stage]:
-    made = Stage(module_cluster)
+def sandbox(pair: Fleet, module_cluster: LocalCluster) -> Iterator[Sandbox]:
+    made = Sandbox(module_cluster)
     yield made
     made.clear()
     made.close()
@@ -34,14 +34,14 @@ def on_queues(asked: Asked) -> bool:
 
 @pytest.mark.parametrize("name", ["server-1", "server-2"])
 def test_a_stop_is_acknowledged_though_a_watch_of_the_queues_is_half_open(
-    pair: Fleet, stage: Stage, name: str
+    pair: Fleet, sandbox: Sandbox, name: str
 ) -> None:
     """One of the two leads, and the other one must have seen the stop: neither may be late for long."""
-    queue = stage.queue(name)
+    queue = sandbox.queue(name)
     way = pair.interceptors[name]
     silenced = len(way.asked)
     way.order(Silence(after=HEAD), when=on_queues)
     until(lambda: any(map(on_queues, way.asked[silenced:])), "a watch that is silenced")
-    stage.patch_queue(queue, state="Suspended").must()
-    until(lambda: is_stopped(stage.read_queue(queue)), "the stop to be acknowledged", seconds=SECONDS)
+    sandbox.patch_queue(queue, state="Suspended").must()
+    until(lambda: is_stopped(sandbox.read_queue(queue)), "the stop to be acknowledged", seconds=SECONDS)
     way.relent()

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tests.support.e2e.calling import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
@@ -70,90 +70,98 @@ def is_decided(queue: Object) -> bool:
 
 
 def test_a_pod_that_another_replica_let_through_is_waited_for(
-    corner: Stage, pair: Fleet, tmp_path: Path
+    own_sandbox: Sandbox, pair: Fleet, tmp_path: Path
 ) -> None:
     """Its bind is kept in a webhook. The leader knows of no pod in the queue, and concludes nothing."""
-    queue = corner.queue()
-    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
-        corner.pod("member-0", queue).must(201)
+    queue = own_sandbox.queue()
+    with SlowWebhook(own_sandbox, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
+        own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
-        corner.patch_queue(queue, state="Suspended").must()
-        stop = corner.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        own_sandbox.patch_queue(queue, state="Suspended").must()
+        stop = own_sandbox.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         assert waits_for(stop).startswith("PodsBehind")
         catch_up()
-        stop = corner.queue_that(
+        stop = own_sandbox.queue_that(
             queue,
             "wait for the bind",
             lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
         )
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         slow.let_go()
-        acknowledged = corner.queue_that(queue, "be acknowledged", is_stopped)
-    assert bound_by(corner, "member-0", version(acknowledged))
-    nobody_is_bound_any_more(corner, queue)
+        acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+    assert bound_by(own_sandbox, "member-0", version(acknowledged))
+    nobody_is_bound_any_more(own_sandbox, queue)
 
 
 def test_the_guard_is_on_before_a_stop_of_unknown_unmarked_pods_is_acknowledged(
-    corner: Stage, pair: Fleet
+    own_sandbox: Sandbox, pair: Fleet
 ) -> None:
     """No filter is asked about them: the guard alone stops them, where they are known to be."""
-    queue = corner.queue()
+    queue = own_sandbox.queue()
     with leader_late(pair) as catch_up:
-        corner.pod("foreign-0", queue, schedulerName=ELSEWHERE).must(201)
-        corner.patch_queue(queue, state="Suspended").must()
-        stop = corner.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
-        labels = corner.api.get(corner.home).must().body["metadata"]["labels"]
+        own_sandbox.pod("foreign-0", queue, schedulerName=ELSEWHERE).must(201)
+        own_sandbox.patch_queue(queue, state="Suspended").must()
+        stop = own_sandbox.queue_that(queue, "be acknowledged, or say what its stop waits for", is_decided)
+        labels = own_sandbox.api.get(own_sandbox.home).must().body["metadata"]["labels"]
         assert not is_stopped(stop) or GUARD in labels, "acknowledged, and binds meet no guard"
         catch_up()
-        corner.queue_that(queue, "be acknowledged", is_stopped)
-        corner.bind("foreign-0").must_refuse(queue)
-    assert not on_a_node(corner.read_pod("foreign-0"))
+        own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+        own_sandbox.bind("foreign-0").must_refuse(queue)
+    assert not on_a_node(own_sandbox.read_pod("foreign-0"))
 
 
-def test_what_a_lost_replica_let_through_is_waited_for(corner: Stage, pair: Fleet, tmp_path: Path) -> None:
+def test_what_a_lost_replica_let_through_is_waited_for(
+    own_sandbox: Sandbox, pair: Fleet, tmp_path: Path
+) -> None:
     """It let a pod through, and is killed; the leader does not know the pod, so it assumes no pass of it."""
-    queue = corner.queue()
-    with SlowWebhook(corner, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
-        corner.pod("member-0", queue).must(201)
+    queue = own_sandbox.queue()
+    with SlowWebhook(own_sandbox, tmp_path, seconds=KEPT_SECONDS) as slow, leader_late(pair) as catch_up:
+        own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
         pair.kill(OTHER)
-        until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
-        stop = corner.queue_that(
+        until(
+            lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200,
+            "the stop to be asked for",
+        )
+        stop = own_sandbox.queue_that(
             queue,
             "be acknowledged, or wait for the pods",
             lambda held: is_stopped(held) or waits_for(held).startswith("PodsBehind"),
         )
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         catch_up()
-        stop = corner.queue_that(
+        stop = own_sandbox.queue_that(
             queue,
             "wait for the bind",
             lambda held: is_stopped(held) or waits_for(held).startswith("PassOpen"),
         )
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         slow.let_go()
-        acknowledged = corner.queue_that(queue, "be acknowledged", is_stopped)
-    assert bound_by(corner, "member-0", version(acknowledged))
-    nobody_is_bound_any_more(corner, queue)
+        acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
+    assert bound_by(own_sandbox, "member-0", version(acknowledged))
+    nobody_is_bound_any_more(own_sandbox, queue)
     pair.join(OTHER, intercepted=True)
 
 
-def bound_by(corner: Stage, name: str, at: int) -> bool:
+def bound_by(own_sandbox: Sandbox, name: str, at: int) -> bool:
     """Whether the pod was on a node at that version of the cluster."""
-    path = f"{corner.pods_path}?resourceVersion={at}&resourceVersionMatch=Exact"
-    pods = corner.api.get(path).must().body["items"]
+    path = f"{own_sandbox.pods_path}?resourceVersion={at}&resourceVersionMatch=Exact"
+    pods = own_sandbox.api.get(path).must().body["items"]
     return any(on_a_node(pod) for pod in pods if pod["metadata"]["name"] == name)
 
 
-def nobody_is_bound_any_more(corner: Stage, queue: str) -> None:
+def nobody_is_bound_any_more(own_sandbox: Sandbox, queue: str) -> None:
     """Neither by kube-scheduler, which binds others meanwhile, nor by somebody else."""
-    before = corner.bound(corner.read_pods())
-    late = [*corner.pods("late", 3, queue), *corner.pods("late-foreign", 3, queue, schedulerName=ELSEWHERE)]
+    before = own_sandbox.bound(own_sandbox.read_pods())
+    late = [
+        *own_sandbox.pods("late", 3, queue),
+        *own_sandbox.pods("late-foreign", 3, queue, schedulerName=ELSEWHERE),
+    ]
     with ThreadPoolExecutor(1) as pool:
-        others = pool.submit(corner.pods, "other", 3)
+        others = pool.submit(own_sandbox.pods, "other", 3)
         for name in late:
-            corner.bind(name).must(403, 409)
-        corner.all_bound(others.result())
-    assert corner.bound(late) == set()
-    assert before <= corner.bound(corner.read_pods())
+            own_sandbox.bind(name).must(403, 409)
+        own_sandbox.all_bound(others.result())
+    assert own_sandbox.bound(late) == set()
+    assert before <= own_sandbox.bound(own_sandbox.read_pods())

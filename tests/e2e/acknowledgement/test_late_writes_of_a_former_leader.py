@@ -18,8 +18,8 @@ from localcluster.components import NAMESPACE
 from queues.labels import GUARD
 from tests.support.e2e.calling import Object, watched
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import is_active, is_stopped
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.intercepting import Asked, Kept
 
@@ -32,15 +32,15 @@ BY_HAND = "by-hand"
 class Pair:
     """Two replicas; the first one leads until it is paused."""
 
-    def __init__(self, fleet: Fleet, corner: Stage) -> None:
-        self._fleet, self._corner = fleet, corner
+    def __init__(self, fleet: Fleet, own_sandbox: Sandbox) -> None:
+        self._fleet, self._sandbox = fleet, own_sandbox
         fleet.join(FORMER, intercepted=True)
         self.way = fleet.interceptors[FORMER]
         until(self.leader, "the first replica to lead")
         fleet.join(NEXT)
 
     def leader(self) -> str:
-        answer = self._corner.api.get(LEASE)
+        answer = self._sandbox.api.get(LEASE)
         return str(answer.body["spec"].get("holderIdentity", "")) if answer.status == 200 else ""
 
     @contextmanager
@@ -73,61 +73,61 @@ class Pair:
 
 
 @pytest.fixture
-def pair(module_cluster: LocalCluster, corner: Stage, tmp_path: Path) -> Iterator[Pair]:
+def pair(module_cluster: LocalCluster, own_sandbox: Sandbox, tmp_path: Path) -> Iterator[Pair]:
     fleet = Fleet(module_cluster, tmp_path)
     try:
-        yield Pair(fleet, corner)
+        yield Pair(fleet, own_sandbox)
     finally:
         fleet.close()
 
 
-def test_the_guard_stays_on(pair: Pair, corner: Stage) -> None:
+def test_the_guard_stays_on(pair: Pair, own_sandbox: Sandbox) -> None:
     """The former leader was about to remove a namespace's label; the next one has acknowledged a stop."""
-    queue = corner.queue()
-    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
-    corner.pods("member", 3, queue, gated=True)
-    corner.suspend(queue)
+    queue = own_sandbox.queue()
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    own_sandbox.pods("member", 3, queue, gated=True)
+    own_sandbox.suspend(queue)
 
     def removes_guard(asked: Asked) -> bool:
         removal = {GUARD: None}
-        return (asked.method, asked.path) == ("PATCH", corner.home) and _labels(asked) == removal
+        return (asked.method, asked.path) == ("PATCH", own_sandbox.home) and _labels(asked) == removal
 
     kept = pair.way.keep(removes_guard, answered=False)
-    corner.patch_queue(queue, state="Open").must()
+    own_sandbox.patch_queue(queue, state="Open").must()
     with pair.leader_paused_at(kept):
-        corner.suspend(queue)
+        own_sandbox.suspend(queue)
         status = pair.let_through(kept, removes_guard)
-        corner.bind(BY_HAND).must_refuse(queue)
+        own_sandbox.bind(BY_HAND).must_refuse(queue)
         assert status == 409
     pair.wait_for_former()
-    assert GUARD in corner.api.get(corner.home).must().body["metadata"]["labels"]
-    corner.ungate(["member-0", "member-1", "member-2"])
-    corner.reason_on("member-0", "is Suspended")
-    corner.bind(BY_HAND).must_refuse(queue)
-    assert corner.bound(corner.read_pods()) == set()
+    assert GUARD in own_sandbox.api.get(own_sandbox.home).must().body["metadata"]["labels"]
+    own_sandbox.ungate(["member-0", "member-1", "member-2"])
+    own_sandbox.reason_on("member-0", "is Suspended")
+    own_sandbox.bind(BY_HAND).must_refuse(queue)
+    assert own_sandbox.bound(own_sandbox.read_pods()) == set()
 
 
 @pytest.mark.parametrize("is_inherited", [False, True], ids=["own", "inherited"])
-def test_an_acknowledgement_is_not_restored(pair: Pair, corner: Stage, *, is_inherited: bool) -> None:
+def test_an_acknowledgement_is_not_restored(pair: Pair, own_sandbox: Sandbox, *, is_inherited: bool) -> None:
     """The former leader was about to acknowledge a stop; the queue, or its parent, was resumed since."""
-    parent = corner.queue("parent")
-    queue = corner.queue("child", parent=parent)
+    parent = own_sandbox.queue("parent")
+    queue = own_sandbox.queue("child", parent=parent)
     stopped = parent if is_inherited else queue
-    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
 
     def acknowledges(asked: Asked) -> bool:
         return (asked.method, asked.path) == ("PATCH", f"{QUEUES}/{queue}/status") and _stops(asked)
 
     kept = pair.way.keep(acknowledges, answered=False)
-    corner.patch_queue(stopped, state="Suspended").must()
+    own_sandbox.patch_queue(stopped, state="Suspended").must()
     with pair.leader_paused_at(kept):
-        corner.edit(stopped, state="Open")
-        resumed = corner.queue_that(queue, "be resumed", _schedules)
+        own_sandbox.edit(stopped, state="Open")
+        resumed = own_sandbox.queue_that(queue, "be resumed", _schedules)
         status = pair.let_through(kept, acknowledges)
-        corner.edit(queue, weight=7)
+        own_sandbox.edit(queue, weight=7)
     pair.wait_for_former()
-    corner.edit(queue, weight=8)
-    assert not any(map(is_stopped, _states(corner, since=resumed)))
+    own_sandbox.edit(queue, weight=8)
+    assert not any(map(is_stopped, _states(own_sandbox, since=resumed)))
     assert status == 409
 
 
@@ -144,13 +144,13 @@ def _schedules(queue: Object) -> bool:
     return is_active(queue) and not queue["status"].get("stop")
 
 
-def _states(corner: Stage, *, since: Object) -> list[Object]:
+def _states(own_sandbox: Sandbox, *, since: Object) -> list[Object]:
     """Each state of the queue since then, up to its present one."""
     name = since["metadata"]["name"]
-    last = corner.read_queue(name)["metadata"]["resourceVersion"]
+    last = own_sandbox.read_queue(name)["metadata"]["resourceVersion"]
     states = []
     for state in watched(
-        corner.cluster,
+        own_sandbox.cluster,
         QUEUES,
         since=since["metadata"]["resourceVersion"],
         selector=f"metadata.name={name}",

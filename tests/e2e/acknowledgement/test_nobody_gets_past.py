@@ -11,6 +11,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import STRATEGIC
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     GATE,
     GROUPED_BY,
@@ -19,7 +20,6 @@ from tests.support.e2e.shapes import (
     on_a_node,
     suspended_text,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import settled, until
 
 OTHERS_SCHEDULER = "somebody-elses"
@@ -28,9 +28,9 @@ DELETE_GATE = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}
 
 
 @pytest.fixture(scope="module")
-def stage(cluster: LocalCluster) -> Iterator[Stage]:
+def sandbox(cluster: LocalCluster) -> Iterator[Sandbox]:
     """A namespace for all tests here: each gives what it makes names of its own."""
-    made = Stage(cluster)
+    made = Sandbox(cluster)
     found = made.first_wishes()
     yield made
     made.clear()
@@ -40,62 +40,62 @@ def stage(cluster: LocalCluster) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def suspended(stage: Stage) -> str:
+def suspended(sandbox: Sandbox) -> str:
     """A queue with pods of it from before: `foreign`, and `early` and `unseen`, which have a gate of ours."""
-    name = stage.queue()
-    stage.pod("foreign", name, schedulerName=OTHERS_SCHEDULER).must(201)
+    name = sandbox.queue()
+    sandbox.pod("foreign", name, schedulerName=OTHERS_SCHEDULER).must(201)
     for early in ("early", "unseen"):
-        stage.pod(early, name, gated=True).must(201)
-    stage.suspend(name)
-    stage.user(USER, "edit")
-    stage.may(USER, "patch", "pods")
+        sandbox.pod(early, name, gated=True).must(201)
+    sandbox.suspend(name)
+    sandbox.user(USER, "edit")
+    sandbox.may(USER, "patch", "pods")
     return name
 
 
 @pytest.fixture
-def queue(stage: Stage, suspended: str) -> Iterator[str]:
+def queue(sandbox: Sandbox, suspended: str) -> Iterator[str]:
     """Suspended, with pods of it from before and from after: `foreign`, `early`, and a `late` for each test.
 
     Whatever a test has tried with them, none of them is bound at the end.
     """
-    stage.pod("late", suspended).must(201)
+    sandbox.pod("late", suspended).must(201)
     yield suspended
-    stage.ungate(["early"])
-    stage.reason_on("early", suspended_text(suspended))
-    assert stage.bound(["foreign", "early", "unseen", "late"]) == set()
-    stage.api.delete(f"{stage.pods_path}/late?gracePeriodSeconds=0").must()
+    sandbox.ungate(["early"])
+    sandbox.reason_on("early", suspended_text(suspended))
+    assert sandbox.bound(["foreign", "early", "unseen", "late"]) == set()
+    sandbox.api.delete(f"{sandbox.pods_path}/late?gracePeriodSeconds=0").must()
 
 
-def test_a_pod_with_a_node_name_is_refused(stage: Stage, queue: str) -> None:
+def test_a_pod_with_a_node_name_is_refused(sandbox: Sandbox, queue: str) -> None:
     """It would run at once, and the API allows no gate on it."""
-    stage.pod("placed", queue, nodeName="node-0").must_refuse("spec.nodeName", suspended_text(queue))
+    sandbox.pod("placed", queue, nodeName="node-0").must_refuse("spec.nodeName", suspended_text(queue))
 
 
-def test_a_bind_by_hand_is_refused(stage: Stage, queue: str) -> None:
+def test_a_bind_by_hand_is_refused(sandbox: Sandbox, queue: str) -> None:
     """Also by the administrator: a right to bind is no right to pass."""
-    stage.bind("foreign").must_refuse("binds.sluice.dev", suspended_text(queue))
+    sandbox.bind("foreign").must_refuse("binds.sluice.dev", suspended_text(queue))
 
 
-def test_a_bind_by_the_old_endpoint_is_refused(stage: Stage, queue: str) -> None:
+def test_a_bind_by_the_old_endpoint_is_refused(sandbox: Sandbox, queue: str) -> None:
     """`bindings` is still served."""
-    stage.bind("foreign", old=True).must_refuse("binds.sluice.dev", suspended_text(queue))
+    sandbox.bind("foreign", old=True).must_refuse("binds.sluice.dev", suspended_text(queue))
 
 
-def test_a_bind_of_a_gated_pod_is_refused(stage: Stage, queue: str) -> None:
+def test_a_bind_of_a_gated_pod_is_refused(sandbox: Sandbox, queue: str) -> None:
     """By whomever it meets first."""
-    assert stage.bind("late").status in (403, 409)
+    assert sandbox.bind("late").status in (403, 409)
 
 
-def test_a_scheduler_of_another_name_is_refused_its_binds(stage: Stage, queue: str) -> None:
+def test_a_scheduler_of_another_name_is_refused_its_binds(sandbox: Sandbox, queue: str) -> None:
     """A pod of that scheduler, created while the queue is suspended, bears the gate, not the marker."""
-    body = stage.pod("foreign-late", queue, schedulerName=OTHERS_SCHEDULER).must(201).body
+    body = sandbox.pod("foreign-late", queue, schedulerName=OTHERS_SCHEDULER).must(201).body
     assert gates(body) == [GATE]
-    assert stage.bind("foreign-late").status in (403, 409)
+    assert sandbox.bind("foreign-late").status in (403, 409)
 
 
-def test_a_gate_cannot_be_taken_off_by_the_pods_user(stage: Stage, queue: str) -> None:
+def test_a_gate_cannot_be_taken_off_by_the_pods_user(sandbox: Sandbox, queue: str) -> None:
     """Taking a gate off is an update of the pod, which its user has the right to."""
-    stage.patch_pod("late", DELETE_GATE, kind=STRATEGIC, user=USER).must_refuse(
+    sandbox.patch_pod("late", DELETE_GATE, kind=STRATEGIC, user=USER).must_refuse(
         "cannot be removed", suspended_text(queue)
     )
 
@@ -104,76 +104,78 @@ def test_a_gate_cannot_be_taken_off_by_the_pods_user(stage: Stage, queue: str) -
 @pytest.mark.parametrize("value", ["elsewhere", None])
 @pytest.mark.parametrize("subresource", ["", "/status"])
 def test_the_queue_of_a_pod_cannot_be_changed_under_it(
-    stage: Stage, queue: str, where: str, value: str | None, subresource: str
+    sandbox: Sandbox, queue: str, where: str, value: str | None, subresource: str
 ) -> None:
     """Neither as annotation nor as label, neither changed nor removed, through no endpoint."""
-    stage.patch_pod(f"late{subresource}", {"metadata": {where: {GATE: value}}}).must_refuse(
+    sandbox.patch_pod(f"late{subresource}", {"metadata": {where: {GATE: value}}}).must_refuse(
         "a pod's queue cannot be changed under it", queue
     )
 
 
 @pytest.mark.parametrize("value", ["elsewhere", None])
 def test_the_name_that_a_user_wrote_means_nothing_afterwards(
-    stage: Stage, queue: str, value: str | None
+    sandbox: Sandbox, queue: str, value: str | None
 ) -> None:
     """The annotation it came with may be refused or taken; the pod is where it was, and its gate stays."""
-    stage.patch_pod("late", {"metadata": {"annotations": {NAMED_BY: value}}}, user=USER)
-    stage.patch_pod("late", DELETE_GATE, kind=STRATEGIC, user=USER).must_refuse(suspended_text(queue))
+    sandbox.patch_pod("late", {"metadata": {"annotations": {NAMED_BY: value}}}, user=USER)
+    sandbox.patch_pod("late", DELETE_GATE, kind=STRATEGIC, user=USER).must_refuse(suspended_text(queue))
 
 
-def test_a_pending_pod_without_a_gate_cannot_leave_its_queue(stage: Stage, queue: str) -> None:
+def test_a_pending_pod_without_a_gate_cannot_leave_its_queue(sandbox: Sandbox, queue: str) -> None:
     """Its annotation is changed before it ever reaches filter."""
-    open_queue = stage.queue("whither")
-    stage.patch_pod("unseen", {"metadata": {"annotations": {NAMED_BY: open_queue}}}, user=USER)
-    stage.patch_pod("unseen", {"metadata": {"annotations": {GATE: open_queue}}}, user=USER).must_refuse(queue)
-    stage.ungate(["unseen"])
-    stage.reason_on("unseen", suspended_text(queue))
+    open_queue = sandbox.queue("whither")
+    sandbox.patch_pod("unseen", {"metadata": {"annotations": {NAMED_BY: open_queue}}}, user=USER)
+    sandbox.patch_pod("unseen", {"metadata": {"annotations": {GATE: open_queue}}}, user=USER).must_refuse(
+        queue
+    )
+    sandbox.ungate(["unseen"])
+    sandbox.reason_on("unseen", suspended_text(queue))
 
 
-def test_a_pod_that_waits_for_its_podgroup_cannot_be_given_to_another(stage: Stage, queue: str) -> None:
+def test_a_pod_that_waits_for_its_podgroup_cannot_be_given_to_another(sandbox: Sandbox, queue: str) -> None:
     """Its group comes in the suspended queue; its user points it at one in an open queue."""
-    stage.podgroup("elsewhere", stage.queue("open"))
-    stage.pod("grouped", annotations={GROUPED_BY: "mine"}).must(201)
-    stage.patch_pod("grouped", {"metadata": {"annotations": {GROUPED_BY: "elsewhere"}}}, user=USER)
-    stage.patch_pod("grouped", DELETE_GATE, kind=STRATEGIC, user=USER)
-    stage.podgroup("mine", queue)
-    stage.reason_on("grouped", suspended_text(queue))
+    sandbox.podgroup("elsewhere", sandbox.queue("open"))
+    sandbox.pod("grouped", annotations={GROUPED_BY: "mine"}).must(201)
+    sandbox.patch_pod("grouped", {"metadata": {"annotations": {GROUPED_BY: "elsewhere"}}}, user=USER)
+    sandbox.patch_pod("grouped", DELETE_GATE, kind=STRATEGIC, user=USER)
+    sandbox.podgroup("mine", queue)
+    sandbox.reason_on("grouped", suspended_text(queue))
 
 
-def test_a_pod_that_waits_for_its_podgroup_cannot_leave_it(stage: Stage, queue: str) -> None:
+def test_a_pod_that_waits_for_its_podgroup_cannot_leave_it(sandbox: Sandbox, queue: str) -> None:
     """Its user takes the group's name away and then the gate; no membership would be left."""
-    stage.pod("leaver", annotations={GROUPED_BY: "to-come"}).must(201)
-    stage.patch_pod("leaver", {"metadata": {"annotations": {GROUPED_BY: None}}}, user=USER)
-    stage.patch_pod("leaver", DELETE_GATE, kind=STRATEGIC, user=USER)
-    settled(lambda: on_a_node(stage.read_pod("leaver")), "the pod", seconds=1)
-    assert not on_a_node(stage.read_pod("leaver"))
+    sandbox.pod("leaver", annotations={GROUPED_BY: "to-come"}).must(201)
+    sandbox.patch_pod("leaver", {"metadata": {"annotations": {GROUPED_BY: None}}}, user=USER)
+    sandbox.patch_pod("leaver", DELETE_GATE, kind=STRATEGIC, user=USER)
+    settled(lambda: on_a_node(sandbox.read_pod("leaver")), "the pod", seconds=1)
+    assert not on_a_node(sandbox.read_pod("leaver"))
 
 
-def test_the_guard_cannot_be_switched_off_by_a_label(stage: Stage, queue: str) -> None:
+def test_the_guard_cannot_be_switched_off_by_a_label(sandbox: Sandbox, queue: str) -> None:
     """The label on the namespace is the server's, whoever asks."""
     body = {"metadata": {"labels": {"sluice.dev/guard": None}}}
-    stage.api.patch(stage.home, body).must_refuse("written by sluice alone")
+    sandbox.api.patch(sandbox.home, body).must_refuse("written by sluice alone")
 
 
-def test_a_namesake_of_a_written_queue_is_overwritten(stage: Stage, queue: str) -> None:
+def test_a_namesake_of_a_written_queue_is_overwritten(sandbox: Sandbox, queue: str) -> None:
     """A pod that claims an open queue by our own annotation is in the queue that it names by the rules."""
-    claimed = {GATE: stage.queue("claimed")}
-    body = stage.pod("claiming", queue, annotations=claimed, labels=claimed).must(201).body
+    claimed = {GATE: sandbox.queue("claimed")}
+    body = sandbox.pod("claiming", queue, annotations=claimed, labels=claimed).must(201).body
     assert gates(body) == [GATE]
     assert body["metadata"]["annotations"][GATE] == body["metadata"]["labels"][GATE] == queue
 
 
-def test_a_pod_of_no_queue_cannot_bear_our_gate(stage: Stage, queue: str) -> None:
+def test_a_pod_of_no_queue_cannot_bear_our_gate(sandbox: Sandbox, queue: str) -> None:
     """Nobody would ever take it off."""
-    stage.pod("stranger", schedulingGates=[{"name": GATE}]).must_refuse("is put on by sluice alone")
+    sandbox.pod("stranger", schedulingGates=[{"name": GATE}]).must_refuse("is put on by sluice alone")
 
 
-def test_the_way_is_free_after_a_resume(stage: Stage) -> None:
+def test_the_way_is_free_after_a_resume(sandbox: Sandbox) -> None:
     """The same acts that a suspended queue refuses are nobody's business once it is open."""
-    queue = stage.queue("resumed")
-    stage.pod("freed", queue, schedulerName=OTHERS_SCHEDULER).must(201)
-    stage.suspend(queue)
-    stage.edit(queue, state="Open")
-    stage.bind("freed").must(201)
-    stage.pod("put", queue, nodeName="node-0").must(201)
-    until(lambda: stage.bound(["freed", "put"]) == {"freed", "put"}, "both to be on a node")
+    queue = sandbox.queue("resumed")
+    sandbox.pod("freed", queue, schedulerName=OTHERS_SCHEDULER).must(201)
+    sandbox.suspend(queue)
+    sandbox.edit(queue, state="Open")
+    sandbox.bind("freed").must(201)
+    sandbox.pod("put", queue, nodeName="node-0").must(201)
+    until(lambda: sandbox.bound(["freed", "put"]) == {"freed", "put"}, "both to be on a node")

@@ -12,67 +12,75 @@ from localcluster.cluster import LocalCluster
 from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.calling import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
 
 @pytest.fixture
-def corner(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Stage]:
-    made = Stage(module_cluster)
+def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]:
+    made = Sandbox(module_cluster)
     yield made
     made.close()
 
 
-def test_a_bind_that_failed_elsewhere_is_not_waited_for(corner: Stage, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_bind_that_failed_elsewhere_is_not_waited_for(
+    own_sandbox: Sandbox, fleet: Fleet, tmp_path: Path
+) -> None:
     """The first replica let the bind through, a webhook behind refuses it, the scheduler tries again with the
     second: the first asks for another try, and does not wait for as long as a request may take."""
     fleet.only("server-1")
-    queue = corner.queue()
-    with SlowWebhook(corner, tmp_path, seconds=60.0, allows=False) as slow:
-        corner.pod("member-0", queue).must(201)
+    queue = own_sandbox.queue()
+    with SlowWebhook(own_sandbox, tmp_path, seconds=60.0, allows=False) as slow:
+        own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.asked, "the bind to be under way", share=0)
         fleet.only("server-2")
-        until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
+        until(
+            lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200,
+            "the stop to be asked for",
+        )
         slow.let_go()
         refused_at = time.monotonic()
-        corner.answered(queue)
+        own_sandbox.answered(queue)
     assert time.monotonic() - refused_at < REQUEST_SECONDS * 0.75
-    assert corner.bound(["member-0"]) == set()
+    assert own_sandbox.bound(["member-0"]) == set()
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["alive", "lost"])
 def test_a_bind_that_met_the_guard_elsewhere_is_waited_for(
-    corner: Stage, fleet: Fleet, tmp_path: Path, is_lost: bool
+    own_sandbox: Sandbox, fleet: Fleet, tmp_path: Path, is_lost: bool
 ) -> None:
     """The guard has been on in the namespace for long, for another queue. The second replica lets a bind pass
     it, which a webhook behind keeps; then its queue is stopped. That bind meets the guard no more."""
-    blocked, queue = corner.queue("blocked"), corner.queue()
-    corner.pod("large", blocked, cpu="1000000").must(201)
-    corner.reason_on("large", "Insufficient cpu")
-    corner.suspend(blocked)
+    blocked, queue = own_sandbox.queue("blocked"), own_sandbox.queue()
+    own_sandbox.pod("large", blocked, cpu="1000000").must(201)
+    own_sandbox.reason_on("large", "Insufficient cpu")
+    own_sandbox.suspend(blocked)
     guarded_at = time.monotonic()
     until(
         lambda: time.monotonic() > guarded_at + REQUEST_SECONDS + 1, "the guard to have been on for a request"
     )
     fleet.only("server-2")
-    with SlowWebhook(corner, tmp_path, seconds=28.0) as slow:
-        corner.pod("member-0", queue).must(201)
+    with SlowWebhook(own_sandbox, tmp_path, seconds=28.0) as slow:
+        own_sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
         if is_lost:
             fleet.kill("server-2")
-        until(lambda: corner.patch_queue(queue, state="Suspended").status == 200, "the stop to be asked for")
-        stop = corner.queue_that(queue, "be acknowledged, or wait for the bind", waits_for_a_pass)
+        until(
+            lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200,
+            "the stop to be asked for",
+        )
+        stop = own_sandbox.queue_that(queue, "be acknowledged, or wait for the bind", waits_for_a_pass)
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         slow.let_go()
-        acknowledged = corner.answered(queue)
-    path = f"{corner.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
-    pods = {pod["metadata"]["name"]: pod for pod in corner.api.get(path).must().body["items"]}
+        acknowledged = own_sandbox.answered(queue)
+    path = f"{own_sandbox.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
+    pods = {pod["metadata"]["name"]: pod for pod in own_sandbox.api.get(path).must().body["items"]}
     assert on_a_node(pods["member-0"])
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from localcluster.components import REQUEST_SECONDS
 from tests.support.e2e.calling import Api
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     NAMED_BY,
     is_stopped,
     on_a_node,
     pod_body,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 SOON = REQUEST_SECONDS * 0.6
@@ -31,68 +31,68 @@ NODE = "node-1"
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
-def acknowledged_soon(stage: Stage, queue: str) -> None:
+def acknowledged_soon(sandbox: Sandbox, queue: str) -> None:
     """Stop it; returns once that is acknowledged."""
-    stage.patch_queue(queue, state="Suspended").must()
-    until(lambda: is_stopped(stage.read_queue(queue)), f"the stop of {queue}", seconds=SOON)
+    sandbox.patch_queue(queue, state="Suspended").must()
+    until(lambda: is_stopped(sandbox.read_queue(queue)), f"the stop of {queue}", seconds=SOON)
 
 
 # Pods that name their node
 
 
-def test_a_pod_with_a_node_name_comes_there_by_way_of_the_scheduler(stage: Stage, queue: str) -> None:
+def test_a_pod_with_a_node_name_comes_there_by_way_of_the_scheduler(sandbox: Sandbox, queue: str) -> None:
     """In a namespace whose pods are members: each is bound to exactly the node that it names."""
-    stage.api.patch(stage.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
-    until(lambda: "sluice.dev/queue" in _annotations(stage), "the namespace's queue to be known")
+    sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+    until(lambda: "sluice.dev/queue" in _annotations(sandbox), "the namespace's queue to be known")
     names = {f"pinned-{number}": f"node-{number}" for number in range(3)}
     for name, node in names.items():
-        stage.pod(name, nodeName=node).must(201)
-    stage.all_bound(names)
-    assert {name: stage.read_pod(name)["spec"]["nodeName"] for name in names} == names
-    assert {bind.pod for bind in stage.binds() if bind.bound} == set(names)
+        sandbox.pod(name, nodeName=node).must(201)
+    sandbox.all_bound(names)
+    assert {name: sandbox.read_pod(name)["spec"]["nodeName"] for name in names} == names
+    assert {bind.pod for bind in sandbox.binds() if bind.bound} == set(names)
 
 
-def _annotations(stage: Stage) -> dict[str, str]:
-    made = stage.pod("asked", dry=True).must(201).body
+def _annotations(sandbox: Sandbox) -> dict[str, str]:
+    made = sandbox.pod("asked", dry=True).must(201).body
     return dict(made["metadata"].get("annotations", {}))
 
 
-def test_a_pod_with_a_node_name_keeps_what_else_it_asked_of_its_node(stage: Stage, queue: str) -> None:
+def test_a_pod_with_a_node_name_keeps_what_else_it_asked_of_its_node(sandbox: Sandbox, queue: str) -> None:
     """Its own affinity holds too: with one that no node meets it is bound nowhere."""
     term = {"matchExpressions": [{"key": "tests.sluice.dev/absent", "operator": "Exists"}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    stage.pod("picky", queue, nodeName=NODE, affinity={"nodeAffinity": required}).must(201)
-    stage.reason_on("picky", "didn't match Pod's node affinity")
-    assert not on_a_node(stage.read_pod("picky"))
+    sandbox.pod("picky", queue, nodeName=NODE, affinity={"nodeAffinity": required}).must(201)
+    sandbox.reason_on("picky", "didn't match Pod's node affinity")
+    assert not on_a_node(sandbox.read_pod("picky"))
 
 
-def test_a_stop_binds_pods_that_name_their_node(stage: Stage, queue: str) -> None:
+def test_a_stop_binds_pods_that_name_their_node(sandbox: Sandbox, queue: str) -> None:
     """Let through by admission before the stop, gated by somebody else meanwhile."""
-    stage.pod("pinned", queue, nodeName=NODE, cpu="1000000").must(201)
-    stage.reason_on("pinned", "Insufficient cpu")
-    acknowledged_soon(stage, queue)
-    stage.pod("late", queue, nodeName=NODE).must_refuse("would run at once")
-    stage.bind("pinned").must_refuse(queue)
-    assert stage.bound(["pinned"]) == set()
+    sandbox.pod("pinned", queue, nodeName=NODE, cpu="1000000").must(201)
+    sandbox.reason_on("pinned", "Insufficient cpu")
+    acknowledged_soon(sandbox, queue)
+    sandbox.pod("late", queue, nodeName=NODE).must_refuse("would run at once")
+    sandbox.bind("pinned").must_refuse(queue)
+    assert sandbox.bound(["pinned"]) == set()
 
 
 # Pods that are refused after admission
 
 
 @contextmanager
-def refused_all_the_time(stage: Stage, queue: str) -> Iterator[list[int]]:
+def refused_all_the_time(sandbox: Sandbox, queue: str) -> Iterator[list[int]]:
     """Pods that admission takes and validation refuses are submitted without a pause; the answers."""
     statuses: list[int] = []
     ended = threading.Event()
 
     def submit() -> None:
-        with Api(stage.cluster) as api:
+        with Api(sandbox.cluster) as api:
             while not ended.is_set():
-                statuses.append(api.create(stage.pods_path, refused_body(queue, len(statuses))).status)
+                statuses.append(api.create(sandbox.pods_path, refused_body(queue, len(statuses))).status)
 
     thread = threading.Thread(target=submit, name="submitting")
     thread.start()
@@ -116,40 +116,40 @@ def refused_body(queue: str, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stopped", ["own", "root"])
-def test_pods_that_validation_refuses_delay_no_stop(stage: Stage, queue: str, stopped: str) -> None:
+def test_pods_that_validation_refuses_delay_no_stop(sandbox: Sandbox, queue: str, stopped: str) -> None:
     """They name a node, are submitted again and again, and never come; their queue is stopped, or root."""
     target = queue if stopped == "own" else "root"
-    with refused_all_the_time(stage, queue) as statuses:
+    with refused_all_the_time(sandbox, queue) as statuses:
         try:
             assert set(statuses) == {422}
-            stage.patch_queue(target, stopPolicy="Hold").must()
-            until(lambda: is_stopped(stage.read_queue(target)), "the stop", seconds=SOON)
+            sandbox.patch_queue(target, stopPolicy="Hold").must()
+            until(lambda: is_stopped(sandbox.read_queue(target)), "the stop", seconds=SOON)
         finally:
-            stage.edit(target, stopPolicy="None")
-    assert all(not name.startswith("refused") for name in stage.read_pods())
+            sandbox.edit(target, stopPolicy="None")
+    assert all(not name.startswith("refused") for name in sandbox.read_pods())
 
 
 # Pods that wait for a volume
 
 
 @pytest.fixture
-def storage_class(stage: Stage) -> str:
+def storage_class(sandbox: Sandbox) -> str:
     """Its volumes are made once a pod has a node; by a provisioner that is not there."""
-    name = stage.named("waits")
+    name = sandbox.named("waits")
     body = {
         "metadata": {"name": name},
         "provisioner": "tests.sluice.dev/never",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    stage.create(STORAGE_CLASSES, body)
+    sandbox.create(STORAGE_CLASSES, body)
     return name
 
 
 class Claimed:
     """A claim, and a pod that kube-scheduler holds for it."""
 
-    def __init__(self, stage: Stage, storage_class: str, queue: str, *, ephemeral: bool = False) -> None:
-        self._stage, self._class = stage, storage_class
+    def __init__(self, sandbox: Sandbox, storage_class: str, queue: str, *, ephemeral: bool = False) -> None:
+        self._sandbox, self._class = sandbox, storage_class
         self.pod = "claiming"
         self.claim = f"{self.pod}-data" if ephemeral else "data"
         spec = {
@@ -162,12 +162,12 @@ class Claimed:
         else:
             volume = {"name": "data", "persistentVolumeClaim": {"claimName": self.claim}}
             body = {"metadata": {"name": self.claim}, "spec": spec}
-            stage.api.create(f"{stage.home}/persistentvolumeclaims", body).must(201)
-        stage.pod(self.pod, queue, volumes=[volume]).must(201)
+            sandbox.api.create(f"{sandbox.home}/persistentvolumeclaims", body).must(201)
+        sandbox.pod(self.pod, queue, volumes=[volume]).must(201)
         until(lambda: SELECTED_NODE in self._read()["metadata"].get("annotations", {}), "the claim's node")
 
     def _read(self) -> dict[str, Any]:
-        answer = self._stage.api.get(f"{self._stage.home}/persistentvolumeclaims/{self.claim}")
+        answer = self._sandbox.api.get(f"{self._sandbox.home}/persistentvolumeclaims/{self.claim}")
         return answer.body if answer.status == 200 else {"metadata": {}}
 
     def bind(self) -> None:
@@ -182,30 +182,32 @@ class Claimed:
             "hostPath": {"path": "/none"},
             "persistentVolumeReclaimPolicy": "Retain",
         }
-        self._stage.create(VOLUMES, {"metadata": {"name": self._stage.named("volume")}, "spec": spec})
+        self._sandbox.create(VOLUMES, {"metadata": {"name": self._sandbox.named("volume")}, "spec": spec})
         until(lambda: self._read()["status"]["phase"] == "Bound", "the claim to be bound")
 
 
 @pytest.mark.parametrize("ephemeral", [False, True], ids=["claimed", "ephemeral"])
 def test_a_pod_that_waits_for_a_volume_delays_no_stop_and_does_not_get_past_it(
-    stage: Stage, queue: str, storage_class: str, ephemeral: bool
+    sandbox: Sandbox, queue: str, storage_class: str, ephemeral: bool
 ) -> None:
     """kube-scheduler asked filter, chose a node and waits. The volume comes after the stop is acknowledged:
     the bind is refused; it is taken after a resume."""
-    claimed = Claimed(stage, storage_class, queue, ephemeral=ephemeral)
-    acknowledged_soon(stage, queue)
+    claimed = Claimed(sandbox, storage_class, queue, ephemeral=ephemeral)
+    acknowledged_soon(sandbox, queue)
     claimed.bind()
     until(
-        lambda: [b for b in stage.binds() if b.pod == claimed.pod or "is Suspended" in asked_again(stage)],
+        lambda: [
+            b for b in sandbox.binds() if b.pod == claimed.pod or "is Suspended" in asked_again(sandbox)
+        ],
         "kube-scheduler to try",
     )
-    assert not on_a_node(stage.read_pod(claimed.pod))
-    assert not any(bind.bound for bind in stage.binds() if bind.pod == claimed.pod)
-    stage.edit(queue, state="Open")
-    stage.all_bound([claimed.pod])
+    assert not on_a_node(sandbox.read_pod(claimed.pod))
+    assert not any(bind.bound for bind in sandbox.binds() if bind.pod == claimed.pod)
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound([claimed.pod])
 
 
-def asked_again(stage: Stage) -> str:
+def asked_again(sandbox: Sandbox) -> str:
     """What the pod says of its queue, where kube-scheduler has begun anew with it."""
-    conditions = stage.read_pod("claiming")["status"].get("conditions", [])
+    conditions = sandbox.read_pod("claiming")["status"].get("conditions", [])
     return " ".join(str(each.get("message", "")) for each in conditions)

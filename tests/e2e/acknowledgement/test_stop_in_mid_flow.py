@@ -23,17 +23,17 @@ from tests.support.e2e.calling import (
     Object,
     watched,
 )
+from tests.support.e2e.sandbox import (
+    METADATA,
+    QUEUES,
+    Sandbox,
+)
 from tests.support.e2e.shapes import (
     binding_body,
     is_answered,
     pod_body,
     suspended_text,
     version,
-)
-from tests.support.e2e.stage import (
-    METADATA,
-    QUEUES,
-    Stage,
 )
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.slow_webhook import SlowWebhook
@@ -47,27 +47,27 @@ FOREIGN = 100
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 class Stop:
     """One stop of a queue, from its acknowledgement to its resume."""
 
-    def __init__(self, stage: Stage, queue: str) -> None:
-        self._stage, self._queue = stage, queue
+    def __init__(self, sandbox: Sandbox, queue: str) -> None:
+        self._sandbox, self._queue = sandbox, queue
         self.mark = f"acknowledged-{datetime.now(UTC):%H%M%S%f}"
         self.asked_at = datetime.now(UTC)
-        asked = stage.patch_queue(queue, state="Suspended").must().body
+        asked = sandbox.patch_queue(queue, state="Suspended").must().body
         since = asked["metadata"]["resourceVersion"]
-        changes = watched(stage.cluster, QUEUES, since=since, selector=f"metadata.name={queue}")
+        changes = watched(sandbox.cluster, QUEUES, since=since, selector=f"metadata.name={queue}")
         self.acknowledged = version(asked if is_answered(asked) else next(filter(is_answered, changes)))
         changes.close()
         self._mark()
 
     def _mark(self) -> None:
         """A line in the audit log: a dry run that the guard refuses."""
-        assert self._stage.bind(self.mark, dry=True).status in (403, 404)
+        assert self._sandbox.bind(self.mark, dry=True).status in (403, 404)
 
     def bound_since(self) -> set[str]:
         """The queue's pods that were not bound at the very write of the acknowledgement, and are now."""
@@ -75,13 +75,13 @@ class Stop:
 
     def _bound(self, *, at: int = 0) -> set[str]:
         exactly = f"&resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
-        path = f"{self._stage.pods_path}?fieldSelector=spec.nodeName!={exactly}"
-        items = self._stage.api.get(path, accept=METADATA).must().body["items"] or ()
+        path = f"{self._sandbox.pods_path}?fieldSelector=spec.nodeName!={exactly}"
+        items = self._sandbox.api.get(path, accept=METADATA).must().body["items"] or ()
         return {pod["metadata"]["name"] for pod in items if is_member(pod)}
 
     def binds_behind_the_mark(self) -> list[str]:
         """The same by the audit log, up to now."""
-        lines = self._stage.binds()
+        lines = self._sandbox.binds()
         mark = next(number for number, bind in enumerate(lines) if bind.pod == self.mark)
         return [bind.pod for bind in lines[mark:] if bind.bound and bind.pod.startswith("member")]
 
@@ -89,7 +89,7 @@ class Stop:
         """Whether a bind of the queue was under way when the stop was asked for."""
         return any(
             bind.received < self.asked_at < bind.answered
-            for bind in self._stage.binds()
+            for bind in self._sandbox.binds()
             if bind.pod.startswith("member")
         )
 
@@ -103,100 +103,102 @@ def is_member(pod: Object) -> bool:
 
 
 @contextmanager
-def flowing(stage: Stage, queue: str) -> Iterator[tuple[list[str], list[str]]]:
+def flowing(sandbox: Sandbox, queue: str) -> Iterator[tuple[list[str], list[str]]]:
     """Members and others are being made, in turn; all are made at the end."""
     members, others = ([f"{kind}-{number}" for number in range(PODS)] for kind in ("member", "other"))
     pairs = zip(members, others, strict=True)
     bodies = [body for member, other in pairs for body in (pod_body(member, queue), pod_body(other))]
     with ThreadPoolExecutor(1) as pool:
-        making = pool.submit(stage.flood, bodies)
+        making = pool.submit(sandbox.flood, bodies)
         yield members, others
         making.result()
 
 
-def test_a_stop_in_mid_flow_lets_not_one_more_pod_through(stage: Stage, queue: str) -> None:
+def test_a_stop_in_mid_flow_lets_not_one_more_pod_through(sandbox: Sandbox, queue: str) -> None:
     """300 pods of the queue and 300 of none are under way; the first stand still, the others all arrive."""
-    with flowing(stage, queue) as (members, others):
-        until(lambda: len(stage.bound(members)) >= 30, "the flow to be under way", share=0)
-        stop = Stop(stage, queue)
-    stage.all_bound(others)
-    assert stage.bound(members) != set(members), "the stop came after the flow"
+    with flowing(sandbox, queue) as (members, others):
+        until(lambda: len(sandbox.bound(members)) >= 30, "the flow to be under way", share=0)
+        stop = Stop(sandbox, queue)
+    sandbox.all_bound(others)
+    assert sandbox.bound(members) != set(members), "the stop came after the flow"
     stop.let_nobody_through()
 
 
-def test_twenty_stops_in_mid_flow_let_nobody_through(stage: Stage, queue: str) -> None:
+def test_twenty_stops_in_mid_flow_let_nobody_through(sandbox: Sandbox, queue: str) -> None:
     """Stopped and resumed again and again while its pods flow: zero in each round."""
-    through = run_rounds(stage, queue, ROUNDS)
+    through = run_rounds(sandbox, queue, ROUNDS)
     assert through == [[]] * ROUNDS
 
 
 def test_a_slow_webhook_beside_ours_makes_a_stop_wait_not_leak(
-    stage: Stage, queue: str, tmp_path: Path
+    sandbox: Sandbox, queue: str, tmp_path: Path
 ) -> None:
     """Binds that passed us and are kept for a second elsewhere land before the acknowledgement, or never."""
-    with SlowWebhook(stage, tmp_path, seconds=1.0) as slow:
-        through = run_rounds(stage, queue, SLOW_ROUNDS, slow=slow)
+    with SlowWebhook(sandbox, tmp_path, seconds=1.0) as slow:
+        through = run_rounds(sandbox, queue, SLOW_ROUNDS, slow=slow)
     assert through == [[]] * SLOW_ROUNDS
 
 
-def test_a_stopped_ancestor_stops_the_flow_below(stage: Stage, queue: str) -> None:
+def test_a_stopped_ancestor_stops_the_flow_below(sandbox: Sandbox, queue: str) -> None:
     """Its acknowledgement holds for every queue below."""
-    below = stage.queue("below", parent=queue)
-    assert run_rounds(stage, below, SLOW_ROUNDS, stopping=queue) == [[]] * SLOW_ROUNDS
+    below = sandbox.queue("below", parent=queue)
+    assert run_rounds(sandbox, below, SLOW_ROUNDS, stopping=queue) == [[]] * SLOW_ROUNDS
 
 
-def test_binds_of_another_scheduler_are_stopped_in_mid_flow(stage: Stage, queue: str) -> None:
+def test_binds_of_another_scheduler_are_stopped_in_mid_flow(sandbox: Sandbox, queue: str) -> None:
     """Pods that kube-scheduler never sees, bound one after the other by somebody else."""
-    members = stage.pods("member", FOREIGN, queue, schedulerName="somebody-elses")
+    members = sandbox.pods("member", FOREIGN, queue, schedulerName="somebody-elses")
     with ThreadPoolExecutor(1) as pool:
-        binding = pool.submit(bind_all, stage, members)
-        until(lambda: stage.bound(members), "the flow to be under way", share=0)
-        stop = Stop(stage, queue)
+        binding = pool.submit(bind_all, sandbox, members)
+        until(lambda: sandbox.bound(members), "the flow to be under way", share=0)
+        stop = Stop(sandbox, queue)
         binding.result()
-    assert stage.bound(members) != set(members), "the stop came after the flow"
+    assert sandbox.bound(members) != set(members), "the stop came after the flow"
     stop.let_nobody_through()
 
 
-def bind_all(stage: Stage, names: list[str]) -> None:
+def bind_all(sandbox: Sandbox, names: list[str]) -> None:
     """Several times over, so that the flow is there before and after the stop."""
-    with Api(stage.cluster) as api:
+    with Api(sandbox.cluster) as api:
         for name in names * 3:
-            api.create(f"{stage.pods_path}/{name}/binding", binding_body(name, stage.namespace))
+            api.create(f"{sandbox.pods_path}/{name}/binding", binding_body(name, sandbox.namespace))
 
 
-def test_a_refused_bind_by_hand_does_not_hide_one_under_way(stage: Stage, queue: str, tmp_path: Path) -> None:
+def test_a_refused_bind_by_hand_does_not_hide_one_under_way(
+    sandbox: Sandbox, queue: str, tmp_path: Path
+) -> None:
     """The scheduler's bind has passed us and is kept elsewhere; another bind of the same pod is refused
     meanwhile. The stop still waits for the first."""
-    with SlowWebhook(stage, tmp_path, seconds=4.0) as slow:
-        stage.pod("member-0", queue).must(201)
+    with SlowWebhook(sandbox, tmp_path, seconds=4.0) as slow:
+        sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.asked, "the bind to be under way", share=0)
-        stage.patch_queue(queue, state="Suspended").must()
-        until(lambda: stage.bind("member-0", dry=True).status == 403, "the guard to refuse")
-        stage.answered(queue)
-        assert bound_later(stage) == set()
+        sandbox.patch_queue(queue, state="Suspended").must()
+        until(lambda: sandbox.bind("member-0", dry=True).status == 403, "the guard to refuse")
+        sandbox.answered(queue)
+        assert bound_later(sandbox) == set()
 
 
 def test_a_restarted_server_waits_for_binds_that_the_one_before_let_through(
-    stage: Stage, queue: str, tmp_path: Path, outage: LocalCluster
+    sandbox: Sandbox, queue: str, tmp_path: Path, restored_cluster: LocalCluster
 ) -> None:
     """What it let through is not in the memory of the next one."""
-    with SlowWebhook(stage, tmp_path, seconds=15.0) as slow:
-        stage.pod("member-0", queue).must(201)
+    with SlowWebhook(sandbox, tmp_path, seconds=15.0) as slow:
+        sandbox.pod("member-0", queue).must(201)
         until(lambda: slow.asked, "the bind to be under way", share=0)
-        outage.restart_components("server")
-        stage.suspend(queue)
-        assert bound_later(stage) == set()
+        restored_cluster.restart_components("server")
+        sandbox.suspend(queue)
+        assert bound_later(sandbox) == set()
 
 
-def bound_later(stage: Stage) -> set[str]:
+def bound_later(sandbox: Sandbox) -> set[str]:
     """The pods that are not bound now, and are when kube-scheduler's own bind has been answered."""
-    before = stage.bound(["member-0"])
-    until(lambda: any(not bind.dry_run for bind in stage.binds()), "the first bind to end", share=0)
-    return stage.bound(["member-0"]) - before
+    before = sandbox.bound(["member-0"])
+    until(lambda: any(not bind.dry_run for bind in sandbox.binds()), "the first bind to end", share=0)
+    return sandbox.bound(["member-0"]) - before
 
 
 def run_rounds(
-    stage: Stage, queue: str, rounds: int, *, stopping: str = "", slow: SlowWebhook | None = None
+    sandbox: Sandbox, queue: str, rounds: int, *, stopping: str = "", slow: SlowWebhook | None = None
 ) -> list[list[str]]:
     """The queue's pods that were bound while it, or one above that is `stopping`, was stopped; by round.
 
@@ -206,19 +208,19 @@ def run_rounds(
     stops, made = [], 0
     through: list[list[str]] = []
     for number in range(rounds):
-        waiting = sorted(stage.waiting())
+        waiting = sorted(sandbox.waiting())
         fresh = [f"member-{made + each}" for each in range(BACKLOG - len(waiting))]
         made += len(fresh)
-        stage.flood(pod_body(name, queue) for name in fresh)
+        sandbox.flood(pod_body(name, queue) for name in fresh)
         waiting += fresh
         if number:
-            stage.patch_queue(stopped, state="Open").must()
+            sandbox.patch_queue(stopped, state="Open").must()
         if slow is None:
-            until(partial(stage.bound, waiting), "the flow to be under way", share=0)
+            until(partial(sandbox.bound, waiting), "the flow to be under way", share=0)
         else:
             until(lambda: slow.held, "a bind to be kept", share=0)
-        stop = Stop(stage, stopped)
-        stage.all_bound(stage.pods(f"other-{number}", OTHERS))
+        stop = Stop(sandbox, stopped)
+        sandbox.all_bound(sandbox.pods(f"other-{number}", OTHERS))
         through.append(sorted({*stop.bound_since(), *stop.binds_behind_the_mark()}))
         stops.append(stop)
     if slow is not None:
@@ -226,30 +228,32 @@ def run_rounds(
     return through
 
 
-def test_a_pod_that_names_its_node_and_is_on_its_way_makes_no_stop_wait(stage: Stage, tmp_path: Path) -> None:
+def test_a_pod_that_names_its_node_and_is_on_its_way_makes_no_stop_wait(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     """A webhook behind ours holds it up meanwhile; it comes to its node by the scheduler, which asks us."""
-    queue = stage.queue()
-    node = stage.api.get("/api/v1/nodes?limit=1").must().body["items"][0]["metadata"]["name"]
+    queue = sandbox.queue()
+    node = sandbox.api.get("/api/v1/nodes?limit=1").must().body["items"][0]["metadata"]["name"]
     with (
-        SlowWebhook(stage, tmp_path, seconds=25.0, resources=["pods"]) as webhook,
+        SlowWebhook(sandbox, tmp_path, seconds=25.0, resources=["pods"]) as webhook,
         ThreadPoolExecutor(1) as pool,
     ):
-        until(lambda: stage.pod("would-be", dry=True).must() and webhook.seen, "the webhook to be known")
+        until(lambda: sandbox.pod("would-be", dry=True).must() and webhook.seen, "the webhook to be known")
         before = webhook.asked
-        coming = pool.submit(_created, stage, pod_body("placed", queue, nodeName=node))
+        coming = pool.submit(_created, sandbox, pod_body("placed", queue, nodeName=node))
         until(lambda: webhook.asked > before, "the pod to be held up")
-        stage.patch_queue(queue, state="Suspended").must()
-        stage.answered(queue)
+        sandbox.patch_queue(queue, state="Suspended").must()
+        sandbox.answered(queue)
         assert not coming.done()
         webhook.let_go()
         coming.result().must(201)
-    stage.reason_on("placed", suspended_text(queue))
-    stage.pod("later", queue, nodeName=node).must_refuse("would run at once")
-    stage.edit(queue, state="Open")
-    stage.all_bound(["placed"])
-    assert stage.read_pod("placed")["spec"]["nodeName"] == node
+    sandbox.reason_on("placed", suspended_text(queue))
+    sandbox.pod("later", queue, nodeName=node).must_refuse("would run at once")
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(["placed"])
+    assert sandbox.read_pod("placed")["spec"]["nodeName"] == node
 
 
-def _created(stage: Stage, body: Object) -> Answer:
-    with Api(stage.cluster) as api:
-        return api.create(stage.pods_path, body)
+def _created(sandbox: Sandbox, body: Object) -> Answer:
+    with Api(sandbox.cluster) as api:
+        return api.create(sandbox.pods_path, body)

@@ -10,9 +10,9 @@ import pytest
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.second_api_server import SecondApiServer
 from tests.support.e2e.shapes import binding_body, is_stopped
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
@@ -41,59 +41,65 @@ def server(
 
 
 def test_a_stop_waits_until_the_late_one_has_the_guard(
-    corner: Stage, second: SecondApiServer, server: Fleet
+    own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
 ) -> None:
     """The second one has not heard of the namespace's label: a bind through it would not meet the guard."""
-    queue = corner.queue()
-    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
-    until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
+    queue = own_sandbox.queue()
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    until(
+        lambda: 'pods "none" not found' in _bind(second, own_sandbox, "none")[1], "the namespace to be known"
+    )
     second.hold_namespaces_back()
-    corner.patch_queue(queue, state="Suspended").must()
-    early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+    own_sandbox.patch_queue(queue, state="Suspended").must()
+    early = own_sandbox.queue_that(queue, "be stopped or say why not", _is_said)
     assert not is_stopped(early)
     assert early["status"]["stop"]["waitingFor"].startswith("Unguarded: binds in namespace")
     second.let_namespaces_through()
-    corner.answered(queue)
-    status, text = _bind(second, corner, BY_HAND)
+    own_sandbox.answered(queue)
+    status, text = _bind(second, own_sandbox, BY_HAND)
     assert status in (403, 409), text
     assert queue in text
-    corner.bind(BY_HAND).must_refuse(queue)
+    own_sandbox.bind(BY_HAND).must_refuse(queue)
 
 
 def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
-    corner: Stage, second: SecondApiServer, server: Fleet
+    own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
 ) -> None:
     """An API server refuses binds in a namespace that is being deleted once it knows; a pod still waits."""
-    queue = corner.queue()
-    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
-    until(lambda: 'pods "none" not found' in _bind(second, corner, "none")[1], "the namespace to be known")
-    corner.cluster.signal_component("kube-controller-manager", signal.SIGSTOP)
+    queue = own_sandbox.queue()
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    until(
+        lambda: 'pods "none" not found' in _bind(second, own_sandbox, "none")[1], "the namespace to be known"
+    )
+    own_sandbox.cluster.signal_component("kube-controller-manager", signal.SIGSTOP)
     try:
         second.hold_namespaces_back()
-        corner.api.delete(corner.home).must()
-        corner.patch_queue(queue, state="Suspended").must()
-        early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+        own_sandbox.api.delete(own_sandbox.home).must()
+        own_sandbox.patch_queue(queue, state="Suspended").must()
+        early = own_sandbox.queue_that(queue, "be stopped or say why not", _is_said)
         assert not is_stopped(early)
         second.let_namespaces_through()
-        corner.answered(queue)
-        status, text = _bind(second, corner, BY_HAND)
+        own_sandbox.answered(queue)
+        status, text = _bind(second, own_sandbox, BY_HAND)
         assert status == 403, text
     finally:
         second.let_namespaces_through()
-        corner.cluster.signal_component("kube-controller-manager", signal.SIGCONT)
+        own_sandbox.cluster.signal_component("kube-controller-manager", signal.SIGCONT)
 
 
-def test_a_stop_waits_for_one_that_is_away(corner: Stage, second: SecondApiServer, server: Fleet) -> None:
+def test_a_stop_waits_for_one_that_is_away(
+    own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
+) -> None:
     """Nobody knows what it does about binds; a stop without a pod that could be bound is acknowledged."""
-    queue, empty = corner.queue(), corner.queue("empty")
-    corner.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
+    queue, empty = own_sandbox.queue(), own_sandbox.queue("empty")
+    own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
     second.stop()
-    corner.suspend(empty)
-    corner.patch_queue(queue, state="Suspended").must()
-    early = corner.queue_that(queue, "be stopped or say why not", _is_said)
+    own_sandbox.suspend(empty)
+    own_sandbox.patch_queue(queue, state="Suspended").must()
+    early = own_sandbox.queue_that(queue, "be stopped or say why not", _is_said)
     assert not is_stopped(early)
     second.start()
-    corner.answered(queue)
+    own_sandbox.answered(queue)
 
 
 def _is_said(queue: Object) -> bool:
@@ -101,7 +107,9 @@ def _is_said(queue: Object) -> bool:
     return is_stopped(queue) or bool(stop.get("waitingFor"))
 
 
-def _bind(second: SecondApiServer, corner: Stage, name: str) -> tuple[int, str]:
+def _bind(second: SecondApiServer, own_sandbox: Sandbox, name: str) -> tuple[int, str]:
     """Through the second API server; a pod that is not there is asked about only."""
     dry = "?dryRun=All" if name != BY_HAND else ""
-    return second.create(f"{corner.pods_path}/{name}/binding{dry}", binding_body(name, corner.namespace))
+    return second.create(
+        f"{own_sandbox.pods_path}/{name}/binding{dry}", binding_body(name, own_sandbox.namespace)
+    )

@@ -15,12 +15,12 @@ import pytest
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Api, watched
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     pod_body,
     state_of,
     version,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
@@ -37,16 +37,16 @@ def late(fleet: Fleet) -> Fleet:
 
 
 @contextmanager
-def coming(stage: Stage, queue: str) -> Iterator[list[int]]:
+def coming(sandbox: Sandbox, queue: str) -> Iterator[list[int]]:
     """Pods are asked for by several clients until it ends; the statuses of the answers."""
     answers: list[int] = []
     ended = threading.Event()
 
     def come(number: int) -> None:
-        with Api(stage.cluster) as api:
+        with Api(sandbox.cluster) as api:
             while not ended.is_set():
                 body = pod_body(f"member-{queue[-1]}-{number}-{len(answers)}", queue)
-                answers.append(api.create(stage.pods_path, body).status)
+                answers.append(api.create(sandbox.pods_path, body).status)
 
     threads = [
         threading.Thread(target=come, args=(number,), name=f"comer-{number}") for number in range(COMERS)
@@ -61,51 +61,51 @@ def coming(stage: Stage, queue: str) -> Iterator[list[int]]:
             thread.join()
 
 
-def closed_at(stage: Stage, queue: str) -> int:
+def closed_at(sandbox: Sandbox, queue: str) -> int:
     """Where the write that says Closed stands among all writes; whoever is there is deleted meanwhile."""
 
     def found() -> int:
-        stage.api.delete(f"{stage.pods_path}?gracePeriodSeconds=0").must()
-        read = stage.read_queue(queue)
+        sandbox.api.delete(f"{sandbox.pods_path}?gracePeriodSeconds=0").must()
+        read = sandbox.read_queue(queue)
         return version(read) if state_of(read) == "Closed" else 0
 
     return until(found, f"{queue} to be Closed")
 
 
 @pytest.fixture
-def stage(module_cluster: LocalCluster, late: Fleet) -> Iterator[Stage]:
-    made = Stage(module_cluster)
+def sandbox(module_cluster: LocalCluster, late: Fleet) -> Iterator[Sandbox]:
+    made = Sandbox(module_cluster)
     yield made
     made.close()
 
 
-def deleted(stage: Stage, queue: str) -> bool:
-    return stage.api.delete(f"{QUEUES}/{queue}").status == 200
+def deleted(sandbox: Sandbox, queue: str) -> bool:
+    return sandbox.api.delete(f"{QUEUES}/{queue}").status == 200
 
 
-def test_no_pod_comes_to_a_closed_queue(stage: Stage, tmp_path: Path) -> None:
+def test_no_pod_comes_to_a_closed_queue(sandbox: Sandbox, tmp_path: Path) -> None:
     """Round after round: close in mid-flow, see it Closed, delete it."""
-    with SlowWebhook(stage, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook:
-        until(lambda: stage.pod("would-be", dry=True).status == 201 and webhook.seen, "the webhook")
+    with SlowWebhook(sandbox, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook:
+        until(lambda: sandbox.pod("would-be", dry=True).status == 201 and webhook.seen, "the webhook")
         for number in range(ROUNDS):
-            queue = stage.queue(f"round-{number}")
-            since = stage.api.get(stage.pods_path).must().body["metadata"]["resourceVersion"]
-            with coming(stage, queue) as answers:
+            queue = sandbox.queue(f"round-{number}")
+            since = sandbox.api.get(sandbox.pods_path).must().body["metadata"]["resourceVersion"]
+            with coming(sandbox, queue) as answers:
                 until(partial(contains, answers, 201), "pods to come")
-                stage.patch_queue(queue, state="Closed").must()
-                closed = closed_at(stage, queue)
+                sandbox.patch_queue(queue, state="Closed").must()
+                closed = closed_at(sandbox, queue)
             # The replica that hears late may still know of pods that have ended.
-            until(partial(deleted, stage, queue), "the queue to go")
-            stage.pod("last").must()
-            assert came_after(stage, closed, since=since) == []
-            stage.delete_pods()
+            until(partial(deleted, sandbox, queue), "the queue to go")
+            sandbox.pod("last").must()
+            assert came_after(sandbox, closed, since=since) == []
+            sandbox.delete_pods()
             assert 403 in answers, "somebody was refused"
 
 
-def came_after(stage: Stage, closed: int, *, since: str) -> list[str]:
+def came_after(sandbox: Sandbox, closed: int, *, since: str) -> list[str]:
     """The pods that were there, and not on their way out, after the queue was said to be Closed."""
     found = []
-    with closing(watched(stage.cluster, stage.pods_path, since=since)) as changes:
+    with closing(watched(sandbox.cluster, sandbox.pods_path, since=since)) as changes:
         for pod in changes:
             if pod["metadata"]["name"] == "last":
                 break

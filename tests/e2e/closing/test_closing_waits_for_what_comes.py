@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.e2e.calling import Answer, Api
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     condition,
     pod_body,
     state_of,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import settled, until
 from tests.support.faults.slow_webhook import SlowWebhook
 
@@ -20,66 +20,68 @@ SECONDS = 25.0
 LATE = "late"
 
 
-def test_a_pod_that_is_on_its_way_keeps_the_queue_from_closed(stage: Stage, tmp_path: Path) -> None:
+def test_a_pod_that_is_on_its_way_keeps_the_queue_from_closed(sandbox: Sandbox, tmp_path: Path) -> None:
     """A webhook behind ours holds it up; the queue has no member that anybody could list, and waits."""
-    queue = stage.queue()
+    queue = sandbox.queue()
     with (
-        SlowWebhook(stage, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook,
+        SlowWebhook(sandbox, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook,
         ThreadPoolExecutor(1) as pool,
     ):
-        until(lambda: _asked(stage, webhook), "the webhook to be known")
+        until(lambda: _asked(sandbox, webhook), "the webhook to be known")
         before = webhook.asked
-        coming = pool.submit(_created, stage, queue)
+        coming = pool.submit(_created, sandbox, queue)
         until(lambda: webhook.asked > before, "the pod to be held up")
-        closing = stage.edit(queue, state="Closed")
+        closing = sandbox.edit(queue, state="Closed")
         assert "what was admitted before may still come" in condition(closing, "Accepting")["message"]
-        settled(lambda: state_of(stage.read_queue(queue)), "the queue", seconds=2.0)
-        assert state_of(stage.read_queue(queue)) == "Closing"
-        stage.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
+        settled(lambda: state_of(sandbox.read_queue(queue)), "the queue", seconds=2.0)
+        assert state_of(sandbox.read_queue(queue)) == "Closing"
+        sandbox.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
         webhook.let_go()
         coming.result().must(201)
-        stage.queue_that(queue, "know of the pod", lambda found: "pod " in _message(found))
-    stage.delete_pods()
-    stage.in_state(queue, "Closed")
+        sandbox.queue_that(queue, "know of the pod", lambda found: "pod " in _message(found))
+    sandbox.delete_pods()
+    sandbox.in_state(queue, "Closed")
 
 
-def test_a_queue_that_is_opened_and_closed_again_is_asked_about_again(stage: Stage, tmp_path: Path) -> None:
+def test_a_queue_that_is_opened_and_closed_again_is_asked_about_again(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     """It was Closed once, and a pod came between: what was said before says nothing of now."""
-    queue = stage.queue()
-    stage.edit(queue, state="Closed")
-    stage.in_state(queue, "Closed")
+    queue = sandbox.queue()
+    sandbox.edit(queue, state="Closed")
+    sandbox.in_state(queue, "Closed")
     with (
-        SlowWebhook(stage, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook,
+        SlowWebhook(sandbox, tmp_path, seconds=SECONDS, resources=["pods"]) as webhook,
         ThreadPoolExecutor(1) as pool,
     ):
-        until(lambda: _asked(stage, webhook), "the webhook to be known")
+        until(lambda: _asked(sandbox, webhook), "the webhook to be known")
         before = webhook.asked
-        stage.patch_queue(queue, state="Open").must()
-        until(lambda: stage.pod("would-be", queue, dry=True).status == 201, "the queue to accept")
-        coming = pool.submit(_created, stage, queue)
+        sandbox.patch_queue(queue, state="Open").must()
+        until(lambda: sandbox.pod("would-be", queue, dry=True).status == 201, "the queue to accept")
+        coming = pool.submit(_created, sandbox, queue)
         until(lambda: webhook.asked > before, "the pod to be held up")
-        stage.patch_queue(queue, state="Closed").must()
-        stage.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
-        found = stage.answered(queue)
+        sandbox.patch_queue(queue, state="Closed").must()
+        sandbox.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
+        found = sandbox.answered(queue)
         assert state_of(found) == "Closing"
-        stage.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
+        sandbox.api.delete(f"{QUEUES}/{queue}").must_refuse(f'queue "{queue}" is being closed')
         webhook.let_go()
         coming.result().must(201)
-        stage.queue_that(queue, "know of the pod", lambda found: "pod " in _message(found))
-    stage.delete_pods()
-    stage.in_state(queue, "Closed")
+        sandbox.queue_that(queue, "know of the pod", lambda found: "pod " in _message(found))
+    sandbox.delete_pods()
+    sandbox.in_state(queue, "Closed")
 
 
 def _message(queue: dict[str, object]) -> str:
     return str(condition(queue, "Accepting")["message"])
 
 
-def _created(stage: Stage, queue: str) -> Answer:
-    with Api(stage.cluster) as api:
-        return api.create(stage.pods_path, pod_body(LATE, queue))
+def _created(sandbox: Sandbox, queue: str) -> Answer:
+    with Api(sandbox.cluster) as api:
+        return api.create(sandbox.pods_path, pod_body(LATE, queue))
 
 
-def _asked(stage: Stage, webhook: SlowWebhook) -> bool:
+def _asked(sandbox: Sandbox, webhook: SlowWebhook) -> bool:
     """Whether a pod of no queue was seen by it."""
-    stage.pod("would-be", dry=True).must()
+    sandbox.pod("would-be", dry=True).must()
     return webhook.seen > 0

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import history, queue_body
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 ANN = "ann@example.com"
@@ -18,75 +18,79 @@ CHANGES, BEHALF = "sluice.dev/changes", "sluice.dev/on-behalf-of"
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @pytest.fixture
-def ann(stage: Stage) -> str:
+def ann(sandbox: Sandbox) -> str:
     """Somebody who may do all this."""
-    stage.user(ANN, "sluice-queue-admin")
-    stage.may(ANN, "update", "queues", "scheduling.volcano.sh")
-    stage.may(ANN, "create", "commands", "bus.volcano.sh")
+    sandbox.user(ANN, "sluice-queue-admin")
+    sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
     return ANN
 
 
-def test_commands_of_two_namespaces_act_in_one_order(stage: Stage, queue: str) -> None:
+def test_commands_of_two_namespaces_act_in_one_order(sandbox: Sandbox, queue: str) -> None:
     """The order is that of their creation, wherever they lie, and each queue has its own."""
-    other = stage.queue("other")
+    other = sandbox.queue("other")
     for number, action in enumerate(("SuspendQueue", "CloseQueue", "OpenQueue", "SuspendQueue")):
-        path = (stage.commands_path, COMMANDS)[number % 2]
-        stage.api.create(path, stage.command_for(queue, action)).must(201)
-        stage.api.create(path, stage.command_for(other, "CloseQueue" if number else "OpenQueue")).must(201)
-    carried_out(stage)
-    assert [line[2:] for line in history(stage.answered(queue))] == [
+        path = (sandbox.commands_path, COMMANDS)[number % 2]
+        sandbox.api.create(path, sandbox.command_for(queue, action)).must(201)
+        sandbox.api.create(path, sandbox.command_for(other, "CloseQueue" if number else "OpenQueue")).must(
+            201
+        )
+    carried_out(sandbox)
+    assert [line[2:] for line in history(sandbox.answered(queue))] == [
         ("Open", "Suspended"),
         ("Suspended", "Closed"),
         ("Closed", "Open"),
         ("Open", "Suspended"),
     ]
-    assert [line[2:] for line in history(stage.answered(other))] == [("Open", "Closed")]
+    assert [line[2:] for line in history(sandbox.answered(other))] == [("Open", "Closed")]
 
 
-def test_a_command_for_a_job_is_left_alone(stage: Stage, queue: str) -> None:
+def test_a_command_for_a_job_is_left_alone(sandbox: Sandbox, queue: str) -> None:
     """Though its job has the name of a queue and its action that of ours: nobody stamps it, acts on it or
     deletes it."""
-    body = stage.command_for(queue, "SuspendQueue")
+    body = sandbox.command_for(queue, "SuspendQueue")
     body["target"] = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": queue, "uid": "1"}
-    made = stage.api.create(stage.commands_path, body).must(201).body
-    stage.command(queue, "CloseQueue").must(201)
-    until(lambda: len(stage.commands()) == 1, "the Command for the queue to be carried out")
-    assert stage.commands() == [made]
+    made = sandbox.api.create(sandbox.commands_path, body).must(201).body
+    sandbox.command(queue, "CloseQueue").must(201)
+    until(lambda: len(sandbox.commands()) == 1, "the Command for the queue to be carried out")
+    assert sandbox.commands() == [made]
     assert "annotations" not in made["metadata"]
-    assert [line[1:] for line in history(stage.answered(queue))] == [("state", "Open", "Closed")]
+    assert [line[1:] for line in history(sandbox.answered(queue))] == [("state", "Open", "Closed")]
 
 
-def test_a_command_for_the_queue_that_was_there_before_is_dropped(stage: Stage, queue: str) -> None:
+def test_a_command_for_the_queue_that_was_there_before_is_dropped(sandbox: Sandbox, queue: str) -> None:
     """Closed, deleted and made again under its name: it is none of the new one's."""
-    meant = stage.command_for(queue, "SuspendQueue")
-    stage.remove_queue(queue)
-    until(lambda: stage.api.get(f"{QUEUES}/{queue}").status == 404, "the queue to be gone")
-    stage.api.create(QUEUES, queue_body(queue)).must(201)
-    made = stage.api.create(stage.commands_path, meant).must(201).body
-    stage.event(made["metadata"]["name"], "Warning CommandDropped", "was deleted and made again since")
-    carried_out(stage)
-    found = stage.answered(queue)
+    meant = sandbox.command_for(queue, "SuspendQueue")
+    sandbox.remove_queue(queue)
+    until(lambda: sandbox.api.get(f"{QUEUES}/{queue}").status == 404, "the queue to be gone")
+    sandbox.api.create(QUEUES, queue_body(queue)).must(201)
+    made = sandbox.api.create(sandbox.commands_path, meant).must(201).body
+    sandbox.event(made["metadata"]["name"], "Warning CommandDropped", "was deleted and made again since")
+    carried_out(sandbox)
+    found = sandbox.answered(queue)
     assert found["spec"]["state"] == "Open"
     assert history(found) == []
 
 
-def test_a_command_leaves_its_author_action_reason_and_time(stage: Stage, queue: str, ann: str) -> None:
+def test_a_command_leaves_its_author_action_reason_and_time(sandbox: Sandbox, queue: str, ann: str) -> None:
     """In the history and in an event."""
     began = now()
-    body = {**stage.command_for(queue, "SuspendQueue"), "message": "disks are full"}
-    stage.api.create(stage.commands_path, body, user=ann).must(201)
-    carried_out(stage)
-    assert told(stage.answered(queue), since=began) == [(ann, "state", "Open", "Suspended", "disks are full")]
+    body = {**sandbox.command_for(queue, "SuspendQueue"), "message": "disks are full"}
+    sandbox.api.create(sandbox.commands_path, body, user=ann).must(201)
+    carried_out(sandbox)
+    assert told(sandbox.answered(queue), since=began) == [
+        (ann, "state", "Open", "Suspended", "disks are full")
+    ]
     text = f"SuspendQueue by {ann} (disks are full): spec.state is Suspended now"
-    stage.event(queue, f"Normal SuspendQueue: {text}", namespace="default")
+    sandbox.event(queue, f"Normal SuspendQueue: {text}", namespace="default")
 
 
-def test_an_edit_leaves_its_author_reason_and_time(stage: Stage, queue: str, ann: str) -> None:
+def test_an_edit_leaves_its_author_reason_and_time(sandbox: Sandbox, queue: str, ann: str) -> None:
     """Those of the request, whatever the user wrote down about it."""
     began = now()
     forged = json.dumps([{"by": "root", "field": "state", "to": "Closed", "at": "2020-01-01T00:00:00Z"}])
@@ -94,26 +98,26 @@ def test_an_edit_leaves_its_author_reason_and_time(stage: Stage, queue: str, ann
         "metadata": {"annotations": {CHANGES: forged, BEHALF: "root"}},
         "spec": {"state": "Suspended", "reason": "disks are full"},
     }
-    stage.api.patch(f"{QUEUES}/{queue}", body, user=ann).must()
-    found = stage.answered(queue)
+    sandbox.api.patch(f"{QUEUES}/{queue}", body, user=ann).must()
+    found = sandbox.answered(queue)
     assert told(found, since=began) == [(ann, "state", "Open", "Suspended", "disks are full")]
     event = f"Normal QueueChanged: spec.state by {ann} (disks are full): Suspended, it was Open"
-    stage.event(queue, event, namespace="default")
+    sandbox.event(queue, event, namespace="default")
     assert BEHALF not in found["metadata"]["annotations"]
 
 
-def test_nobody_rewrites_the_history(stage: Stage, queue: str, ann: str) -> None:
+def test_nobody_rewrites_the_history(sandbox: Sandbox, queue: str, ann: str) -> None:
     """Neither by taking the annotation off, nor by writing the status, which is derived again."""
-    stage.suspend(queue)
-    before = stage.read_queue(queue)["status"]["changes"]
-    stage.api.patch(f"{QUEUES}/{queue}", {"metadata": {"annotations": {CHANGES: None}}}, user=ann).must()
-    stage.api.patch(f"{QUEUES}/{queue}/status", {"status": {"changes": []}}).must()
-    stage.queue_that(queue, "tell its history", lambda read: read["status"].get("changes") == before)
+    sandbox.suspend(queue)
+    before = sandbox.read_queue(queue)["status"]["changes"]
+    sandbox.api.patch(f"{QUEUES}/{queue}", {"metadata": {"annotations": {CHANGES: None}}}, user=ann).must()
+    sandbox.api.patch(f"{QUEUES}/{queue}/status", {"status": {"changes": []}}).must()
+    sandbox.queue_that(queue, "tell its history", lambda read: read["status"].get("changes") == before)
 
 
-def carried_out(stage: Stage) -> None:
+def carried_out(sandbox: Sandbox) -> None:
     until(
-        lambda: not stage.commands() and not stage.api.get(COMMANDS).must().body["items"],
+        lambda: not sandbox.commands() and not sandbox.api.get(COMMANDS).must().body["items"],
         "the Commands to be carried out",
     )
 

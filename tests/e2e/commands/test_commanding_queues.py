@@ -9,8 +9,8 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import history
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 ACTIONS = ("OpenQueue", "CloseQueue", "SuspendQueue", "ResumeQueue")
@@ -19,80 +19,82 @@ KEPT = "tests.sluice.dev/kept"
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @pytest.fixture
-def bob(stage: Stage) -> str:
+def bob(sandbox: Sandbox) -> str:
     """Somebody who may create Commands, and change no queue."""
     rule = {"apiGroups": ["bus.volcano.sh"], "resources": ["commands"], "verbs": ["create"]}
-    stage.user(BOB, stage.role("commander", rule))
-    stage.may(BOB, "create", "commands", "bus.volcano.sh")
+    sandbox.user(BOB, sandbox.role("commander", rule))
+    sandbox.may(BOB, "create", "commands", "bus.volcano.sh")
     return BOB
 
 
 @pytest.fixture
-def ann(stage: Stage) -> str:
+def ann(sandbox: Sandbox) -> str:
     """Somebody who may both."""
-    stage.user(ANN, "sluice-queue-admin")
-    stage.may(ANN, "update", "queues", "scheduling.volcano.sh")
-    stage.may(ANN, "create", "commands", "bus.volcano.sh")
+    sandbox.user(ANN, "sluice-queue-admin")
+    sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
     return ANN
 
 
-def carried_out(stage: Stage) -> None:
-    until(lambda: not stage.commands(), "the Commands to be carried out")
+def carried_out(sandbox: Sandbox) -> None:
+    until(lambda: not sandbox.commands(), "the Commands to be carried out")
 
 
 def recorded(queue: Object) -> list[str]:
     return str(queue["metadata"].get("annotations", {}).get("sluice.dev/commands", "")).split(",")
 
 
-def test_an_unknown_action_is_refused_with_the_list(stage: Stage, queue: str) -> None:
+def test_an_unknown_action_is_refused_with_the_list(sandbox: Sandbox, queue: str) -> None:
     """By name, and with those that there are."""
-    stage.command(queue, "DrainQueue").must_refuse('"DrainQueue"', *ACTIONS)
+    sandbox.command(queue, "DrainQueue").must_refuse('"DrainQueue"', *ACTIONS)
 
 
-def test_a_user_without_the_right_on_the_queue_is_refused(stage: Stage, queue: str, bob: str) -> None:
+def test_a_user_without_the_right_on_the_queue_is_refused(sandbox: Sandbox, queue: str, bob: str) -> None:
     """The right to create Commands is no right to stop queues; the refusal says which is missing."""
-    stage.command(queue, "SuspendQueue", user=bob).must_refuse(f'user "{bob}" may not act on queue "{queue}"')
+    sandbox.command(queue, "SuspendQueue", user=bob).must_refuse(
+        f'user "{bob}" may not act on queue "{queue}"'
+    )
 
 
-def test_a_right_on_one_queue_is_no_right_on_another(stage: Stage, queue: str, bob: str) -> None:
+def test_a_right_on_one_queue_is_no_right_on_another(sandbox: Sandbox, queue: str, bob: str) -> None:
     """resourceNames count: the very queue has to be named."""
-    mine = stage.queue("mine")
+    mine = sandbox.queue("mine")
     rule = {
         "apiGroups": ["scheduling.volcano.sh"],
         "resources": ["queues"],
         "verbs": ["update"],
         "resourceNames": [mine],
     }
-    stage.user(bob, stage.role("owner", rule))
-    until(lambda: stage.command(mine, "SuspendQueue", user=bob).status == 201, "the right to count")
-    stage.command(queue, "SuspendQueue", user=bob).must_refuse(f'may not act on queue "{queue}"')
+    sandbox.user(bob, sandbox.role("owner", rule))
+    until(lambda: sandbox.command(mine, "SuspendQueue", user=bob).status == 201, "the right to count")
+    sandbox.command(queue, "SuspendQueue", user=bob).must_refuse(f'may not act on queue "{queue}"')
 
 
 def test_a_user_without_the_right_is_refused_while_the_server_is_down(
-    stage: Stage, queue: str, bob: str, outage: LocalCluster
+    sandbox: Sandbox, queue: str, bob: str, restored_cluster: LocalCluster
 ) -> None:
     """Nothing is stored that could act when the server is back."""
-    outage.stop_components("server")
-    refused = stage.command(queue, "SuspendQueue", user=bob)
+    restored_cluster.stop_components("server")
+    refused = sandbox.command(queue, "SuspendQueue", user=bob)
     assert refused.status >= 400
-    assert stage.commands() == []
+    assert sandbox.commands() == []
 
 
 def test_the_policy_holds_without_the_servers_webhooks(
-    stage: Stage, queue: str, bob: str, outage: LocalCluster
+    sandbox: Sandbox, queue: str, bob: str, restored_cluster: LocalCluster
 ) -> None:
     """The API server itself refuses, though no webhook of ours is registered."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sluice"
-    outage.stop_components("server")
-    stage.api.delete(path).must(200)
+    restored_cluster.stop_components("server")
+    sandbox.api.delete(path).must(200)
     text = f'user "{bob}" may not act on queue "{queue}"'
     until(
-        lambda: text in stage.command(queue, "SuspendQueue", user=bob).message,
+        lambda: text in sandbox.command(queue, "SuspendQueue", user=bob).message,
         "the policy to refuse by itself",
     )
 
@@ -109,96 +111,99 @@ NO_QUEUE: list[tuple[dict[str, str], str]] = [
 ]
 
 
-def aimed(stage: Stage, queue: str, **target: str) -> Object:
-    body = stage.command_for(queue, "SuspendQueue")
+def aimed(sandbox: Sandbox, queue: str, **target: str) -> Object:
+    body = sandbox.command_for(queue, "SuspendQueue")
     return body | {"target": body["target"] | target}
 
 
 @pytest.mark.parametrize(("target", "word"), NO_QUEUE, ids=str)
 def test_a_command_that_names_no_queue_is_refused(
-    stage: Stage, queue: str, target: dict[str, str], word: str
+    sandbox: Sandbox, queue: str, target: dict[str, str], word: str
 ) -> None:
-    stage.api.create(stage.commands_path, aimed(stage, queue, **target)).must_refuse(word)
-    assert stage.commands() == []
+    sandbox.api.create(sandbox.commands_path, aimed(sandbox, queue, **target)).must_refuse(word)
+    assert sandbox.commands() == []
 
 
 def test_commands_that_name_no_queue_and_are_stored_all_the_same_are_dropped(
-    stage: Stage, queue: str, outage: LocalCluster
+    sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
     """As they are while no webhook of ours is registered; one for a Job stays, for Volcano to answer."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/sluice"
-    outage.stop_components("server")
-    stage.api.delete(path).must(200)
+    restored_cluster.stop_components("server")
+    sandbox.api.delete(path).must(200)
     made = [
-        stage.api.create(stage.commands_path, aimed(stage, queue, **aim)).must(201) for aim, _ in NO_QUEUE
+        sandbox.api.create(sandbox.commands_path, aimed(sandbox, queue, **aim)).must(201)
+        for aim, _ in NO_QUEUE
     ]
-    other = aimed(stage, queue, apiVersion="batch.volcano.sh/v1alpha1", kind="Job")
-    kept = stage.api.create(stage.commands_path, other).must(201).body["metadata"]["name"]
-    outage.start_components("server")
+    other = aimed(sandbox, queue, apiVersion="batch.volcano.sh/v1alpha1", kind="Job")
+    kept = sandbox.api.create(sandbox.commands_path, other).must(201).body["metadata"]["name"]
+    restored_cluster.start_components("server")
     for answer, (_, word) in zip(made, NO_QUEUE, strict=True):
-        stage.event(answer.body["metadata"]["name"], "Warning CommandDropped", word)
-    until(lambda: [one["metadata"]["name"] for one in stage.commands()] == [kept], "the others to be dropped")
-    stage.api.delete(f"{stage.commands_path}/{kept}").must(200)
-    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+        sandbox.event(answer.body["metadata"]["name"], "Warning CommandDropped", word)
+    until(
+        lambda: [one["metadata"]["name"] for one in sandbox.commands()] == [kept], "the others to be dropped"
+    )
+    sandbox.api.delete(f"{sandbox.commands_path}/{kept}").must(200)
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Open"
 
 
-def test_a_user_with_the_right_is_obeyed_and_named(stage: Stage, queue: str, ann: str) -> None:
+def test_a_user_with_the_right_is_obeyed_and_named(sandbox: Sandbox, queue: str, ann: str) -> None:
     """The author is who sent it, whatever the Command says."""
     forged = {"annotations": {"sluice.dev/author": "system:admin"}}
-    stage.command(queue, "SuspendQueue", user=ann, **forged).must(201)
-    carried_out(stage)
-    assert history(stage.answered(queue)) == [(ann, "state", "Open", "Suspended")]
+    sandbox.command(queue, "SuspendQueue", user=ann, **forged).must(201)
+    carried_out(sandbox)
+    assert history(sandbox.answered(queue)) == [(ann, "state", "Open", "Suspended")]
 
 
-def test_a_command_for_a_queue_that_does_not_exist_is_dropped(stage: Stage) -> None:
+def test_a_command_for_a_queue_that_does_not_exist_is_dropped(sandbox: Sandbox) -> None:
     """Said at creation, and by an event on the Command, which is deleted."""
-    queue = stage.named("nowhere")
-    made = stage.command(queue, "SuspendQueue").must(201)
+    queue = sandbox.named("nowhere")
+    made = sandbox.command(queue, "SuspendQueue").must(201)
     assert made.warnings == (f'queue "{queue}" does not exist; the Command will be dropped',)
-    stage.event(made.body["metadata"]["name"], "Warning CommandDropped", f'queue "{queue}" does not exist')
-    carried_out(stage)
+    sandbox.event(made.body["metadata"]["name"], "Warning CommandDropped", f'queue "{queue}" does not exist')
+    carried_out(sandbox)
 
 
-def test_a_command_for_a_queue_that_was_made_again_is_dropped(stage: Stage, queue: str) -> None:
+def test_a_command_for_a_queue_that_was_made_again_is_dropped(sandbox: Sandbox, queue: str) -> None:
     """It was meant for another queue, of the same name."""
-    made = stage.command(queue, "SuspendQueue", uid="11111111-1111-1111-1111-111111111111").must(201)
-    stage.event(made.body["metadata"]["name"], "Warning CommandDropped", "made again")
-    carried_out(stage)
-    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+    made = sandbox.command(queue, "SuspendQueue", uid="11111111-1111-1111-1111-111111111111").must(201)
+    sandbox.event(made.body["metadata"]["name"], "Warning CommandDropped", "made again")
+    carried_out(sandbox)
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Open"
 
 
-def test_a_command_is_recorded_and_then_deleted(stage: Stage, queue: str) -> None:
+def test_a_command_is_recorded_and_then_deleted(sandbox: Sandbox, queue: str) -> None:
     """The write that acts also writes down for whom."""
-    made = stage.command(queue, "SuspendQueue").must(201).body
-    carried_out(stage)
-    assert recorded(stage.read_queue(queue)) == [made["metadata"]["uid"]]
+    made = sandbox.command(queue, "SuspendQueue").must(201).body
+    carried_out(sandbox)
+    assert recorded(sandbox.read_queue(queue)) == [made["metadata"]["uid"]]
 
 
 def test_a_command_acts_once_though_it_stays_and_the_server_restarts(
-    stage: Stage, queue: str, outage: LocalCluster
+    sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
     """It is kept from being deleted, the queue is opened by hand: nobody suspends it again."""
-    made = stage.command(queue, "SuspendQueue", finalizers=[KEPT]).must(201).body
-    stage.queue_that(queue, "be suspended", lambda read: read["spec"]["state"] == "Suspended")
-    stage.edit(queue, state="Open")
-    outage.restart_components("server")
-    stage.command(queue, "ResumeQueue").must(201)
+    made = sandbox.command(queue, "SuspendQueue", finalizers=[KEPT]).must(201).body
+    sandbox.queue_that(queue, "be suspended", lambda read: read["spec"]["state"] == "Suspended")
+    sandbox.edit(queue, state="Open")
+    restored_cluster.restart_components("server")
+    sandbox.command(queue, "ResumeQueue").must(201)
     name = made["metadata"]["name"]
     until(
-        lambda: [name] == [each["metadata"]["name"] for each in stage.commands()],
+        lambda: [name] == [each["metadata"]["name"] for each in sandbox.commands()],
         "the later Command to be carried out",
     )
-    path = f"{stage.commands_path}/{name}"
-    stage.api.patch(path, {"metadata": {"finalizers": None}}).must(200, 404)
-    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+    path = f"{sandbox.commands_path}/{name}"
+    sandbox.api.patch(path, {"metadata": {"finalizers": None}}).must(200, 404)
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Open"
 
 
-def test_commands_act_in_the_order_they_were_created(stage: Stage, queue: str) -> None:
+def test_commands_act_in_the_order_they_were_created(sandbox: Sandbox, queue: str) -> None:
     """Suspend, then close, then open: the history tells them in that order."""
     for action in ("SuspendQueue", "CloseQueue", "OpenQueue"):
-        stage.command(queue, action).must(201)
-    carried_out(stage)
-    assert [line[2:] for line in history(stage.answered(queue))] == [
+        sandbox.command(queue, action).must(201)
+    carried_out(sandbox)
+    assert [line[2:] for line in history(sandbox.answered(queue))] == [
         ("Open", "Suspended"),
         ("Suspended", "Closed"),
         ("Closed", "Open"),
@@ -216,37 +221,46 @@ def test_commands_act_in_the_order_they_were_created(stage: Stage, queue: str) -
         ("Closed", "ResumeQueue"),
     ],
 )
-def test_an_action_that_comes_to_nothing_is_said(stage: Stage, queue: str, state: str, action: str) -> None:
+def test_an_action_that_comes_to_nothing_is_said(
+    sandbox: Sandbox, queue: str, state: str, action: str
+) -> None:
     """The queue stays as it is, and an event tells that there was nothing to do."""
-    stage.edit(queue, state=state)
-    stage.in_state(queue, state)
-    stage.command(queue, action).must(201)
-    stage.event(queue, action, f"nothing to do, the queue is {state}", namespace="default")
-    assert stage.read_queue(queue)["spec"]["state"] == state
+    sandbox.edit(queue, state=state)
+    sandbox.in_state(queue, state)
+    sandbox.command(queue, action).must(201)
+    sandbox.event(queue, action, f"nothing to do, the queue is {state}", namespace="default")
+    assert sandbox.read_queue(queue)["spec"]["state"] == state
 
 
-def test_a_command_of_kubectl_in_another_namespace_acts_as_well(stage: Stage, queue: str, ann: str) -> None:
+def test_a_command_of_kubectl_in_another_namespace_acts_as_well(
+    sandbox: Sandbox, queue: str, ann: str
+) -> None:
     """vcctl puts its Commands into `default`, with a generated name, a reason and a message."""
-    body: dict[str, Any] = stage.command_for(queue, "CloseQueue")
+    body: dict[str, Any] = sandbox.command_for(queue, "CloseQueue")
     body["metadata"] = {"generateName": f"{queue}-closequeue-", "namespace": "default"}
     body |= {"reason": "CloseQueue", "message": "moved to another team"}
-    done = stage.kubectl(
-        "create", "--namespace=default", "-f", "-", given=json.dumps(body), kubeconfig=stage.cluster.user(ann)
+    done = sandbox.kubectl(
+        "create",
+        "--namespace=default",
+        "-f",
+        "-",
+        given=json.dumps(body),
+        kubeconfig=sandbox.cluster.user(ann),
     )
     assert done.returncode == 0, done.stderr
-    closed = stage.queue_that(queue, "be closed", lambda read: read["spec"]["state"] == "Closed")
+    closed = sandbox.queue_that(queue, "be closed", lambda read: read["spec"]["state"] == "Closed")
     assert closed["spec"]["reason"] == "moved to another team"
 
 
-def test_the_root_queue_cannot_be_closed_by_a_command(stage: Stage) -> None:
+def test_the_root_queue_cannot_be_closed_by_a_command(sandbox: Sandbox) -> None:
     """It would close every queue of the cluster for good."""
-    stage.command("root", "CloseQueue").must_refuse('queue "root" cannot be closed')
+    sandbox.command("root", "CloseQueue").must_refuse('queue "root" cannot be closed')
 
 
-def test_a_command_is_never_changed(stage: Stage, queue: str) -> None:
+def test_a_command_is_never_changed(sandbox: Sandbox, queue: str) -> None:
     """Its author answers for what was written at creation."""
-    made = stage.command(queue, "SuspendQueue", finalizers=[KEPT]).must(201).body
-    path = f"{stage.commands_path}/{made['metadata']['name']}"
-    stage.api.patch(path, {"action": "CloseQueue"}).must_refuse("a Command cannot be changed")
-    stage.api.patch(path, {"metadata": {"finalizers": None}}).must(200)
-    assert stage.api.get(f"{QUEUES}/{queue}").status == 200
+    made = sandbox.command(queue, "SuspendQueue", finalizers=[KEPT]).must(201).body
+    path = f"{sandbox.commands_path}/{made['metadata']['name']}"
+    sandbox.api.patch(path, {"action": "CloseQueue"}).must_refuse("a Command cannot be changed")
+    sandbox.api.patch(path, {"metadata": {"finalizers": None}}).must(200)
+    assert sandbox.api.get(f"{QUEUES}/{queue}").status == 200

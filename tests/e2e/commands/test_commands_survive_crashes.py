@@ -11,8 +11,8 @@ from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from tests.support.e2e.calling import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import history
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.intercepting import Asked, Kept
 
@@ -60,66 +60,71 @@ def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture
-def queue(fleet: Fleet, stage: Stage) -> str:
+def queue(fleet: Fleet, sandbox: Sandbox) -> str:
     for name in (ANN, BOB):
-        stage.user(name, "sluice-queue-admin")
-        stage.may(name, "update", "queues", "scheduling.volcano.sh")
-        stage.may(name, "create", "commands", "bus.volcano.sh")
-    return stage.queue()
+        sandbox.user(name, "sluice-queue-admin")
+        sandbox.may(name, "update", "queues", "scheduling.volcano.sh")
+        sandbox.may(name, "create", "commands", "bus.volcano.sh")
+    return sandbox.queue()
 
 
 @pytest.mark.parametrize("where", STEPS)
-def test_a_crash_leaves_one_effect_of_a_command(fleet: Fleet, stage: Stage, queue: str, where: str) -> None:
+def test_a_crash_leaves_one_effect_of_a_command(
+    fleet: Fleet, sandbox: Sandbox, queue: str, where: str
+) -> None:
     """Suspended once, by its author, which an event tells, and no Command is left."""
     step = STEPS[where]
-    command, _ = interrupted(fleet, stage, queue, step)
-    started_again(fleet, stage)
-    found = carried_out(stage, queue)
+    command, _ = interrupted(fleet, sandbox, queue, step)
+    started_again(fleet, sandbox)
+    found = carried_out(sandbox, queue)
     assert found["spec"]["state"] == "Suspended"
     assert history(found) == [(ANN, "state", "Open", "Suspended")]
     assert recorded(found) == [command["metadata"]["uid"]]
     if step.told:
-        stage.event(queue, f"Normal SuspendQueue: SuspendQueue by {ANN}", namespace="default")
+        sandbox.event(queue, f"Normal SuspendQueue: SuspendQueue by {ANN}", namespace="default")
 
 
 @pytest.mark.parametrize("where", STEPS)
-def test_a_crash_undoes_no_edit_in_between(fleet: Fleet, stage: Stage, queue: str, where: str) -> None:
+def test_a_crash_undoes_no_edit_in_between(fleet: Fleet, sandbox: Sandbox, queue: str, where: str) -> None:
     """Somebody opens what was suspended, or closes what is about to be: that stays. (A Closed queue is not
     suspended, so the Command then comes to nothing.)"""
     step = STEPS[where]
-    command, _ = interrupted(fleet, stage, queue, step)
+    command, _ = interrupted(fleet, sandbox, queue, step)
     wanted = "Open" if step.acted else "Closed"
     body = {"spec": {"state": wanted, "weight": 7}}
-    stage.api.patch(f"{QUEUES}/{queue}", body, user=BOB).must()
-    started_again(fleet, stage)
-    found = carried_out(stage, queue)
+    sandbox.api.patch(f"{QUEUES}/{queue}", body, user=BOB).must()
+    started_again(fleet, sandbox)
+    found = carried_out(sandbox, queue)
     assert (found["spec"]["state"], found["spec"]["weight"]) == (wanted, 7)
     edits = [(ANN, "state", "Open", "Suspended")] if step.acted else []
     assert history(found) == [*edits, (BOB, "state", "Suspended" if step.acted else "Open", wanted)]
     assert recorded(found) == [command["metadata"]["uid"]]
 
 
-def test_an_edit_that_comes_first_is_decided_upon(fleet: Fleet, stage: Stage, queue: str) -> None:
+def test_an_edit_that_comes_first_is_decided_upon(fleet: Fleet, sandbox: Sandbox, queue: str) -> None:
     """No crash: the edit was decided from a queue that has changed since, so it is decided again."""
-    _, kept = interrupted(fleet, stage, queue, STEPS["before the edit"])
-    stage.api.patch(f"{QUEUES}/{queue}", {"spec": {"state": "Closed"}}, user=BOB).must()
+    _, kept = interrupted(fleet, sandbox, queue, STEPS["before the edit"])
+    sandbox.api.patch(f"{QUEUES}/{queue}", {"spec": {"state": "Closed"}}, user=BOB).must()
     fleet.interceptors[SERVER].free(kept)
-    assert history(carried_out(stage, queue)) == [(BOB, "state", "Open", "Closed")]
+    assert history(carried_out(sandbox, queue)) == [(BOB, "state", "Open", "Closed")]
 
 
-def test_commands_that_wait_over_a_crash_act_in_their_order(fleet: Fleet, stage: Stage, queue: str) -> None:
+def test_commands_that_wait_over_a_crash_act_in_their_order(
+    fleet: Fleet, sandbox: Sandbox, queue: str
+) -> None:
     """The first is interrupted after its edit; the others are younger, and lie in another namespace too."""
-    first, _ = interrupted(fleet, stage, queue, STEPS["after the edit and before its answer"])
+    first, _ = interrupted(fleet, sandbox, queue, STEPS["after the edit and before its answer"])
     uids = [first["metadata"]["uid"]]
     for number, action in enumerate(("CloseQueue", "OpenQueue", "SuspendQueue")):
-        path = (stage.commands_path, ELSEWHERE)[number % 2]
-        made = stage.api.create(path, stage.command_for(queue, action), user=ANN).must(201).body
+        path = (sandbox.commands_path, ELSEWHERE)[number % 2]
+        made = sandbox.api.create(path, sandbox.command_for(queue, action), user=ANN).must(201).body
         uids.append(made["metadata"]["uid"])
-    started_again(fleet, stage)
+    started_again(fleet, sandbox)
     until(
-        lambda: not stage.api.get(ELSEWHERE).must().body["items"], "the Commands elsewhere to be carried out"
+        lambda: not sandbox.api.get(ELSEWHERE).must().body["items"],
+        "the Commands elsewhere to be carried out",
     )
-    found = carried_out(stage, queue)
+    found = carried_out(sandbox, queue)
     assert [line[2:] for line in history(found)] == [
         ("Open", "Suspended"),
         ("Suspended", "Closed"),
@@ -129,14 +134,14 @@ def test_commands_that_wait_over_a_crash_act_in_their_order(fleet: Fleet, stage:
     assert recorded(found) == uids
 
 
-def interrupted(fleet: Fleet, stage: Stage, queue: str, step: Step) -> tuple[Object, Kept]:
+def interrupted(fleet: Fleet, sandbox: Sandbox, queue: str, step: Step) -> tuple[Object, Kept]:
     """A Command that suspends the queue, and the server that has come as far as this step with it."""
-    body = stage.command_for(queue, "SuspendQueue")
+    body = sandbox.command_for(queue, "SuspendQueue")
     name = body["metadata"]["name"]
     paths = {
         "queue": f"{QUEUES}/{queue}",
         "event": "/api/v1/namespaces/default/events",
-        "command": f"{stage.commands_path}/{name}",
+        "command": f"{sandbox.commands_path}/{name}",
     }
     told = b"SuspendQueue" if step.on == "event" else b""
 
@@ -144,23 +149,23 @@ def interrupted(fleet: Fleet, stage: Stage, queue: str, step: Step) -> tuple[Obj
         return (asked.method, asked.path) == (step.method, paths[step.on]) and told in asked.body
 
     kept = fleet.interceptors[SERVER].keep(when, answered=step.answered)
-    made = stage.api.create(stage.commands_path, body, user=ANN).must(201).body
+    made = sandbox.api.create(sandbox.commands_path, body, user=ANN).must(201).body
     until(kept.reached.is_set, "the step to be reached")
     return made, kept
 
 
-def started_again(fleet: Fleet, stage: Stage) -> None:
+def started_again(fleet: Fleet, sandbox: Sandbox) -> None:
     """After a crash. The Leases of the dead are taken away, so that nobody waits for them to run out."""
     fleet.kill(SERVER)
-    for lease in stage.api.get(LEASES).must().body["items"]:
-        stage.api.delete(f"{LEASES}/{lease['metadata']['name']}").must()
+    for lease in sandbox.api.get(LEASES).must().body["items"]:
+        sandbox.api.delete(f"{LEASES}/{lease['metadata']['name']}").must()
     fleet.join(SERVER, intercepted=True)
 
 
-def carried_out(stage: Stage, queue: str) -> Object:
+def carried_out(sandbox: Sandbox, queue: str) -> Object:
     """The queue once no Command is left and all that was asked of it is done."""
-    until(lambda: not stage.commands(), "the Command to be carried out")
-    return stage.answered(queue)
+    until(lambda: not sandbox.commands(), "the Command to be carried out")
+    return sandbox.answered(queue)
 
 
 def recorded(queue: Object) -> list[str]:

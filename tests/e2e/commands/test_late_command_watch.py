@@ -9,8 +9,8 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import history
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.intercepting import Asked
 
@@ -34,18 +34,18 @@ def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
         cluster.start_components("server")
 
 
-def test_a_command_that_fell_off_the_list_acts_once(fleet: Fleet, stage: Stage) -> None:
+def test_a_command_that_fell_off_the_list_acts_once(fleet: Fleet, sandbox: Sandbox) -> None:
     """It suspended the queue; somebody opened it since; thirty-one Commands came after."""
-    queue = stage.queue()
-    stage.user(ANN, "sluice-queue-admin")
-    stage.may(ANN, "update", "queues", "scheduling.volcano.sh")
-    stage.may(ANN, "create", "commands", "bus.volcano.sh")
+    queue = sandbox.queue()
+    sandbox.user(ANN, "sluice-queue-admin")
+    sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
     first = fleet.interceptors[FIRST]
     kept = first.keep(
         lambda asked: (asked.method, asked.path) == ("GET", f"{QUEUES}/{queue}"), answered=False
     )
-    made = stage.command(queue, "SuspendQueue", user=ANN).must(201).body
-    path = f"{stage.commands_path}/{made['metadata']['name']}"
+    made = sandbox.command(queue, "SuspendQueue", user=ANN).must(201).body
+    path = f"{sandbox.commands_path}/{made['metadata']['name']}"
     until(kept.reached.is_set, "the first server to begin with the Command")
     fleet._intercepted(LATE)
     late = fleet.interceptors[LATE]
@@ -53,21 +53,23 @@ def test_a_command_that_fell_off_the_list_acts_once(fleet: Fleet, stage: Stage) 
     fleet.join(LATE, intercepted=True)
     until(blind.reached.is_set, "the late server to have listed the Commands")
     first.free(kept)
-    until(lambda: not stage.commands(), "the Command to be carried out")
+    until(lambda: not sandbox.commands(), "the Command to be carried out")
     for number in range(MANY):
-        stage.command(queue, "SuspendQueue" if number % 2 else "OpenQueue", user=ANN).must(201)
-    until(lambda: not stage.commands(), "the others to be carried out", seconds=120)
-    before = history(stage.answered(queue))
-    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+        sandbox.command(queue, "SuspendQueue" if number % 2 else "OpenQueue", user=ANN).must(201)
+    until(lambda: not sandbox.commands(), "the others to be carried out", seconds=120)
+    before = history(sandbox.answered(queue))
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Open"
     fleet.kill(FIRST)
-    for lease in stage.api.get(LEASES).must().body["items"]:
-        stage.api.delete(f"{LEASES}/{lease['metadata']['name']}").must(200, 404)  # nobody waits for the dead
+    for lease in sandbox.api.get(LEASES).must().body["items"]:
+        sandbox.api.delete(f"{LEASES}/{lease['metadata']['name']}").must(
+            200, 404
+        )  # nobody waits for the dead
 
     def asked_for(asked: Asked) -> bool:
         """What the late server does of the Command: it reads it anew, or acts."""
         return asked.path == path or (asked.method, asked.path) == ("PATCH", f"{QUEUES}/{queue}")
 
     until(lambda: any(map(asked_for, late.asked)), "the late server to come to the Command")
-    stage.edit(queue, weight=7)
-    assert history(stage.answered(queue)) == before
-    assert stage.read_queue(queue)["spec"]["state"] == "Open"
+    sandbox.edit(queue, weight=7)
+    assert history(sandbox.answered(queue)) == before
+    assert sandbox.read_queue(queue)["spec"]["state"] == "Open"

@@ -15,14 +15,14 @@ import pytest
 from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import vcctl
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import (
+    QUEUES,
+    Sandbox,
+)
 from tests.support.e2e.shapes import (
     condition,
     history,
     is_active,
-)
-from tests.support.e2e.stage import (
-    QUEUES,
-    Stage,
 )
 from tests.support.e2e.waiting_for import until
 
@@ -43,34 +43,34 @@ def binary() -> Path:
 
 
 @pytest.fixture
-def run(stage: Stage, binary: Path) -> Iterator[Run]:
+def run(sandbox: Sandbox, binary: Path) -> Iterator[Run]:
     """`vcctl queue ...` as the administrator; the queues it made are gone afterwards.
 
     It complains on its standard output.
     """
 
     def ask(*arguments: str, refused: bool = False) -> subprocess.CompletedProcess[str]:
-        kubeconfig = str(stage.cluster.client_kubeconfig)
+        kubeconfig = str(sandbox.cluster.client_kubeconfig)
         command = [str(binary), "queue", *arguments, "--kubeconfig", kubeconfig]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode != 0) is refused, f"{arguments}: {done.stdout}{done.stderr}"
         return done
 
     yield ask
-    stage.delete_pods()
-    groups = QUEUES.removesuffix("queues") + f"namespaces/{stage.namespace}/podgroups"
-    stage.api.delete(groups).must()
-    for name in stage.wishes():
-        if name.startswith(stage.namespace):
-            stage.remove_queue(name)
+    sandbox.delete_pods()
+    groups = QUEUES.removesuffix("queues") + f"namespaces/{sandbox.namespace}/podgroups"
+    sandbox.api.delete(groups).must()
+    for name in sandbox.wishes():
+        if name.startswith(sandbox.namespace):
+            sandbox.remove_queue(name)
 
 
 @pytest.fixture
-def queue(stage: Stage, run: Run) -> str:
+def queue(sandbox: Sandbox, run: Run) -> str:
     """An Open queue, made by vcctl."""
-    name = stage.named("research")
+    name = sandbox.named("research")
     run("create", "-n", name, "-w", "3")
-    stage.in_state(name, "Open")
+    sandbox.in_state(name, "Open")
     return name
 
 
@@ -81,74 +81,74 @@ def listed(run: Run, queue: str, *, verb: str = "list") -> dict[str, str]:
     return next(dict(zip(heads, line, strict=True)) for line in lines if line[0] == queue)
 
 
-def no_commands(stage: Stage, queue: str) -> bool:
-    items = stage.api.get(COMMANDS).must().body["items"]
+def no_commands(sandbox: Sandbox, queue: str) -> bool:
+    items = sandbox.api.get(COMMANDS).must().body["items"]
     return not [each for each in items if each["target"]["name"] == queue]
 
 
-def test_create_makes_an_open_queue_of_that_weight(stage: Stage, run: Run) -> None:
+def test_create_makes_an_open_queue_of_that_weight(sandbox: Sandbox, run: Run) -> None:
     """Its status is written by us, whatever vcctl sent of it."""
-    name = stage.named("made")
+    name = sandbox.named("made")
     run("create", "--name", name, "--weight", "7")
-    found = stage.in_state(name, "Open")
+    found = sandbox.in_state(name, "Open")
     assert found["spec"]["weight"] == 7
     assert is_active(found)
 
 
-def test_create_closed_makes_a_closed_queue(stage: Stage, run: Run) -> None:
+def test_create_closed_makes_a_closed_queue(sandbox: Sandbox, run: Run) -> None:
     """vcctl asks for it in `status.state`, which the API server drops; it takes no pods all the same."""
-    name = stage.named("made")
+    name = sandbox.named("made")
     run("create", "-n", name, "-S", "Closed")
-    assert stage.in_state(name, "Closed")["spec"]["state"] == "Closed"
-    stage.pod("late", name).must_refuse(f'queue "{name}" is Closed')
+    assert sandbox.in_state(name, "Closed")["spec"]["state"] == "Closed"
+    sandbox.pod("late", name).must_refuse(f'queue "{name}" is Closed')
 
 
-def test_create_of_a_queue_that_is_there_is_refused(stage: Stage, run: Run, queue: str) -> None:
+def test_create_of_a_queue_that_is_there_is_refused(sandbox: Sandbox, run: Run, queue: str) -> None:
     """And nothing of it changes."""
     assert "already exists" in run("create", "-n", queue, "-w", "9", refused=True).stdout
-    assert stage.read_queue(queue)["spec"]["weight"] == 3
+    assert sandbox.read_queue(queue)["spec"]["weight"] == 3
 
 
-def test_operate_close_and_open(stage: Stage, run: Run, queue: str) -> None:
+def test_operate_close_and_open(sandbox: Sandbox, run: Run, queue: str) -> None:
     """Each acts through a Command in namespace default, which is gone once it has; who did it is noted."""
     run("operate", "-n", queue, "-a", "close")
-    closed = stage.in_state(queue, "Closed")
+    closed = sandbox.in_state(queue, "Closed")
     assert condition(closed, "Accepting")["status"] == "False"
-    stage.event(queue, "CloseQueue", namespace="default")
+    sandbox.event(queue, "CloseQueue", namespace="default")
     run("operate", "-n", queue, "-a", "open")
-    opened = stage.in_state(queue, "Open")
+    opened = sandbox.in_state(queue, "Open")
     assert [(by, to) for by, field, _, to in history(opened) if field == "state"] == [
         ("admin", "Closed"),
         ("admin", "Open"),
     ]
-    until(lambda: no_commands(stage, queue), "the Commands to go")
+    until(lambda: no_commands(sandbox, queue), "the Commands to go")
 
 
-def test_operate_close_lets_what_was_accepted_run(stage: Stage, run: Run, queue: str) -> None:
+def test_operate_close_lets_what_was_accepted_run(sandbox: Sandbox, run: Run, queue: str) -> None:
     """The queue is Closing in `list` and in `get` as long as a pod of it lives, then Closed."""
-    stage.pod("running", queue).must(201)
-    stage.all_bound(["running"])
+    sandbox.pod("running", queue).must(201)
+    sandbox.all_bound(["running"])
     run("operate", "-n", queue, "-a", "close")
-    stage.in_state(queue, "Closing")
+    sandbox.in_state(queue, "Closing")
     assert listed(run, queue)["State"] == "Closing"
     assert listed(run, queue, verb="get")["State"] == "Closing"
-    stage.delete_pods()
-    stage.in_state(queue, "Closed")
+    sandbox.delete_pods()
+    sandbox.in_state(queue, "Closed")
 
 
-def test_operate_update_changes_the_weight(stage: Stage, run: Run, queue: str) -> None:
+def test_operate_update_changes_the_weight(sandbox: Sandbox, run: Run, queue: str) -> None:
     """Of a closed queue too, which stays closed."""
     run("operate", "-n", queue, "-a", "close")
-    stage.in_state(queue, "Closed")
+    sandbox.in_state(queue, "Closed")
     run("operate", "-n", queue, "-a", "update", "-w", "11")
     assert listed(run, queue)["Weight"] == "11"
-    assert stage.in_state(queue, "Closed")["spec"]["weight"] == 11
+    assert sandbox.in_state(queue, "Closed")["spec"]["weight"] == 11
 
 
-def test_list_and_get_show_state_weight_and_counts(stage: Stage, run: Run, queue: str) -> None:
+def test_list_and_get_show_state_weight_and_counts(sandbox: Sandbox, run: Run, queue: str) -> None:
     """The columns that vcctl prints are those of `status`, and both verbs agree."""
-    stage.podgroup("team", queue)
-    stage.queue_that(queue, "count its PodGroup", lambda found: _groups(found) == 1)
+    sandbox.podgroup("team", queue)
+    sandbox.queue_that(queue, "count its PodGroup", lambda found: _groups(found) == 1)
     row = listed(run, queue)
     assert row.keys() == {"Name", "Weight", "State", "Inqueue", "Pending", "Running", "Unknown"}
     assert (row["Name"], row["Weight"], row["State"]) == (queue, "3", "Open")
@@ -157,39 +157,39 @@ def test_list_and_get_show_state_weight_and_counts(stage: Stage, run: Run, queue
     assert listed(run, "root")["State"] == "Open"
 
 
-def test_a_suspended_queue_shows_as_such(stage: Stage, run: Run, queue: str) -> None:
+def test_a_suspended_queue_shows_as_such(sandbox: Sandbox, run: Run, queue: str) -> None:
     """vcctl knows no such state and prints it all the same; its column is one letter too narrow."""
-    stage.suspend(queue)
+    sandbox.suspend(queue)
     lines = [line.split() for line in run("list").stdout.splitlines()]
     assert [line[:3] for line in lines if line[0] == queue] == [[queue, "3", "Suspended0"]]
 
 
-def test_delete_needs_a_closed_queue_and_says_so(stage: Stage, run: Run, queue: str) -> None:
+def test_delete_needs_a_closed_queue_and_says_so(sandbox: Sandbox, run: Run, queue: str) -> None:
     """The refusal that vcctl prints is ours, with the next step in it."""
     said = run("delete", "-n", queue, refused=True).stdout
     assert f'queue "{queue}" is Open' in said
     assert "close" in said
     run("operate", "-n", queue, "-a", "close")
-    stage.in_state(queue, "Closed")
+    sandbox.in_state(queue, "Closed")
     run("delete", "-n", queue)
-    until(lambda: stage.api.get(f"{QUEUES}/{queue}").status == 404, "the queue to go")
+    until(lambda: sandbox.api.get(f"{QUEUES}/{queue}").status == 404, "the queue to go")
 
 
 def test_a_user_without_the_right_to_the_queue_cannot_operate_it(
-    stage: Stage, run: Run, queue: str, binary: Path
+    sandbox: Sandbox, run: Run, queue: str, binary: Path
 ) -> None:
     """Commands alone are not enough; vcctl prints what is missing."""
     rules = [
         {"apiGroups": ["bus.volcano.sh"], "resources": ["commands"], "verbs": ["create"]},
         {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "verbs": ["get"]},
     ]
-    kubeconfig = stage.user("eve", stage.role("commander", *rules))
-    stage.may("eve", "create", "commands", "bus.volcano.sh")
+    kubeconfig = sandbox.user("eve", sandbox.role("commander", *rules))
+    sandbox.may("eve", "create", "commands", "bus.volcano.sh")
     command = [str(binary), "queue", "operate", "-n", queue, "-a", "close", "-k", str(kubeconfig)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f'user "eve" may not act on queue "{queue}"' in done.stdout
-    assert stage.answered(queue)["status"]["state"] == "Open"
+    assert sandbox.answered(queue)["status"]["state"] == "Open"
 
 
 def _groups(queue: Object) -> int:

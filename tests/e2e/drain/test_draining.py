@@ -19,7 +19,7 @@ from tests.support.drain.draining import (
     wait_for_running,
 )
 from tests.support.e2e.calling import Object
-from tests.support.e2e.stage import Stage
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     DAEMON_SET,
@@ -31,130 +31,132 @@ from tests.support.e2e.work import (
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
-def job(stage: Stage, name: str) -> Object:
-    return stage.api.get(f"{JOB.path(stage.namespace)}/{name}").must().body
+def job(sandbox: Sandbox, name: str) -> Object:
+    return sandbox.api.get(f"{JOB.path(sandbox.namespace)}/{name}").must().body
 
 
-def test_bare_pods_are_evicted_and_the_queue_says_so(stage: Stage, queue: str) -> None:
+def test_bare_pods_are_evicted_and_the_queue_says_so(sandbox: Sandbox, queue: str) -> None:
     """Nothing of them is left; the condition and the counts tell."""
-    stage.pods("member", 5, queue)
-    wait_for_running(stage, 5)
-    found = drain(stage, queue)
-    assert running(stage) == set()
+    sandbox.pods("member", 5, queue)
+    wait_for_running(sandbox, 5)
+    found = drain(sandbox, queue)
+    assert running(sandbox) == set()
     assert drained_reason(found) == ("True", "Drained")
-    assert counts(wait_for_drain(stage, queue, "Drained", evicted=5)) == {"evicted": 5}
+    assert counts(wait_for_drain(sandbox, queue, "Drained", evicted=5)) == {"evicted": 5}
 
 
-def test_pods_of_no_queue_and_of_others_stay(stage: Stage, queue: str) -> None:
-    other = stage.queue("other")
-    stage.pods("member", 2, queue)
-    stage.pods("stranger", 2)
-    stage.pods("neighbour", 2, other)
-    wait_for_running(stage, 6)
-    drain(stage, queue)
-    assert running(stage) == {"stranger-0", "stranger-1", "neighbour-0", "neighbour-1"}
+def test_pods_of_no_queue_and_of_others_stay(sandbox: Sandbox, queue: str) -> None:
+    other = sandbox.queue("other")
+    sandbox.pods("member", 2, queue)
+    sandbox.pods("stranger", 2)
+    sandbox.pods("neighbour", 2, other)
+    wait_for_running(sandbox, 6)
+    drain(sandbox, queue)
+    assert running(sandbox) == {"stranger-0", "stranger-1", "neighbour-0", "neighbour-1"}
 
 
-def test_a_deployment_is_evicted_and_comes_back(stage: Stage, queue: str) -> None:
+def test_a_deployment_is_evicted_and_comes_back(sandbox: Sandbox, queue: str) -> None:
     """Its replacements wait at the gate until the queue is given back."""
-    stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=3)).must(201)
-    before = wait_for_running(stage, 3)
-    drain(stage, queue)
-    wait_for_none_running(stage)
-    until(lambda: len(stage.waiting() - before) == 3, "the replacements to wait")
-    stage.edit(queue, stopPolicy=NONE)
-    wait_for_running(stage, 3)
-    assert drained_reason(stage.read_queue(queue)) == ("", "")
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=3)).must(201)
+    before = wait_for_running(sandbox, 3)
+    drain(sandbox, queue)
+    wait_for_none_running(sandbox)
+    until(lambda: len(sandbox.waiting() - before) == 3, "the replacements to wait")
+    sandbox.edit(queue, stopPolicy=NONE)
+    wait_for_running(sandbox, 3)
+    assert drained_reason(sandbox.read_queue(queue)) == ("", "")
 
 
-def test_a_job_is_suspended_and_resumed_as_it_was(stage: Stage, queue: str) -> None:
+def test_a_job_is_suspended_and_resumed_as_it_was(sandbox: Sandbox, queue: str) -> None:
     """The same object, nothing of its spec lost, no pod of it counted as failed."""
     body = work_body(JOB, "train", queue, parallelism=3, completions=3, backoffLimit=0)
-    stage.make(JOB, body).must(201)
-    wait_for_running(stage, 3)
-    before = job(stage, "train")
-    drain(stage, queue)
-    during = job(stage, "train")
+    sandbox.make(JOB, body).must(201)
+    wait_for_running(sandbox, 3)
+    before = job(sandbox, "train")
+    drain(sandbox, queue)
+    during = job(sandbox, "train")
     assert during["spec"]["suspend"] is True
     assert not during["status"].get("failed")
-    assert running(stage) == set()
-    stage.edit(queue, stopPolicy=NONE)
-    wait_for_running(stage, 3)
-    after = job(stage, "train")
+    assert running(sandbox) == set()
+    sandbox.edit(queue, stopPolicy=NONE)
+    wait_for_running(sandbox, 3)
+    after = job(sandbox, "train")
     assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
     assert not after["status"].get("failed")
 
 
-def test_a_job_that_its_user_had_suspended_stays_so(stage: Stage, queue: str) -> None:
-    stage.make(JOB, work_body(JOB, "later", queue, suspend=True)).must(201)
-    stage.make(JOB, work_body(JOB, "now", queue)).must(201)
-    wait_for_running(stage, 1)
-    drain(stage, queue)
-    stage.edit(queue, stopPolicy=NONE)
-    wait_for_running(stage, 1, "now")
-    assert job(stage, "later")["spec"]["suspend"] is True
+def test_a_job_that_its_user_had_suspended_stays_so(sandbox: Sandbox, queue: str) -> None:
+    sandbox.make(JOB, work_body(JOB, "later", queue, suspend=True)).must(201)
+    sandbox.make(JOB, work_body(JOB, "now", queue)).must(201)
+    wait_for_running(sandbox, 1)
+    drain(sandbox, queue)
+    sandbox.edit(queue, stopPolicy=NONE)
+    wait_for_running(sandbox, 1, "now")
+    assert job(sandbox, "later")["spec"]["suspend"] is True
 
 
-def test_a_budget_that_allows_is_used_up_and_no_further(stage: Stage, queue: str) -> None:
+def test_a_budget_that_allows_is_used_up_and_no_further(sandbox: Sandbox, queue: str) -> None:
     """One of three may go; the other two stay, and who keeps them is named at once, with the way out."""
-    stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=3)).must(201)
-    wait_for_running(stage, 3)
-    wait_for_allowed(stage, budget(stage, "web", {"app": "web"}, minAvailable=2), 1)
-    found = drain(stage, queue, "Blocked")
-    assert len(running(stage)) == 2
-    found = wait_for_drain(stage, queue, "Blocked", evicted=1, left=2, blocked=2)
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", queue, replicas=3)).must(201)
+    wait_for_running(sandbox, 3)
+    wait_for_allowed(sandbox, budget(sandbox, "web", {"app": "web"}, minAvailable=2), 1)
+    found = drain(sandbox, queue, "Blocked")
+    assert len(running(sandbox)) == 2
+    found = wait_for_drain(sandbox, queue, "Blocked", evicted=1, left=2, blocked=2)
     (blocker,) = found["status"]["drain"]["blockers"]
     assert (blocker["name"], blocker["pods"], blocker["never"]) == (
-        f"PodDisruptionBudget {stage.namespace}/web",
+        f"PodDisruptionBudget {sandbox.namespace}/web",
         2,
         True,
     )
     assert "afterDeadline" in blocker["message"]
 
 
-def test_a_drain_stops_at_once_when_the_policy_is_none(stage: Stage, queue: str) -> None:
+def test_a_drain_stops_at_once_when_the_policy_is_none(sandbox: Sandbox, queue: str) -> None:
     """At one eviction a second, most are still there when the queue is only held."""
-    stage.pods("member", 20, queue)
-    wait_for_running(stage, 20)
-    stage.patch_queue(queue, stopPolicy=DRAIN, drain={"rate": 2}).must()
-    until(lambda: len(running(stage)) < 20, "the first to go", share=0)
-    stage.edit(queue, stopPolicy=HOLD)
-    left = running(stage)
+    sandbox.pods("member", 20, queue)
+    wait_for_running(sandbox, 20)
+    sandbox.patch_queue(queue, stopPolicy=DRAIN, drain={"rate": 2}).must()
+    until(lambda: len(running(sandbox)) < 20, "the first to go", share=0)
+    sandbox.edit(queue, stopPolicy=HOLD)
+    left = running(sandbox)
     assert left
-    stage.pods("stranger", 5)
-    stage.all_bound([f"stranger-{number}" for number in range(5)])
-    assert running(stage, "member") == left
-    stage.edit(queue, stopPolicy=NONE)
+    sandbox.pods("stranger", 5)
+    sandbox.all_bound([f"stranger-{number}" for number in range(5)])
+    assert running(sandbox, "member") == left
+    sandbox.edit(queue, stopPolicy=NONE)
 
 
-def test_pods_that_stay_by_rule_are_counted(stage: Stage, queue: str) -> None:
+def test_pods_that_stay_by_rule_are_counted(sandbox: Sandbox, queue: str) -> None:
     """DaemonSet, system-critical and kept pods; bare ones where they are to be."""
-    stage.make(DAEMON_SET, work_body(DAEMON_SET, "agent", queue)).must(201)
-    stage.pod("kept", queue, labels={"tier": "gold"}).must(201)
-    stage.pod("bare", queue).must(201)
-    stage.make(STATEFUL_SET, work_body(STATEFUL_SET, "db", queue, replicas=1)).must(201)
-    nodes = len(stage.api.get("/api/v1/nodes").must().body["items"])
-    wait_for_running(stage, nodes + 3)
+    sandbox.make(DAEMON_SET, work_body(DAEMON_SET, "agent", queue)).must(201)
+    sandbox.pod("kept", queue, labels={"tier": "gold"}).must(201)
+    sandbox.pod("bare", queue).must(201)
+    sandbox.make(STATEFUL_SET, work_body(STATEFUL_SET, "db", queue, replicas=1)).must(201)
+    nodes = len(sandbox.api.get("/api/v1/nodes").must().body["items"])
+    wait_for_running(sandbox, nodes + 3)
     keep = {"matchLabels": {"tier": "gold"}}
-    drain(stage, queue, drain={"barePods": "Keep", "keep": keep})
-    found = wait_for_drain(stage, queue, "Drained", kept=nodes + 2)
+    drain(sandbox, queue, drain={"barePods": "Keep", "keep": keep})
+    found = wait_for_drain(sandbox, queue, "Drained", kept=nodes + 2)
     assert counts(found) == {"kept": nodes + 2, "evicted": 1}
-    assert running(stage) >= {"kept", "bare"}
-    assert not any(name.startswith("db") for name in running(stage))
+    assert running(sandbox) >= {"kept", "bare"}
+    assert not any(name.startswith("db") for name in running(sandbox))
 
 
-def test_a_budget_whose_status_cannot_be_computed_is_named_with_the_reason(stage: Stage, queue: str) -> None:
+def test_a_budget_whose_status_cannot_be_computed_is_named_with_the_reason(
+    sandbox: Sandbox, queue: str
+) -> None:
     """`maxUnavailable` over the pods of a Job: nothing ever comes of it."""
-    stage.make(JOB, work_body(JOB, "train", queue)).must(201)
-    wait_for_running(stage, 1)
-    budget(stage, "train", {"app": "train"}, maxUnavailable=1)
-    found = drain(stage, queue, "Blocked")
-    found = stage.queue_that(queue, "tell why", lambda found: "scale" in str(found["status"]["drain"]))
+    sandbox.make(JOB, work_body(JOB, "train", queue)).must(201)
+    wait_for_running(sandbox, 1)
+    budget(sandbox, "train", {"app": "train"}, maxUnavailable=1)
+    found = drain(sandbox, queue, "Blocked")
+    found = sandbox.queue_that(queue, "tell why", lambda found: "scale" in str(found["status"]["drain"]))
     (blocker,) = found["status"]["drain"]["blockers"]
     assert blocker["never"]
-    assert not job(stage, "train")["spec"].get("suspend")
+    assert not job(sandbox, "train")["spec"].get("suspend")

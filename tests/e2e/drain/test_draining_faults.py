@@ -24,7 +24,7 @@ from tests.support.e2e.drain_replicas import (
     finish_drain,
 )
 from tests.support.e2e.mixed_load import MixedLoad, evicted
-from tests.support.e2e.stage import Stage
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.waiting_for import until
 from tests.support.faults.faulty_proxy import (
     Fault,
@@ -40,27 +40,27 @@ BUSY_SECONDS = 60.0 if LONG else 10.0
 KILLS = 10 if LONG else 4
 
 
-def test_without_a_fault_each_pod_is_evicted_once(corner: Stage, replicas: Replicas) -> None:
+def test_without_a_fault_each_pod_is_evicted_once(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """The measure of the others: one eviction for each pod that goes so."""
     before = replicas.evicted()
-    load = MixedLoad(corner)
+    load = MixedLoad(own_sandbox)
     load.drain()
     finish_drain(load, replicas)
     assert replicas.evicted() - before == 6 + 2 + 4 + 3
 
 
-def test_the_api_server_is_away(corner: Stage, replicas: Replicas) -> None:
+def test_the_api_server_is_away(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """For every replica, from the first evictions on."""
-    load = MixedLoad(corner)
+    load = MixedLoad(own_sandbox)
     under_way(load, replicas)
     with away(replicas):
         during(AWAY_SECONDS, load)
     finish_drain(load, replicas)
 
 
-def test_every_write_is_answered_with_429_for_a_while(corner: Stage, replicas: Replicas) -> None:
+def test_every_write_is_answered_with_429_for_a_while(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """429 with Retry-After, Leases included: nobody leads meanwhile."""
-    load = MixedLoad(corner)
+    load = MixedLoad(own_sandbox)
     under_way(load, replicas)
     busy = status(429, reason="TooManyRequests", Retry_After="1")
     with answering(busy, replicas, when=lambda: is_write):
@@ -68,28 +68,28 @@ def test_every_write_is_answered_with_429_for_a_while(corner: Stage, replicas: R
     finish_drain(load, replicas)
 
 
-def test_every_write_conflicts_once(corner: Stage, replicas: Replicas) -> None:
+def test_every_write_conflicts_once(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """Each is refused with 409 and taken when it comes again, until all is given back."""
-    load = MixedLoad(corner)
+    load = MixedLoad(own_sandbox)
     with answering(status(409, reason="Conflict"), replicas, when=EverySecond):
         load.drain()
         finish_drain(load, replicas)
 
 
-def test_the_watches_are_cut_every_second(corner: Stage, replicas: Replicas) -> None:
+def test_the_watches_are_cut_every_second(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """Until all is given back."""
-    load = MixedLoad(corner)
+    load = MixedLoad(own_sandbox)
     with cutting(replicas):
         load.drain()
         finish_drain(load, replicas)
 
 
-def test_the_leader_is_killed_again_and_again(corner: Stage, replicas: Replicas) -> None:
+def test_the_leader_is_killed_again_and_again(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """Once before its eviction reaches the API server, once before the answer reaches it, in turns.
 
     Another replica goes on with the drain; a new one takes the place of the killed one.
     """
-    load = MixedLoad(corner, extra=KILLS)
+    load = MixedLoad(own_sandbox, extra=KILLS)
     load.drain(rate=SLOWLY)
     for number in range(KILLS):
         replicas.kill(replicas.evicting(answered=bool(number % 2)))
@@ -99,9 +99,9 @@ def test_the_leader_is_killed_again_and_again(corner: Stage, replicas: Replicas)
     finish_drain(load, replicas)
 
 
-def test_every_replica_is_replaced_in_the_middle(corner: Stage, replicas: Replicas) -> None:
+def test_every_replica_is_replaced_in_the_middle(own_sandbox: Sandbox, replicas: Replicas) -> None:
     """A new one joins and an old one leaves, three times."""
-    load = MixedLoad(corner, extra=10)
+    load = MixedLoad(own_sandbox, extra=10)
     load.drain(rate=SLOWLY)
     until(lambda: evicted(replicas.ways), "the first to go", share=0)
     for _ in range(3):

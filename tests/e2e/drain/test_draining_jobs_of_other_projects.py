@@ -31,8 +31,8 @@ from tests.support.drain.draining import (
     wait_for_running,
 )
 from tests.support.e2e.calling import Api, Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import pod_body
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import PAUSE, until
 from tests.support.e2e.work import (
     JOB,
@@ -61,20 +61,20 @@ def defined(module_cluster: LocalCluster) -> LocalCluster:
 
 
 @pytest.fixture
-def corner(defined: LocalCluster) -> Iterator[Stage]:
-    stage = Stage(defined)
-    yield stage
+def own_sandbox(defined: LocalCluster) -> Iterator[Sandbox]:
+    sandbox = Sandbox(defined)
+    yield sandbox
     for made in (VOLCANO_JOB, JOB_SET):
-        stage.api.delete(made.path(stage.namespace)).must()
-    stage.clear()
-    stage.close()
+        sandbox.api.delete(made.path(sandbox.namespace)).must()
+    sandbox.clear()
+    sandbox.close()
 
 
 class StandIn(ABC):
     """A controller that acts when it finds something to do, in a thread of its own. Use it in a `with`."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stand-in")
 
@@ -90,7 +90,7 @@ class StandIn(ABC):
         """Look at what there is, and do what is due."""
 
     def _run(self) -> None:
-        with Api(self._stage.cluster) as api:
+        with Api(self._sandbox.cluster) as api:
             while not self._ended.wait(PAUSE):
                 self.act(api)
 
@@ -99,107 +99,109 @@ class Volcano(StandIn):
     """Takes Commands for Jobs: an aborted one loses its pods, a resumed one gets new ones."""
 
     def act(self, api: Api) -> None:
-        for command in api.get(self._stage.commands_path).must().body["items"]:
+        for command in api.get(self._sandbox.commands_path).must().body["items"]:
             job = command["target"]["name"]
-            api.delete(f"{self._stage.commands_path}/{command['metadata']['name']}").must()
+            api.delete(f"{self._sandbox.commands_path}/{command['metadata']['name']}").must()
             if command["action"] == "AbortJob":
-                set_phase(api, self._stage, job, "Aborting")
-                api.delete(f"{self._stage.pods_path}?labelSelector=volcano.sh/job-name={job}").must()
-                set_phase(api, self._stage, job, "Aborted")
+                set_phase(api, self._sandbox, job, "Aborting")
+                api.delete(f"{self._sandbox.pods_path}?labelSelector=volcano.sh/job-name={job}").must()
+                set_phase(api, self._sandbox, job, "Aborted")
             else:
                 assert command["action"] == "ResumeJob"
-                set_phase(api, self._stage, job, "Running")
-                make_pods(api, self._stage, job)
+                set_phase(api, self._sandbox, job, "Running")
+                make_pods(api, self._sandbox, job)
 
 
 class JobSets(StandIn):
     """Suspends and resumes the Job of each JobSet with it."""
 
     def act(self, api: Api) -> None:
-        for job_set in api.get(JOB_SET.path(self._stage.namespace)).must().body["items"]:
-            path = f"{JOB.path(self._stage.namespace)}/{job_set['metadata']['name']}-r0"
+        for job_set in api.get(JOB_SET.path(self._sandbox.namespace)).must().body["items"]:
+            path = f"{JOB.path(self._sandbox.namespace)}/{job_set['metadata']['name']}-r0"
             wish = bool(job_set["spec"].get("suspend"))
             found = api.get(path)
             if found.status == 200 and bool(found.body["spec"].get("suspend")) != wish:
                 api.patch(path, {"spec": {"suspend": wish}}).must()
 
 
-def read(api: Api, stage: Stage, made: Made, name: str) -> Object:
-    return api.get(f"{made.path(stage.namespace)}/{name}").must().body
+def read(api: Api, sandbox: Sandbox, made: Made, name: str) -> Object:
+    return api.get(f"{made.path(sandbox.namespace)}/{name}").must().body
 
 
-def set_phase(api: Api, stage: Stage, job: str, phase: str) -> None:
-    path = f"{VOLCANO_JOB.path(stage.namespace)}/{job}/status"
+def set_phase(api: Api, sandbox: Sandbox, job: str, phase: str) -> None:
+    path = f"{VOLCANO_JOB.path(sandbox.namespace)}/{job}/status"
     api.patch(path, {"status": {"state": {"phase": phase}}}).must()
 
 
-def make_pods(api: Api, stage: Stage, job: str) -> None:
+def make_pods(api: Api, sandbox: Sandbox, job: str) -> None:
     """A pod for each of its two tasks."""
-    owner = read(api, stage, VOLCANO_JOB, job)
+    owner = read(api, sandbox, VOLCANO_JOB, job)
     for number, task in enumerate(owner["spec"]["tasks"]):
         queue = task["template"]["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"]
         pod = pod_body(f"{job}-{number}", queue, labels={"volcano.sh/job-name": job})
         pod["metadata"]["ownerReferences"] = owned_by(owner)
-        api.create(stage.pods_path, pod).must(201)
+        api.create(sandbox.pods_path, pod).must(201)
 
 
-def volcano_job(stage: Stage, queue: str) -> None:
+def volcano_job(sandbox: Sandbox, queue: str) -> None:
     """One whose two pods run."""
-    stage.make(VOLCANO_JOB, body(VOLCANO_JOB, "train", queue)).must(201)
-    set_phase(stage.api, stage, "train", "Running")
-    make_pods(stage.api, stage, "train")
-    wait_for_running(stage, 2)
+    sandbox.make(VOLCANO_JOB, body(VOLCANO_JOB, "train", queue)).must(201)
+    set_phase(sandbox.api, sandbox, "train", "Running")
+    make_pods(sandbox.api, sandbox, "train")
+    wait_for_running(sandbox, 2)
 
 
-def mark(stage: Stage, made: Made) -> str:
+def mark(sandbox: Sandbox, made: Made) -> str:
     """The queue whose drain has suspended it, as is written on it."""
-    found = read(stage.api, stage, made, "train")["metadata"].get("annotations", {})
+    found = read(sandbox.api, sandbox, made, "train")["metadata"].get("annotations", {})
     return str(found.get(SUSPENDED, ""))
 
 
-def test_a_volcano_job_is_aborted_and_resumed_by_commands(corner: Stage) -> None:
+def test_a_volcano_job_is_aborted_and_resumed_by_commands(own_sandbox: Sandbox) -> None:
     """None of its pods is evicted: its controller lets them go, and makes them again."""
-    queue = corner.queue()
-    volcano_job(corner, queue)
-    before = evicted_so_far(corner, "Evict")
-    with Volcano(corner):
-        drain(corner, queue)
-        assert counts(wait_for_drain(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
-        assert mark(corner, VOLCANO_JOB) == queue
-        assert corner.read_pods() == {}
-        corner.edit(queue, stopPolicy=NONE)
-        wait_for_running(corner, 2)
-    until(lambda: not mark(corner, VOLCANO_JOB), "the mark to be taken off")
-    assert corner.commands() == []
-    assert evicted_so_far(corner, "Evict") == before
+    queue = own_sandbox.queue()
+    volcano_job(own_sandbox, queue)
+    before = evicted_so_far(own_sandbox, "Evict")
+    with Volcano(own_sandbox):
+        drain(own_sandbox, queue)
+        assert counts(wait_for_drain(own_sandbox, queue, "Drained", suspended=1)) == {"suspended": 1}
+        assert mark(own_sandbox, VOLCANO_JOB) == queue
+        assert own_sandbox.read_pods() == {}
+        own_sandbox.edit(queue, stopPolicy=NONE)
+        wait_for_running(own_sandbox, 2)
+    until(lambda: not mark(own_sandbox, VOLCANO_JOB), "the mark to be taken off")
+    assert own_sandbox.commands() == []
+    assert evicted_so_far(own_sandbox, "Evict") == before
 
 
-def test_a_volcano_job_that_nobody_aborts_is_evicted(corner: Stage) -> None:
+def test_a_volcano_job_that_nobody_aborts_is_evicted(own_sandbox: Sandbox) -> None:
     """After ten seconds; the Command is taken back, and nothing of ours is left on the Job."""
-    queue = corner.queue()
-    volcano_job(corner, queue)
-    corner.patch_queue(queue, stopPolicy=DRAIN).must()
-    (command,) = until(corner.commands, "the Command")
+    queue = own_sandbox.queue()
+    volcano_job(own_sandbox, queue)
+    own_sandbox.patch_queue(queue, stopPolicy=DRAIN).must()
+    (command,) = until(own_sandbox.commands, "the Command")
     assert (command["action"], command["target"]["name"]) == ("AbortJob", "train")
-    wait_for_drain(corner, queue, "Drained", evicted=2)
-    assert corner.commands() == []
-    assert mark(corner, VOLCANO_JOB) == ""
+    wait_for_drain(own_sandbox, queue, "Drained", evicted=2)
+    assert own_sandbox.commands() == []
+    assert mark(own_sandbox, VOLCANO_JOB) == ""
 
 
-def test_a_job_set_is_suspended_and_resumed_as_a_whole(corner: Stage) -> None:
+def test_a_job_set_is_suspended_and_resumed_as_a_whole(own_sandbox: Sandbox) -> None:
     """It is its controller that suspends its Job, and resumes it."""
-    queue = corner.queue()
-    owner = corner.make(JOB_SET, body(JOB_SET, "train", queue)).must(201).body
+    queue = own_sandbox.queue()
+    owner = own_sandbox.make(JOB_SET, body(JOB_SET, "train", queue)).must(201).body
     job = work_body(JOB, "train-r0", queue, parallelism=2)
     job["metadata"]["ownerReferences"] = owned_by(owner)
     job["spec"]["template"]["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] = "train"
-    corner.make(JOB, job).must(201)
-    wait_for_running(corner, 2)
-    with JobSets(corner):
-        drain(corner, queue)
-        assert counts(wait_for_drain(corner, queue, "Drained", suspended=1)) == {"suspended": 1}
-        assert mark(corner, JOB_SET) == queue
-        corner.edit(queue, stopPolicy=NONE)
-        wait_for_running(corner, 2)
-    until(lambda: not mark(corner, JOB_SET), "the mark to be taken off")
-    assert SUSPENDED not in read(corner.api, corner, JOB, "train-r0")["metadata"].get("annotations", {})
+    own_sandbox.make(JOB, job).must(201)
+    wait_for_running(own_sandbox, 2)
+    with JobSets(own_sandbox):
+        drain(own_sandbox, queue)
+        assert counts(wait_for_drain(own_sandbox, queue, "Drained", suspended=1)) == {"suspended": 1}
+        assert mark(own_sandbox, JOB_SET) == queue
+        own_sandbox.edit(queue, stopPolicy=NONE)
+        wait_for_running(own_sandbox, 2)
+    until(lambda: not mark(own_sandbox, JOB_SET), "the mark to be taken off")
+    assert SUSPENDED not in read(own_sandbox.api, own_sandbox, JOB, "train-r0")["metadata"].get(
+        "annotations", {}
+    )

@@ -16,12 +16,12 @@ from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.layout import ROOT
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     gates,
     is_answered,
     is_stopped,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import settled, until
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
@@ -50,9 +50,9 @@ FOREIGN_SCHEMA: Object = {
 
 
 @pytest.fixture
-def stage(module_cluster: LocalCluster) -> Iterator[Stage]:
-    """A stage on a cluster whose definition of queues is ours again after the test."""
-    made = Stage(module_cluster)
+def sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
+    """A sandbox on a cluster whose definition of queues is ours again after the test."""
+    made = Sandbox(module_cluster)
     yield made
     mend(made)
     until(lambda: not missing(made), "the server to be ready again")
@@ -60,24 +60,24 @@ def stage(module_cluster: LocalCluster) -> Iterator[Stage]:
     made.close()
 
 
-def apply_foreign(stage: Stage) -> None:
+def apply_foreign(sandbox: Sandbox) -> None:
     """As `kubectl replace` of another project's definition would."""
-    found = stage.api.get(CRD).must().body
+    found = sandbox.api.get(CRD).must().body
     version = found["spec"]["versions"][0]
     version["schema"]["openAPIV3Schema"] = FOREIGN_SCHEMA
     del version["additionalPrinterColumns"]
-    stage.cluster.kubectl("replace", "-f", "-", stdin=json.dumps(found))
+    sandbox.cluster.kubectl("replace", "-f", "-", stdin=json.dumps(found))
 
 
-def mend(stage: Stage) -> None:
+def mend(sandbox: Sandbox) -> None:
     """By the words of the server's own advice."""
     crds = str(ROOT / "manifests" / "crds")
-    stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", crds)
+    sandbox.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", crds)
 
 
-def missing(stage: Stage) -> str:
+def missing(sandbox: Sandbox) -> str:
     """What `/readyz` says is missing; nothing while it is ready."""
-    layout, ports = stage.cluster.layout, stage.cluster.ports
+    layout, ports = sandbox.cluster.layout, sandbox.cluster.ports
     context = apiserver.context(layout, authority=layout.server_ca)
     with Https(port=ports.server, context=context) as client:
         answer = client.request("GET", "/readyz")
@@ -86,88 +86,90 @@ def missing(stage: Stage) -> str:
     return "; ".join(found["missing"])
 
 
-def until_noticed(stage: Stage) -> str:
-    return until(lambda: (said := missing(stage)) and "lacks" in said and said, "the definition to be named")
+def until_noticed(sandbox: Sandbox) -> str:
+    return until(
+        lambda: (said := missing(sandbox)) and "lacks" in said and said, "the definition to be named"
+    )
 
 
-def test_the_missing_fields_are_named_with_the_way_out(stage: Stage) -> None:
+def test_the_missing_fields_are_named_with_the_way_out(sandbox: Sandbox) -> None:
     """`/readyz` is 503 with both, and 200 again once the way was taken, without a restart."""
-    apply_foreign(stage)
-    said = until_noticed(stage)
+    apply_foreign(sandbox)
+    said = until_noticed(sandbox)
     assert "queues.scheduling.volcano.sh lacks spec.state, spec.stopPolicy" in said
     assert "kubectl apply --server-side --force-conflicts -k manifests/crds" in said
-    mend(stage)
-    until(lambda: not missing(stage), "the server to be ready again")
+    mend(sandbox)
+    until(lambda: not missing(sandbox), "the server to be ready again")
 
 
-def test_a_stop_outlives_a_foreign_definition(stage: Stage) -> None:
+def test_a_stop_outlives_a_foreign_definition(sandbox: Sandbox) -> None:
     """A write would lose it for good; a pod of the queue goes meanwhile, and not even that is counted."""
-    queue = stage.queue()
-    stage.suspend(queue)
-    stage.pods("parked", 2, queue)
-    stage.queue_that(queue, "count its pods", lambda found: counted(found) == 2)
-    before = stored_version(stage, queue)
-    apply_foreign(stage)
-    until_noticed(stage)
-    until(lambda: "stopPolicy" not in stage.read_queue(queue)["spec"], "the fields to be left out")
-    stage.api.delete(f"{stage.pods_path}/parked-0?gracePeriodSeconds=0").must()
-    assert settled(lambda: stored_version(stage, queue), "the queue") == before
-    mend(stage)
-    until(lambda: not missing(stage), "the server to be ready again")
-    found = stage.queue_that(queue, "count its pods anew", lambda found: counted(found) == 1)
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    sandbox.pods("parked", 2, queue)
+    sandbox.queue_that(queue, "count its pods", lambda found: counted(found) == 2)
+    before = stored_version(sandbox, queue)
+    apply_foreign(sandbox)
+    until_noticed(sandbox)
+    until(lambda: "stopPolicy" not in sandbox.read_queue(queue)["spec"], "the fields to be left out")
+    sandbox.api.delete(f"{sandbox.pods_path}/parked-0?gracePeriodSeconds=0").must()
+    assert settled(lambda: stored_version(sandbox, queue), "the queue") == before
+    mend(sandbox)
+    until(lambda: not missing(sandbox), "the server to be ready again")
+    found = sandbox.queue_that(queue, "count its pods anew", lambda found: counted(found) == 1)
     assert found["spec"]["state"] == "Suspended"
     assert is_stopped(found)
-    assert gates(stage.read_pod("parked-1"))
+    assert gates(sandbox.read_pod("parked-1"))
 
 
 def counted(queue: Object) -> int:
     return int(queue["status"].get("pods", {}).get("pending", 0))
 
 
-def stored_version(stage: Stage, queue: str) -> str:
-    return str(stage.read_queue(queue)["metadata"]["resourceVersion"])
+def stored_version(sandbox: Sandbox, queue: str) -> str:
+    return str(sandbox.read_queue(queue)["metadata"]["resourceVersion"])
 
 
-def test_meanwhile_members_and_queues_are_refused_and_others_are_not(stage: Stage) -> None:
+def test_meanwhile_members_and_queues_are_refused_and_others_are_not(sandbox: Sandbox) -> None:
     """Who asks for a queue is told to come back; a pod of no queue is made and bound as ever."""
-    queue = stage.queue()
-    apply_foreign(stage)
-    until_noticed(stage)
-    refused = stage.pod("member", queue)
+    queue = sandbox.queue()
+    apply_foreign(sandbox)
+    until_noticed(sandbox)
+    refused = sandbox.pod("member", queue)
     assert refused.status == 500, refused
     assert "sluice" in refused.message
-    edited = stage.api.patch(f"{QUEUES}/{queue}", {"spec": {"weight": 3}})
+    edited = sandbox.api.patch(f"{QUEUES}/{queue}", {"spec": {"weight": 3}})
     assert edited.status == 500, edited
-    stage.pod("stranger").must(201)
-    stage.all_bound(["stranger"])
+    sandbox.pod("stranger").must(201)
+    sandbox.all_bound(["stranger"])
 
 
-def test_after_it_is_mended_all_goes_on_by_itself(stage: Stage) -> None:
+def test_after_it_is_mended_all_goes_on_by_itself(sandbox: Sandbox) -> None:
     """A queue can be suspended and resumed, and its pods are bound."""
-    queue = stage.queue()
-    stage.suspend(queue)
-    stage.pods("parked", 3, queue)
-    apply_foreign(stage)
-    until_noticed(stage)
-    mend(stage)
-    until(lambda: not missing(stage), "the server to be ready again")
-    until(lambda: stage.patch_queue(queue, state="Open").status == 200, "the queue to be resumed")
-    until(lambda: is_answered(stage.read_queue(queue)), "the resume to be answered")
-    stage.all_bound([f"parked-{number}" for number in range(3)])
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    sandbox.pods("parked", 3, queue)
+    apply_foreign(sandbox)
+    until_noticed(sandbox)
+    mend(sandbox)
+    until(lambda: not missing(sandbox), "the server to be ready again")
+    until(lambda: sandbox.patch_queue(queue, state="Open").status == 200, "the queue to be resumed")
+    until(lambda: is_answered(sandbox.read_queue(queue)), "the resume to be answered")
+    sandbox.all_bound([f"parked-{number}" for number in range(3)])
 
 
-def test_a_server_that_starts_with_a_foreign_definition_decides_nothing(stage: Stage) -> None:
+def test_a_server_that_starts_with_a_foreign_definition_decides_nothing(sandbox: Sandbox) -> None:
     """It was stopped when ours was replaced: it says what is wrong before it has read one queue."""
-    queue = stage.queue()
-    stage.suspend(queue)
-    before = stored_version(stage, queue)
-    stage.cluster.stop_components("server")
-    apply_foreign(stage)
-    start_server(stage.cluster)
-    until_noticed(stage)
-    mend(stage)
-    until(lambda: not missing(stage), "the server to be ready")
-    found = stage.read_queue(queue)
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    before = stored_version(sandbox, queue)
+    sandbox.cluster.stop_components("server")
+    apply_foreign(sandbox)
+    start_server(sandbox.cluster)
+    until_noticed(sandbox)
+    mend(sandbox)
+    until(lambda: not missing(sandbox), "the server to be ready")
+    found = sandbox.read_queue(queue)
     assert (found["spec"]["state"], found["metadata"]["resourceVersion"]) == ("Suspended", before)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import NAMED_BY, pod_body
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     DEPLOYMENT,
@@ -30,34 +30,36 @@ def filled(container: Object, size: int) -> None:
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @pytest.mark.parametrize("size", [3 * MEBI // 4, 14 * MEBI // 10], ids=["750K", "1.4M"])
 def test_a_large_deployment_is_taken_and_can_be_edited_and_its_pods_run(
-    stage: Stage, queue: str, size: int
+    sandbox: Sandbox, queue: str, size: int
 ) -> None:
     body = work_body(DEPLOYMENT, "large", queue, replicas=1)
     filled(template_of(body)["spec"]["containers"][0], size)
-    stage.make(DEPLOYMENT, body).must(201)
-    path = f"{DEPLOYMENT.path(stage.namespace)}/large"
-    edited = stage.api.patch(path, {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 2}}).must()
+    sandbox.make(DEPLOYMENT, body).must(201)
+    path = f"{DEPLOYMENT.path(sandbox.namespace)}/large"
+    edited = sandbox.api.patch(
+        path, {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 2}}
+    ).must()
     assert edited.body["metadata"]["labels"]["sluice.dev/queue"] == queue
-    pods = until(lambda: len(found := stage.read_pods()) == 2 and list(found), "its pods")
-    stage.all_bound(pods)
+    pods = until(lambda: len(found := sandbox.read_pods()) == 2 and list(found), "its pods")
+    sandbox.all_bound(pods)
     for name in pods:
-        stage.patch_pod(name, {"metadata": {"annotations": {"a": "b"}}}).must()
+        sandbox.patch_pod(name, {"metadata": {"annotations": {"a": "b"}}}).must()
 
 
-def test_a_stop_holds_for_large_pods(stage: Stage, queue: str) -> None:
-    stage.suspend(queue)
+def test_a_stop_holds_for_large_pods(sandbox: Sandbox, queue: str) -> None:
+    sandbox.suspend(queue)
     body = pod_body("large", queue)
     filled(body["spec"]["containers"][0], 14 * MEBI // 10)
-    made = stage.api.create(stage.pods_path, body).must(201)
+    made = sandbox.api.create(sandbox.pods_path, body).must(201)
     assert made.warnings
-    stage.edit(queue, state="Open")
-    stage.all_bound(["large"])
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(["large"])
 
 
 def most_memory(pid: int) -> int:
@@ -67,37 +69,39 @@ def most_memory(pid: int) -> int:
     return max(int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) for text in status) * 1024
 
 
-def test_a_server_that_starts_reads_them_a_few_at_a_time(stage: Stage, outage: LocalCluster) -> None:
+def test_a_server_that_starts_reads_them_a_few_at_a_time(
+    sandbox: Sandbox, restored_cluster: LocalCluster
+) -> None:
     """Forty are 336 MB of JSON, fewer than a page usually has; the Deployment's limit is 1 Gi in all."""
     bodies = [pod_body(f"large-{number}", gated=True) for number in range(40)]
     for body in bodies:
         filled(body["spec"]["containers"][0], 14 * MEBI // 10)
-    stage.flood(bodies)
-    outage.restart_components("server")
-    assert most_memory(outage.pids["server"]) < 320 * MEBI
-    stage.suspend(stage.queue("after"))
+    sandbox.flood(bodies)
+    restored_cluster.restart_components("server")
+    assert most_memory(restored_cluster.pids["server"]) < 320 * MEBI
+    sandbox.suspend(sandbox.queue("after"))
 
 
 @pytest.mark.parametrize("size", [2 * MEBI, 28 * MEBI // 10], ids=["2M", "2.8M"])
 def test_what_etcd_does_not_take_is_refused_by_etcd_and_not_by_a_webhook(
-    stage: Stage, queue: str, size: int
+    sandbox: Sandbox, queue: str, size: int
 ) -> None:
     body = work_body(DEPLOYMENT, "huge", queue)
     filled(template_of(body)["spec"]["containers"][0], size)
-    answer = stage.make(DEPLOYMENT, body)
+    answer = sandbox.make(DEPLOYMENT, body)
     assert answer.status >= 400
     assert "webhook" not in answer.message
     assert "large" in answer.message
 
 
-def test_a_review_that_is_too_long_is_refused_with_the_limit(stage: Stage, queue: str) -> None:
+def test_a_review_that_is_too_long_is_refused_with_the_limit(sandbox: Sandbox, queue: str) -> None:
     """A patch that makes of a stored object one of three times its size, which could not be stored either."""
     body = work_body(DEPLOYMENT, "growing", queue)
     filled(template_of(body)["spec"]["containers"][0], 14 * MEBI // 10)
-    stage.make(DEPLOYMENT, body).must(201)
-    path = f"{DEPLOYMENT.path(stage.namespace)}/growing"
+    sandbox.make(DEPLOYMENT, body).must(201)
+    path = f"{DEPLOYMENT.path(sandbox.namespace)}/growing"
     more = {"metadata": {"annotations": {"more": "<" * (28 * MEBI // 10), NAMED_BY: queue}}}
-    answer = stage.api.patch(path, more)
+    answer = sandbox.api.patch(path, more)
     assert answer.status >= 400
     assert "the body may have 29360128 bytes" in answer.message, answer.message
-    stage.api.patch(path, {"metadata": {"annotations": {"a": "b"}}}).must()
+    sandbox.api.patch(path, {"metadata": {"annotations": {"a": "b"}}}).must()

@@ -16,6 +16,7 @@ import pytest
 from localcluster import apiserver
 from localcluster.ports import LOOPBACK
 from tests.support.e2e.calling import Answer, Object
+from tests.support.e2e.sandbox import RBAC, Sandbox
 from tests.support.e2e.shapes import (
     GATE,
     GROUPED_BY,
@@ -24,7 +25,6 @@ from tests.support.e2e.shapes import (
     pod_body,
     podgroup_body,
 )
-from tests.support.e2e.stage import RBAC, Stage
 from tests.support.e2e.work import (
     DEPLOYMENT,
     JOB,
@@ -41,35 +41,35 @@ MARKERS = ("sluice.dev/member", "sluice.dev/scored")
 
 
 @pytest.fixture
-def mallory(stage: Stage) -> Stage:
-    """The stage, in whose namespace mallory has `edit`."""
+def mallory(sandbox: Sandbox) -> Sandbox:
+    """The sandbox, in whose namespace mallory has `edit`."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MALLORY}
     body = {"metadata": {"name": MALLORY}, "roleRef": role, "subjects": [subject]}
-    stage.api.create(f"{RBAC}/namespaces/{stage.namespace}/rolebindings", body).must(201)
-    stage.may(MALLORY, "create", "pods")
-    stage.may(MALLORY, "create", "podgroups", "scheduling.volcano.sh")
-    return stage
+    sandbox.api.create(f"{RBAC}/namespaces/{sandbox.namespace}/rolebindings", body).must(201)
+    sandbox.may(MALLORY, "create", "pods")
+    sandbox.may(MALLORY, "create", "podgroups", "scheduling.volcano.sh")
+    return sandbox
 
 
 @pytest.fixture
-def stopped(mallory: Stage) -> str:
+def stopped(mallory: Sandbox) -> str:
     queue = mallory.queue("stopped")
     mallory.suspend(queue)
     return queue
 
 
 @pytest.fixture
-def flowing(mallory: Stage) -> str:
+def flowing(mallory: Sandbox) -> str:
     return mallory.queue("flowing")
 
 
-def post(stage: Stage, body: Object, path: str = "") -> Answer:
-    return stage.api.create(path or stage.pods_path, body, user=MALLORY)
+def post(sandbox: Sandbox, body: Object, path: str = "") -> Answer:
+    return sandbox.api.create(path or sandbox.pods_path, body, user=MALLORY)
 
 
-def patch(stage: Stage, path: str, body: Object, kind: str = "merge") -> Answer:
-    return stage.api.patch(path, body, kind=kind, user=MALLORY)
+def patch(sandbox: Sandbox, path: str, body: Object, kind: str = "merge") -> Answer:
+    return sandbox.api.patch(path, body, kind=kind, user=MALLORY)
 
 
 def asking(name: str, queue: str, amounts: Object, *, place: str = "containers") -> Object:
@@ -84,7 +84,7 @@ def asking(name: str, queue: str, amounts: Object, *, place: str = "containers")
 
 
 @pytest.fixture(autouse=True)
-def no_fault_of_ours(mallory: Stage) -> Iterator[None]:
+def no_fault_of_ours(mallory: Sandbox) -> Iterator[None]:
     """What the log gets during the test has no traceback."""
     log = Path(mallory.cluster.info["logs_dir"]) / "server.log"
     before = log.stat().st_size
@@ -94,14 +94,14 @@ def no_fault_of_ours(mallory: Stage) -> Iterator[None]:
         assert b"Traceback" not in written.read()
 
 
-def others_are_not_held_up(stage: Stage) -> None:
+def others_are_not_held_up(sandbox: Sandbox) -> None:
     """Another queue is stopped and flows again."""
-    other = stage.queue("other")
-    stage.suspend(other)
-    stage.edit(other, state="Open")
+    other = sandbox.queue("other")
+    sandbox.suspend(other)
+    sandbox.edit(other, state="Open")
 
 
-def test_no_pod_is_created_past_a_stop(mallory: Stage, stopped: str, flowing: str) -> None:
+def test_no_pod_is_created_past_a_stop(mallory: Sandbox, stopped: str, flowing: str) -> None:
     """Whatever is written on it: it is refused, or gated and written down in the queue that it names."""
     ours = {QUEUE: flowing, ADMISSION: "x", "sluice.dev/woken": "y"}
     generated = pod_body("", stopped)
@@ -140,7 +140,7 @@ def test_no_pod_is_created_past_a_stop(mallory: Stage, stopped: str, flowing: st
     others_are_not_held_up(mallory)
 
 
-def test_no_edit_takes_a_pod_past_a_stop(mallory: Stage, stopped: str, flowing: str) -> None:
+def test_no_edit_takes_a_pod_past_a_stop(mallory: Sandbox, stopped: str, flowing: str) -> None:
     post(mallory, pod_body("work", stopped)).must(201)
     path = f"{mallory.pods_path}/work"
     gone: list[tuple[Any, str]] = [
@@ -167,10 +167,10 @@ def test_no_edit_takes_a_pod_past_a_stop(mallory: Stage, stopped: str, flowing: 
     others_are_not_held_up(mallory)
 
 
-def applied(stage: Stage, path: str, fields: Object) -> tuple[int, str]:
+def applied(sandbox: Sandbox, path: str, fields: Object) -> tuple[int, str]:
     """A server-side apply, by force."""
     head: Object = {"apiVersion": "v1", "kind": "Pod", **fields}
-    context, port = apiserver.context(stage.cluster.layout), stage.cluster.ports.apiserver
+    context, port = apiserver.context(sandbox.cluster.layout), sandbox.cluster.ports.apiserver
     line = http.client.HTTPSConnection(LOOPBACK, port, context=context, timeout=60)
     headers = {
         "Content-Type": "application/apply-patch+yaml",
@@ -185,7 +185,7 @@ def applied(stage: Stage, path: str, fields: Object) -> tuple[int, str]:
         line.close()
 
 
-def test_what_is_ours_means_nothing_on_a_pod_of_no_queue(mallory: Stage, flowing: str) -> None:
+def test_what_is_ours_means_nothing_on_a_pod_of_no_queue(mallory: Sandbox, flowing: str) -> None:
     marked = asking("marked", "", {MARKERS[0]: "1"})
     marked["metadata"] |= {"annotations": {QUEUE: flowing, ADMISSION: "x"}, "labels": {QUEUE: flowing}}
     made = post(mallory, marked).must(201).body
@@ -197,7 +197,7 @@ def test_what_is_ours_means_nothing_on_a_pod_of_no_queue(mallory: Stage, flowing
 
 @pytest.mark.parametrize("made", KINDS, ids=[made.kind for made in KINDS])
 def test_no_word_of_a_workload_takes_its_pods_past_a_stop(
-    mallory: Stage, stopped: str, flowing: str, made: Any
+    mallory: Sandbox, stopped: str, flowing: str, made: Any
 ) -> None:
     body = work_body(made, "work", stopped)
     body["metadata"] |= {
@@ -222,7 +222,7 @@ def test_no_word_of_a_workload_takes_its_pods_past_a_stop(
     assert not mallory.bound(mallory.read_pods())
 
 
-def test_a_forged_owner_makes_no_accepted_work(mallory: Stage, flowing: str) -> None:
+def test_a_forged_owner_makes_no_accepted_work(mallory: Sandbox, flowing: str) -> None:
     """Its name and UID are those of work that the queue had accepted."""
     accepted = work_body(DEPLOYMENT, "accepted", flowing, replicas=1)
     real = post(mallory, accepted, DEPLOYMENT.path(mallory.namespace)).must(201).body
@@ -258,7 +258,7 @@ def nested(depth: int) -> Any:
     return found
 
 
-def test_no_podgroup_holds_up_others(mallory: Stage, flowing: str) -> None:
+def test_no_podgroup_holds_up_others(mallory: Sandbox, flowing: str) -> None:
     post(mallory, podgroup_body("group", flowing), mallory.podgroups_path).must(201)
     path = f"{mallory.podgroups_path}/group"
     for status in STATUSES:
@@ -270,7 +270,7 @@ def test_no_podgroup_holds_up_others(mallory: Stage, flowing: str) -> None:
     mallory.api.delete(path, user=MALLORY).must()
 
 
-def test_no_name_of_a_podgroup_holds_up_others(mallory: Stage) -> None:
+def test_no_name_of_a_podgroup_holds_up_others(mallory: Sandbox) -> None:
     """The annotation holds any text; the pod waits for a group that cannot come."""
     for number, name in enumerate(
         ("a/b", "..", "\u00dcn\u00ef", "x" * 300, "a\x00b", "\u202e", " ", "x" * 200_000)
@@ -281,7 +281,7 @@ def test_no_name_of_a_podgroup_holds_up_others(mallory: Stage) -> None:
     assert not mallory.bound(mallory.read_pods())
 
 
-def test_objects_with_labels_without_end_hold_up_nobody(mallory: Stage, flowing: str) -> None:
+def test_objects_with_labels_without_end_hold_up_nobody(mallory: Sandbox, flowing: str) -> None:
     body = pod_body(
         "labelled", flowing, gated=True, labels={f"l{number}": "v" * 63 for number in range(12_000)}
     )
@@ -292,7 +292,7 @@ def test_objects_with_labels_without_end_hold_up_nobody(mallory: Stage, flowing:
 
 
 def test_a_key_that_comes_twice_is_read_as_the_api_server_reads_it(
-    mallory: Stage, stopped: str, flowing: str
+    mallory: Sandbox, stopped: str, flowing: str
 ) -> None:
     """What is answered is what is stored: the webhook is sent what the API server has read."""
     twice = f'"{NAMED_BY}": "{stopped}", "{NAMED_BY}": '

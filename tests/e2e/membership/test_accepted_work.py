@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     GROUPED_BY,
     NO_UID,
     condition,
     pod_body,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     CRON_CONTROLLER,
@@ -28,81 +28,83 @@ from tests.support.e2e.work import (
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
-def deployed(stage: Stage, queue: str, name: str = "work", **spec: Any) -> Object:
+def deployed(sandbox: Sandbox, queue: str, name: str = "work", **spec: Any) -> Object:
     """A Deployment whose pods run."""
-    body = stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, **spec)).must().body
-    until(lambda: stage.read_pods() and not stage.waiting(), "its pods to be bound")
+    body = sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, name, queue, **spec)).must().body
+    until(lambda: sandbox.read_pods() and not sandbox.waiting(), "its pods to be bound")
     return body
 
 
-def closed(stage: Stage, queue: str) -> None:
-    stage.edit(queue, state="Closed")
+def closed(sandbox: Sandbox, queue: str) -> None:
+    sandbox.edit(queue, state="Closed")
 
 
-def replica_set(stage: Stage) -> Object:
-    [found] = stage.api.get(REPLICA_SET.path(stage.namespace)).must().body["items"]
+def replica_set(sandbox: Sandbox) -> Object:
+    [found] = sandbox.api.get(REPLICA_SET.path(sandbox.namespace)).must().body["items"]
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", **found}
 
 
-def test_a_deployments_pod_that_dies_is_replaced_while_closing(stage: Stage, queue: str) -> None:
+def test_a_deployments_pod_that_dies_is_replaced_while_closing(sandbox: Sandbox, queue: str) -> None:
     """And keeps the queue from Closed until it is scaled down; from then on it cannot come back."""
-    deployed(stage, queue)
-    closed(stage, queue)
-    [pod] = stage.read_pods()
-    stage.api.delete(f"{stage.pods_path}/{pod}").must()
-    until(lambda: stage.read_pods().keys() - {pod} and not stage.waiting(), "its replacement to be bound")
-    stage.scale("work", 0)
-    stage.in_state(queue, "Closed")
-    stage.scale("work", 1, refused=f'queue "{queue}" takes no new work')
-    path = f"{DEPLOYMENT.path(stage.namespace)}/work"
-    stage.api.patch(path, {"spec": {"replicas": 1}}).must_refuse(f'queue "{queue}" takes no new work')
+    deployed(sandbox, queue)
+    closed(sandbox, queue)
+    [pod] = sandbox.read_pods()
+    sandbox.api.delete(f"{sandbox.pods_path}/{pod}").must()
+    until(lambda: sandbox.read_pods().keys() - {pod} and not sandbox.waiting(), "its replacement to be bound")
+    sandbox.scale("work", 0)
+    sandbox.in_state(queue, "Closed")
+    sandbox.scale("work", 1, refused=f'queue "{queue}" takes no new work')
+    path = f"{DEPLOYMENT.path(sandbox.namespace)}/work"
+    sandbox.api.patch(path, {"spec": {"replicas": 1}}).must_refuse(f'queue "{queue}" takes no new work')
 
 
-def test_a_deployment_is_rolled_out_while_closing(stage: Stage, queue: str) -> None:
+def test_a_deployment_is_rolled_out_while_closing(sandbox: Sandbox, queue: str) -> None:
     """Its new ReplicaSet is work of one that had been accepted."""
-    deployed(stage, queue)
-    [before] = stage.read_pods()
-    closed(stage, queue)
+    deployed(sandbox, queue)
+    [before] = sandbox.read_pods()
+    closed(sandbox, queue)
     change = {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}}
-    stage.api.patch(f"{DEPLOYMENT.path(stage.namespace)}/work", change).must()
-    until(lambda: stage.read_pods() and before not in stage.read_pods(), "the former pod to be replaced")
+    sandbox.api.patch(f"{DEPLOYMENT.path(sandbox.namespace)}/work", change).must()
+    until(lambda: sandbox.read_pods() and before not in sandbox.read_pods(), "the former pod to be replaced")
 
 
-def test_a_jobs_late_pods_come_while_closing(stage: Stage, queue: str) -> None:
+def test_a_jobs_late_pods_come_while_closing(sandbox: Sandbox, queue: str) -> None:
     """It was suspended by its user, and not by the close, which is no end of it."""
-    stage.make(JOB, work_body(JOB, "work", queue, suspend=True)).must()
-    closed(stage, queue)
-    found = stage.read_queue(queue)
-    assert f"kept from Closed by job {stage.namespace}/work" in condition(found, "Accepting")["message"]
-    stage.api.patch(f"{JOB.path(stage.namespace)}/work", {"spec": {"suspend": False}}).must()
-    until(lambda: stage.read_pods() and not stage.waiting(), "its pod to be bound")
+    sandbox.make(JOB, work_body(JOB, "work", queue, suspend=True)).must()
+    closed(sandbox, queue)
+    found = sandbox.read_queue(queue)
+    assert f"kept from Closed by job {sandbox.namespace}/work" in condition(found, "Accepting")["message"]
+    sandbox.api.patch(f"{JOB.path(sandbox.namespace)}/work", {"spec": {"suspend": False}}).must()
+    until(lambda: sandbox.read_pods() and not sandbox.waiting(), "its pod to be bound")
 
 
-def test_a_podgroups_pods_that_come_late_are_taken(stage: Stage, queue: str) -> None:
+def test_a_podgroups_pods_that_come_late_are_taken(sandbox: Sandbox, queue: str) -> None:
     """The group was there before; another group is not taken any more."""
-    stage.podgroup("gang", queue)
-    until(lambda: stage.read_podgroup("gang").get("status", {}).get("phase"), "the group to be known")
-    closed(stage, queue)
-    stage.pod("late", annotations={GROUPED_BY: "gang"}).must()
-    stage.all_bound(["late"])
-    stage.make_podgroup("other", queue).must_refuse(f'queue "{queue}" is Closing and takes no new podgroups')
+    sandbox.podgroup("gang", queue)
+    until(lambda: sandbox.read_podgroup("gang").get("status", {}).get("phase"), "the group to be known")
+    closed(sandbox, queue)
+    sandbox.pod("late", annotations={GROUPED_BY: "gang"}).must()
+    sandbox.all_bound(["late"])
+    sandbox.make_podgroup("other", queue).must_refuse(
+        f'queue "{queue}" is Closing and takes no new podgroups'
+    )
 
 
-def test_a_job_that_a_cronjob_makes_is_new_work(stage: Stage, queue: str) -> None:
+def test_a_job_that_a_cronjob_makes_is_new_work(sandbox: Sandbox, queue: str) -> None:
     """However old the CronJob: it is its Jobs that are submitted."""
-    cron = stage.make(CRON_JOB, work_body(CRON_JOB, "nightly", queue)).must().body
+    cron = sandbox.make(CRON_JOB, work_body(CRON_JOB, "nightly", queue)).must().body
     job = work_body(JOB, "nightly-1", queue)
     job["metadata"]["ownerReferences"] = owned_by(cron)
-    stage.api.create(
-        f"{JOB.path(stage.namespace)}?dryRun=All", job, user=stage.controller(CRON_CONTROLLER)
+    sandbox.api.create(
+        f"{JOB.path(sandbox.namespace)}?dryRun=All", job, user=sandbox.controller(CRON_CONTROLLER)
     ).must()
-    closed(stage, queue)
-    stage.in_state(queue, "Closed")  # a CronJob keeps no queue
-    stage.api.create(JOB.path(stage.namespace), job, user=CRON_CONTROLLER).must_refuse(
+    closed(sandbox, queue)
+    sandbox.in_state(queue, "Closed")  # a CronJob keeps no queue
+    sandbox.api.create(JOB.path(sandbox.namespace), job, user=CRON_CONTROLLER).must_refuse(
         f'queue "{queue}" is Closed and takes no new jobs'
     )
 
@@ -115,27 +117,31 @@ FORGED: dict[str, Callable[[Object], list[Object]]] = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_an_owner_reference_by_a_user_makes_no_accepted_work(stage: Stage, queue: str, forged: str) -> None:
+def test_an_owner_reference_by_a_user_makes_no_accepted_work(
+    sandbox: Sandbox, queue: str, forged: str
+) -> None:
     """Whoever may make pods may write one."""
-    deployed(stage, queue)
-    closed(stage, queue)
+    deployed(sandbox, queue)
+    closed(sandbox, queue)
     body = pod_body("forged", queue)
-    body["metadata"]["ownerReferences"] = FORGED[forged](replica_set(stage))
-    stage.api.create(stage.pods_path, body).must_refuse(f'queue "{queue}" is Closing and takes no new pods')
+    body["metadata"]["ownerReferences"] = FORGED[forged](replica_set(sandbox))
+    sandbox.api.create(sandbox.pods_path, body).must_refuse(
+        f'queue "{queue}" is Closing and takes no new pods'
+    )
 
 
-def test_an_owner_of_another_queue_does_not_count(stage: Stage, queue: str) -> None:
+def test_an_owner_of_another_queue_does_not_count(sandbox: Sandbox, queue: str) -> None:
     """A controller's pod that names a closed queue while its owner is in an open one."""
-    other = stage.queue("other")
-    deployed(stage, other)
-    deployed(stage, queue, "second")
-    closed(stage, queue)
+    other = sandbox.queue("other")
+    deployed(sandbox, other)
+    deployed(sandbox, queue, "second")
+    closed(sandbox, queue)
     [owner] = [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", **each}
-        for each in stage.api.get(REPLICA_SET.path(stage.namespace)).must().body["items"]
+        for each in sandbox.api.get(REPLICA_SET.path(sandbox.namespace)).must().body["items"]
         if each["metadata"]["name"].startswith("work-")
     ]
     body = pod_body("stray", queue)
     body["metadata"]["ownerReferences"] = owned_by(owner)
-    user = stage.controller("system:serviceaccount:kube-system:replicaset-controller")
-    stage.api.create(stage.pods_path, body, user=user).must_refuse("takes no new pods")
+    user = sandbox.controller("system:serviceaccount:kube-system:replicaset-controller")
+    sandbox.api.create(sandbox.pods_path, body, user=user).must_refuse("takes no new pods")

@@ -12,12 +12,12 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     GATE,
     NAMED_BY,
     condition,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     JOB,
@@ -60,19 +60,19 @@ def definition(made: Made) -> Object:
     }
 
 
-def is_served(stage: Stage, made: Made) -> bool:
-    return stage.api.get(made.path(stage.namespace)).status == 200
+def is_served(sandbox: Sandbox, made: Made) -> bool:
+    return sandbox.api.get(made.path(sandbox.namespace)).status == 200
 
 
 @pytest.fixture(scope="module")
-def corner(module_cluster: LocalCluster) -> Iterator[Stage]:
+def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     """A cluster with both definitions, installed while the server runs."""
-    stage = Stage(module_cluster)
+    sandbox = Sandbox(module_cluster)
     for made in (VOLCANO_JOB, JOB_SET):
-        stage.api.create(DEFINITIONS, definition(made)).must(201)
-        until(partial(is_served, stage, made), f"{made.kind} to be served")
-    yield stage
-    stage.close()
+        sandbox.api.create(DEFINITIONS, definition(made)).must(201)
+        until(partial(is_served, sandbox, made), f"{made.kind} to be served")
+    yield sandbox
+    sandbox.close()
 
 
 def body(made: Made, name: str, queue: str = "", *, on_itself: bool = False) -> Object:
@@ -104,59 +104,64 @@ def templates(made: Made, obj: Object) -> list[Object]:
 
 @BOTH
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its templates", "on itself"])
-def test_the_queue_is_written_in_every_template(corner: Stage, made: Made, on_itself: bool) -> None:
+def test_the_queue_is_written_in_every_template(own_sandbox: Sandbox, made: Made, on_itself: bool) -> None:
     """And on the job, to be listed by."""
-    queue = corner.queue(f"written-{made.resource}-{on_itself}".lower())
+    queue = own_sandbox.queue(f"written-{made.resource}-{on_itself}".lower())
     found = (
-        corner.make(made, body(made, f"written-{on_itself}".lower(), queue, on_itself=on_itself)).must().body
+        own_sandbox.make(made, body(made, f"written-{on_itself}".lower(), queue, on_itself=on_itself))
+        .must()
+        .body
     )
     assert found["metadata"]["labels"][GATE] == queue
     assert [each["metadata"]["annotations"][GATE] for each in templates(made, found)] == [queue] * 2
 
 
-def test_a_volcano_job_that_names_no_queue_is_in_default(corner: Stage) -> None:
+def test_a_volcano_job_that_names_no_queue_is_in_default(own_sandbox: Sandbox) -> None:
     """Its PodGroup gets the queue of its spec."""
     job = body(VOLCANO_JOB, "plain")
     job["spec"]["schedulerName"] = "volcano"
-    assert corner.make(VOLCANO_JOB, job).must().body["spec"]["queue"] == "default"
+    assert own_sandbox.make(VOLCANO_JOB, job).must().body["spec"]["queue"] == "default"
 
 
 @BOTH
-def test_a_live_one_keeps_its_queue_from_closed(corner: Stage, made: Made) -> None:
+def test_a_live_one_keeps_its_queue_from_closed(own_sandbox: Sandbox, made: Made) -> None:
     """Until it is finished, as its own controller says."""
-    queue = corner.queue(f"kept-{made.resource}")
-    found = corner.make(made, body(made, "kept", queue)).must().body
-    name = f"{made.kind.lower()} {corner.namespace}/kept"
+    queue = own_sandbox.queue(f"kept-{made.resource}")
+    found = own_sandbox.make(made, body(made, "kept", queue)).must().body
+    name = f"{made.kind.lower()} {own_sandbox.namespace}/kept"
 
     def named() -> bool:
-        corner.patch_queue(queue, state="Open").must()
-        corner.patch_queue(queue, state="Closed").must()
-        closing = corner.answered(queue)
+        own_sandbox.patch_queue(queue, state="Open").must()
+        own_sandbox.patch_queue(queue, state="Closed").must()
+        closing = own_sandbox.answered(queue)
         return f"kept from Closed by {name}" in condition(closing, "Accepting")["message"]
 
     until(named, "the job to be known", seconds=FOUND)
     done = {"state": {"phase": "Completed"}} if made is VOLCANO_JOB else {"terminalState": "Completed"}
-    corner.api.patch(f"{made.path(corner.namespace)}/kept/status", {"status": done}).must()
-    corner.in_state(queue, "Closed")
-    corner.make(made, body(made, "new", queue)).must_refuse(
+    own_sandbox.api.patch(f"{made.path(own_sandbox.namespace)}/kept/status", {"status": done}).must()
+    own_sandbox.in_state(queue, "Closed")
+    own_sandbox.make(made, body(made, "new", queue)).must_refuse(
         f'queue "{queue}" is Closed and takes no new {made.resource}'
     )
     assert found["metadata"]["labels"][GATE] == queue
 
 
-def test_a_job_of_an_accepted_jobset_is_taken_while_closing(corner: Stage) -> None:
+def test_a_job_of_an_accepted_jobset_is_taken_while_closing(own_sandbox: Sandbox) -> None:
     """The JobSet's controller may make its Jobs late."""
-    queue = corner.queue("late")
-    job_set = corner.make(JOB_SET, body(JOB_SET, "late", queue)).must().body
-    user = corner.controller("system:serviceaccount:jobset-system:jobset-controller-manager")
+    queue = own_sandbox.queue("late")
+    job_set = own_sandbox.make(JOB_SET, body(JOB_SET, "late", queue)).must().body
+    user = own_sandbox.controller("system:serviceaccount:jobset-system:jobset-controller-manager")
     job = work_body(JOB, "late-r0", queue)
     job["metadata"]["ownerReferences"] = owned_by(job_set)
-    corner.edit(queue, state="Closed")
-    corner.in_state(queue, "Closing")
+    own_sandbox.edit(queue, state="Closed")
+    own_sandbox.in_state(queue, "Closing")
 
     def taken() -> bool:
-        return corner.api.create(f"{JOB.path(corner.namespace)}?dryRun=All", job, user=user).status == 201
+        return (
+            own_sandbox.api.create(f"{JOB.path(own_sandbox.namespace)}?dryRun=All", job, user=user).status
+            == 201
+        )
 
     until(taken, "the JobSet to be known", seconds=FOUND)
-    corner.api.create(JOB.path(corner.namespace), job).must_refuse("takes no new jobs")
-    corner.api.create(JOB.path(corner.namespace), job, user=user).must(201)
+    own_sandbox.api.create(JOB.path(own_sandbox.namespace), job).must_refuse("takes no new jobs")
+    own_sandbox.api.create(JOB.path(own_sandbox.namespace), job, user=user).must(201)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     GATE,
     NAMED_BY,
@@ -12,7 +13,6 @@ from tests.support.e2e.shapes import (
     on_a_node,
     suspended_text,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     CRON_JOB,
@@ -32,134 +32,136 @@ MAKERS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @EVERY_KIND
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its template", "on itself"])
-def test_the_queue_is_written_down(stage: Stage, queue: str, made: Made, on_itself: bool) -> None:
+def test_the_queue_is_written_down(sandbox: Sandbox, queue: str, made: Made, on_itself: bool) -> None:
     """On the workload, to be listed by, and in its template, wherever it was named."""
-    body = stage.make(made, work_body(made, "work", queue, on_itself=on_itself)).must().body
+    body = sandbox.make(made, work_body(made, "work", queue, on_itself=on_itself)).must().body
     assert body["metadata"]["labels"][GATE] == body["metadata"]["annotations"][GATE] == queue
     assert template_of(body)["metadata"]["annotations"][GATE] == queue
 
 
 @MAKERS
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its template", "on itself"])
-def test_its_pods_are_members(stage: Stage, queue: str, made: Made, on_itself: bool) -> None:
+def test_its_pods_are_members(sandbox: Sandbox, queue: str, made: Made, on_itself: bool) -> None:
     """And stand still with their queue."""
-    stage.suspend(queue)
-    made_one = stage.make(made, work_body(made, "work", queue, on_itself=on_itself)).must()
+    sandbox.suspend(queue)
+    made_one = sandbox.make(made, work_body(made, "work", queue, on_itself=on_itself)).must()
     assert made_one.warnings, "a warning that it has to wait"
-    pods = until(stage.read_pods, "its pods")
+    pods = until(sandbox.read_pods, "its pods")
     assert all(pod["metadata"]["annotations"][GATE] == queue for pod in pods.values())
     assert all(gates(pod) == [GATE] for pod in pods.values())
-    stage.edit(queue, state="Open")
-    until(lambda: all(map(on_a_node, stage.read_pods().values())), "its pods to be bound")
+    sandbox.edit(queue, state="Open")
+    until(lambda: all(map(on_a_node, sandbox.read_pods().values())), "its pods to be bound")
 
 
 @MAKERS
-def test_the_user_is_told_on_the_workload(stage: Stage, queue: str, made: Made) -> None:
+def test_the_user_is_told_on_the_workload(sandbox: Sandbox, queue: str, made: Made) -> None:
     """Not only on its pods, which the user did not make."""
-    stage.suspend(queue)
-    stage.make(made, work_body(made, "work", queue)).must()
-    assert suspended_text(queue) in stage.event("work", "QueueSuspended")
+    sandbox.suspend(queue)
+    sandbox.make(made, work_body(made, "work", queue)).must()
+    assert suspended_text(queue) in sandbox.event("work", "QueueSuspended")
 
 
 @EVERY_KIND
-def test_a_closed_queue_refuses_it_where_its_user_is(stage: Stage, queue: str, made: Made) -> None:
+def test_a_closed_queue_refuses_it_where_its_user_is(sandbox: Sandbox, queue: str, made: Made) -> None:
     """Not three objects later."""
-    stage.edit(queue, state="Closed")
-    stage.in_state(queue, "Closed")
-    stage.make(made, work_body(made, "work", queue)).must_refuse(
+    sandbox.edit(queue, state="Closed")
+    sandbox.in_state(queue, "Closed")
+    sandbox.make(made, work_body(made, "work", queue)).must_refuse(
         f'queue "{queue}" is Closed and takes no new {made.resource}; '
         f"reopen it with: kubectl queue open {queue}"
     )
 
 
 @EVERY_KIND
-def test_one_that_names_no_queue_is_none_of_our_business(stage: Stage, made: Made) -> None:
+def test_one_that_names_no_queue_is_none_of_our_business(sandbox: Sandbox, made: Made) -> None:
     """Nothing is written on it, and what a user wrote in our name is taken off."""
     wanted = work_body(made, "work", annotations={GATE: "root"})
-    until(lambda: stage.make(made, wanted, dry=True).status != 503, "the namespace to be known")
-    body = stage.make(made, wanted).must().body
+    until(lambda: sandbox.make(made, wanted, dry=True).status != 503, "the namespace to be known")
+    body = sandbox.make(made, wanted).must().body
     assert GATE not in body["metadata"].get("labels", {})
     assert GATE not in template_of(body)["metadata"].get("annotations", {})
 
 
 @EVERY_KIND
-def test_two_names_that_differ_are_refused(stage: Stage, queue: str, made: Made) -> None:
+def test_two_names_that_differ_are_refused(sandbox: Sandbox, queue: str, made: Made) -> None:
     """Both are named in the refusal."""
     body = work_body(made, "work", queue)
     body["metadata"]["annotations"] = {NAMED_BY: "another"}
-    stage.make(made, body).must_refuse("it is in two queues", f'"{queue}"', '"another"')
+    sandbox.make(made, body).must_refuse("it is in two queues", f'"{queue}"', '"another"')
 
 
-def test_a_queue_that_is_not_there_is_waited_for(stage: Stage) -> None:
+def test_a_queue_that_is_not_there_is_waited_for(sandbox: Sandbox) -> None:
     """One file may hold a queue and its Deployment, in any order."""
-    name = stage.named("later")
-    answer = stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", name)).must()
+    name = sandbox.named("later")
+    answer = sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", name)).must()
     assert any("does not exist" in warning for warning in answer.warnings)
-    until(stage.read_pods, "its pod")
-    assert stage.queue("later") == name
-    until(lambda: all(map(on_a_node, stage.read_pods().values())), "its pod to be bound")
+    until(sandbox.read_pods, "its pod")
+    assert sandbox.queue("later") == name
+    until(lambda: all(map(on_a_node, sandbox.read_pods().values())), "its pod to be bound")
 
 
-def test_a_namespace_names_the_queue_of_its_workloads(stage: Stage, queue: str) -> None:
+def test_a_namespace_names_the_queue_of_its_workloads(sandbox: Sandbox, queue: str) -> None:
     """Whatever its annotation says later, a workload stays where it was."""
-    stage.api.patch(stage.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
+    sandbox.api.patch(sandbox.home, {"metadata": {"annotations": {NAMED_BY: queue}}}).must()
     until(
         lambda: (
-            GATE in stage.make(JOB, work_body(JOB, "would-be"), dry=True).body["metadata"].get("labels", {})
+            GATE in sandbox.make(JOB, work_body(JOB, "would-be"), dry=True).body["metadata"].get("labels", {})
         ),
         "the annotation to be known",
     )
-    body = stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "work")).must().body
+    body = sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work")).must().body
     assert template_of(body)["metadata"]["annotations"][GATE] == queue
-    pods = until(stage.read_pods, "its pod")
+    pods = until(sandbox.read_pods, "its pod")
     assert [pod["metadata"]["annotations"][GATE] for pod in pods.values()] == [queue]
 
 
-def test_a_moved_deployment_moves_its_new_pods(stage: Stage, queue: str) -> None:
+def test_a_moved_deployment_moves_its_new_pods(sandbox: Sandbox, queue: str) -> None:
     """The other queue must accept; the pods there are stay where they are until they are replaced."""
-    other = stage.queue("other")
-    stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, on_itself=True)).must()
-    until(lambda: stage.read_pods() and not stage.waiting(), "its pod to be bound")
+    other = sandbox.queue("other")
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, on_itself=True)).must()
+    until(lambda: sandbox.read_pods() and not sandbox.waiting(), "its pod to be bound")
     move = {"metadata": {"annotations": {NAMED_BY: other}}}
-    path = f"{DEPLOYMENT.path(stage.namespace)}/work"
-    stage.edit(other, state="Closed")
-    stage.api.patch(path, move).must_refuse(f'queue "{other}" is Closed and takes no new deployments')
-    stage.edit(other, state="Open")
-    stage.api.patch(path, move).must()
+    path = f"{DEPLOYMENT.path(sandbox.namespace)}/work"
+    sandbox.edit(other, state="Closed")
+    sandbox.api.patch(path, move).must_refuse(f'queue "{other}" is Closed and takes no new deployments')
+    sandbox.edit(other, state="Open")
+    sandbox.api.patch(path, move).must()
     until(
-        lambda: {pod["metadata"]["annotations"][GATE] for pod in stage.read_pods().values()} == {other},
+        lambda: {pod["metadata"]["annotations"][GATE] for pod in sandbox.read_pods().values()} == {other},
         "its pods to be of the other queue",
     )
 
 
-def test_a_job_cannot_be_moved(stage: Stage, queue: str) -> None:
+def test_a_job_cannot_be_moved(sandbox: Sandbox, queue: str) -> None:
     """Its template is fixed: its pods would stay behind."""
-    stage.make(JOB, work_body(JOB, "work", queue, on_itself=True)).must()
+    sandbox.make(JOB, work_body(JOB, "work", queue, on_itself=True)).must()
     move = {"metadata": {"annotations": {NAMED_BY: "default"}}}
-    stage.api.patch(f"{JOB.path(stage.namespace)}/work", move).must_refuse(
+    sandbox.api.patch(f"{JOB.path(sandbox.namespace)}/work", move).must_refuse(
         "the queue of a Job cannot be changed", "delete it and create it"
     )
 
 
-def test_what_is_allocated_is_what_the_running_pods_ask_for(stage: Stage, queue: str) -> None:
+def test_what_is_allocated_is_what_the_running_pods_ask_for(sandbox: Sandbox, queue: str) -> None:
     """And nothing of it is left when they are gone."""
-    stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, cpu="250m", replicas=3)).must()
-    stage.queue_that(queue, "have it all", lambda q: q["status"]["allocated"] == {"cpu": "750m", "pods": "3"})
-    stage.scale("work", 0)
-    stage.queue_that(queue, "have none", lambda q: q["status"]["allocated"] == {"pods": "0"})
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, cpu="250m", replicas=3)).must()
+    sandbox.queue_that(
+        queue, "have it all", lambda q: q["status"]["allocated"] == {"cpu": "750m", "pods": "3"}
+    )
+    sandbox.scale("work", 0)
+    sandbox.queue_that(queue, "have none", lambda q: q["status"]["allocated"] == {"pods": "0"})
 
 
-def test_a_closing_queue_names_the_work_that_keeps_it(stage: Stage, queue: str) -> None:
+def test_a_closing_queue_names_the_work_that_keeps_it(sandbox: Sandbox, queue: str) -> None:
     """The workload that a user made, rather than one of its pods."""
-    stage.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, replicas=2)).must()
-    until(lambda: len(stage.read_pods()) == 2, "its pods")
-    found = stage.edit(queue, state="Closed")
+    sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "work", queue, replicas=2)).must()
+    until(lambda: len(sandbox.read_pods()) == 2, "its pods")
+    found = sandbox.edit(queue, state="Closed")
     assert (
-        f"kept from Closed by deployment {stage.namespace}/work" in condition(found, "Accepting")["message"]
+        f"kept from Closed by deployment {sandbox.namespace}/work" in condition(found, "Accepting")["message"]
     )

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     GROUPED_BY,
     NAMED_BY,
     command_body,
     podgroup_body,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.work import (
     KINDS,
     Made,
@@ -67,40 +67,40 @@ def changed(body: Object, keys: tuple[str, ...], value: object) -> Object:
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
-def test_no_field_of_a_podgroup_is_taken_wrongly(stage: Stage) -> None:
+def test_no_field_of_a_podgroup_is_taken_wrongly(sandbox: Sandbox) -> None:
     """The field is named, and no group comes of it.
 
     (In `default`: what we admitted and others refused may still come for a minute, as far as we know.)
     """
     for keys, value, word in PODGROUP_FAULTS:
-        answer = stage.api.create(
-            stage.podgroups_path, changed(podgroup_body("gang", "default"), keys, value)
+        answer = sandbox.api.create(
+            sandbox.podgroups_path, changed(podgroup_body("gang", "default"), keys, value)
         )
         assert 400 <= answer.status < 500, (keys, value, answer.message)
         assert word in answer.message, (keys, value, answer.message)
         assert "\u202e" not in answer.message
-    assert stage.api.get(stage.podgroups_path).must().body["items"] == []
+    assert sandbox.api.get(sandbox.podgroups_path).must().body["items"] == []
 
 
-def test_null_is_the_same_as_absent_in_a_podgroup(stage: Stage) -> None:
+def test_null_is_the_same_as_absent_in_a_podgroup(sandbox: Sandbox) -> None:
     """So without a queue it is in `default`."""
     body = changed(podgroup_body("gang", "any"), ("spec", "queue"), None)
-    assert stage.api.create(stage.podgroups_path, body).must(201).body["spec"]["queue"] == "default"
+    assert sandbox.api.create(sandbox.podgroups_path, body).must(201).body["spec"]["queue"] == "default"
 
 
-def test_no_field_of_a_command_is_taken_wrongly(stage: Stage, queue: str) -> None:
+def test_no_field_of_a_command_is_taken_wrongly(sandbox: Sandbox, queue: str) -> None:
     """And the queue stays as it is."""
-    before = stage.read_queue(queue)
+    before = sandbox.read_queue(queue)
     held = command_body("stop", "SuspendQueue", queue=queue, uid=before["metadata"]["uid"])
     for keys, value, word in COMMAND_FAULTS:
-        answer = stage.api.create(stage.commands_path, changed(held, keys, value))
+        answer = sandbox.api.create(sandbox.commands_path, changed(held, keys, value))
         assert 400 <= answer.status < 500, (keys, value, answer.message)
         assert word in answer.message, (keys, value, answer.message)
-    after = stage.api.get(f"{QUEUES}/{queue}").must().body
+    after = sandbox.api.get(f"{QUEUES}/{queue}").must().body
     assert (after["spec"], after["metadata"]["generation"]) == (
         before["spec"],
         before["metadata"]["generation"],
@@ -108,15 +108,15 @@ def test_no_field_of_a_command_is_taken_wrongly(stage: Stage, queue: str) -> Non
 
 
 @pytest.mark.parametrize("made", KINDS, ids=[made.kind for made in KINDS])
-def test_no_workload_names_a_queue_that_cannot_be(stage: Stage, made: Made) -> None:
+def test_no_workload_names_a_queue_that_cannot_be(sandbox: Sandbox, made: Made) -> None:
     """Neither in its template nor on itself; and no annotation may be anything but a string."""
     for name in NAMES:
         for on_itself in (False, True):
-            stage.make(made, work_body(made, "work", name, on_itself=on_itself)).must_refuse("queue name")
+            sandbox.make(made, work_body(made, "work", name, on_itself=on_itself)).must_refuse("queue name")
     for wrong in (7, ["a"], {"a": "b"}, True):
         body = work_body(made, "work")
         template_of(body)["metadata"]["annotations"] = {NAMED_BY: wrong}
-        assert stage.make(made, body).status == 400
+        assert sandbox.make(made, body).status == 400
     absent = work_body(made, "work", annotations={GROUPED_BY: "a b"})
-    assert stage.make(made, absent, dry=True).status in (201, 422)
-    assert stage.api.get(made.path(stage.namespace)).must().body["items"] == []
+    assert sandbox.make(made, absent, dry=True).status in (201, 422)
+    assert sandbox.api.get(made.path(sandbox.namespace)).must().body["items"] == []

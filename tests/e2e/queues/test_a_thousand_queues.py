@@ -10,13 +10,13 @@ import pytest
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import metric
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     condition,
     is_answered,
     queue_body,
     state_of,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 LEVELS, WIDTH = 10, 100
@@ -26,21 +26,21 @@ WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
 
 
 @pytest.fixture(scope="module")
-def forest(module_cluster: LocalCluster) -> Iterator[Stage]:
+def forest(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     """The cluster with the depth setting raised, and the queues."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLUICE_DEPTH_LIMIT", str(LEVELS))
         module_cluster.restart_components("server")
-    stage = Stage(module_cluster)
+    sandbox = Sandbox(module_cluster)
     started = time.monotonic()
     for level in range(LEVELS):
-        stage.make_queues(
+        sandbox.make_queues(
             queue_body(name(level, number), parent=parent(level, number)) for number in range(WIDTH)
         )
     print(f"{LEVELS * WIDTH} queues made in {time.monotonic() - started:.1f} s")
-    all_said(stage, "Open", after=LEVELS * WIDTH)
-    yield stage
-    stage.close()
+    all_said(sandbox, "Open", after=LEVELS * WIDTH)
+    yield sandbox
+    sandbox.close()
 
 
 def name(level: int, number: int) -> str:
@@ -52,29 +52,29 @@ def parent(level: int, number: int) -> str:
     return name(level - 1, number // 10) if level else "root"
 
 
-def all_said(stage: Stage, state: str, *, after: float) -> None:
+def all_said(sandbox: Sandbox, state: str, *, after: float) -> None:
     """Returns once every queue is said to be in it, with this many writes of a status or more."""
     # The writes are counted, which costs little, before a thousand queues are read again and again.
-    until(lambda: writes(stage) >= after, f"so many writes that all are {state}", seconds=60)
-    until(lambda: states(stage) == {state}, f"all to be {state}", seconds=60)
+    until(lambda: writes(sandbox) >= after, f"so many writes that all are {state}", seconds=60)
+    until(lambda: states(sandbox) == {state}, f"all to be {state}", seconds=60)
 
 
-def listed(stage: Stage) -> list[dict[str, object]]:
-    return list(stage.api.get(QUEUES).must().body["items"])
+def listed(sandbox: Sandbox) -> list[dict[str, object]]:
+    return list(sandbox.api.get(QUEUES).must().body["items"])
 
 
-def states(stage: Stage) -> set[str]:
+def states(sandbox: Sandbox) -> set[str]:
     """The states of the queues, of those that have been answered and of those that have not."""
-    return {state_of(each) if is_answered(each) else "" for each in listed(stage)}
+    return {state_of(each) if is_answered(each) else "" for each in listed(sandbox)}
 
 
-def writes(stage: Stage) -> float:
+def writes(sandbox: Sandbox) -> float:
     """Statuses that the server has written."""
-    context = apiserver.context(stage.cluster.layout, authority=stage.cluster.layout.server_ca)
-    return metric(stage.cluster.ports.server, context, WRITES)
+    context = apiserver.context(sandbox.cluster.layout, authority=sandbox.cluster.layout.server_ca)
+    return metric(sandbox.cluster.ports.server, context, WRITES)
 
 
-def test_suspending_root_shows_on_all_with_one_write_each(forest: Stage) -> None:
+def test_suspending_root_shows_on_all_with_one_write_each(forest: Sandbox) -> None:
     """And so does its resume."""
     number = len(listed(forest))
     assert number == LEVELS * WIDTH + 2
@@ -86,7 +86,7 @@ def test_suspending_root_shows_on_all_with_one_write_each(forest: Stage) -> None
         assert writes(forest) - before == number
 
 
-def test_each_names_the_ancestor(forest: Stage) -> None:
+def test_each_names_the_ancestor(forest: Sandbox) -> None:
     """The deepest too."""
     forest.suspend("level-0-0", reason="new disks")
     found = forest.in_state(name(LEVELS - 1, 0), "Suspended")
@@ -96,7 +96,7 @@ def test_each_names_the_ancestor(forest: Stage) -> None:
     forest.in_state(name(LEVELS - 1, 0), "Open")
 
 
-def test_a_branch_that_is_moved_under_a_stopped_queue_is_stopped(forest: Stage) -> None:
+def test_a_branch_that_is_moved_under_a_stopped_queue_is_stopped(forest: Sandbox) -> None:
     """And goes on when it is moved away."""
     forest.suspend("level-0-1")
     forest.patch_queue("level-1-0", parent="level-0-1").must()
@@ -107,7 +107,7 @@ def test_a_branch_that_is_moved_under_a_stopped_queue_is_stopped(forest: Stage) 
     forest.edit("level-0-1", state="Open")
 
 
-def test_a_queue_with_children_is_not_deleted(forest: Stage) -> None:
+def test_a_queue_with_children_is_not_deleted(forest: Sandbox) -> None:
     """Closed though it is, until they are gone."""
     forest.edit("level-8-9", state="Closed")
     forest.in_state("level-8-9", "Closed")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import queue_body
-from tests.support.e2e.stage import QUEUES, Stage
 
 AMOUNTS: list[Any] = [
     *[1, "all", [], {"cpu": {}}, {"cpu": "-1"}, {"cpu": "four"}, {"cpu": "NaN"}, {"cpu": "1e99"}],
@@ -113,86 +113,90 @@ EDITS: dict[str, Any] = {
 }
 
 
-def kept(stage: Stage, queue: str) -> object:
+def kept(sandbox: Sandbox, queue: str) -> object:
     """All of a queue that a user wrote."""
-    found = stage.read_queue(queue)
+    found = sandbox.read_queue(queue)
     meta = found["metadata"]
     return found["spec"], meta["generation"], meta.get("labels"), meta.get("annotations")
 
 
-def test_bad_input_is_refused_field_by_field(stage: Stage) -> None:
+def test_bad_input_is_refused_field_by_field(sandbox: Sandbox) -> None:
     """In a new queue and in an edit: the answer is a refusal that names the field, and nothing is changed."""
-    queue = stage.queue()
-    before, queues = kept(stage, queue), stage.wishes().keys()
+    queue = sandbox.queue()
+    before, queues = kept(sandbox, queue), sandbox.wishes().keys()
     for part, field, value in CASES:
-        body = queue_body(stage.named("bad"))
+        body = queue_body(sandbox.named("bad"))
         body.setdefault(part, {})[field] = value
-        made = stage.api.create(QUEUES, body)
+        made = sandbox.api.create(QUEUES, body)
         assert 400 <= made.status < 500, (field, value, made.status, made.message)
         assert field in made.message or made.status == 400, (field, str(value)[:99], made.message[:300])
         if field not in ("name", "generateName"):
-            edited = stage.api.patch(f"{QUEUES}/{queue}", {part: {field: value}})
+            edited = sandbox.api.patch(f"{QUEUES}/{queue}", {part: {field: value}})
             assert 400 <= edited.status < 500, (field, value, edited.status, edited.message)
-    assert kept(stage, queue) == before
-    assert stage.wishes().keys() == queues
+    assert kept(sandbox, queue) == before
+    assert sandbox.wishes().keys() == queues
 
 
-def test_null_is_the_same_as_absent_or_refused(stage: Stage) -> None:
+def test_null_is_the_same_as_absent_or_refused(sandbox: Sandbox) -> None:
     """Never an error of the server."""
     for field in BAD_SPEC:
-        body = queue_body(stage.named("null"))
+        body = queue_body(sandbox.named("null"))
         body["spec"] = {**body.get("spec", {}), field: None}
-        made = stage.api.create(f"{QUEUES}?dryRun=All", body)
+        made = sandbox.api.create(f"{QUEUES}?dryRun=All", body)
         assert made.status == 201 or 400 <= made.status < 500, (field, made.status, made.message)
 
 
 @pytest.mark.parametrize("state", ["Open", "Suspended", "Closing", "Closed"])
-def test_every_field_can_be_edited_in_every_state(stage: Stage, state: str) -> None:
+def test_every_field_can_be_edited_in_every_state(sandbox: Sandbox, state: str) -> None:
     """Volcano refuses edits of a queue that is Closing; here the state stays and the field is changed."""
-    queue = stage.queue()
+    queue = sandbox.queue()
     if state == "Closing":
-        stage.all_bound(stage.pods("live", 1, queue))
+        sandbox.all_bound(sandbox.pods("live", 1, queue))
     if state != "Open":
-        stage.patch_queue(queue, state=state.replace("Closing", "Closed")).must()
-    stage.in_state(queue, state)
+        sandbox.patch_queue(queue, state=state.replace("Closing", "Closed")).must()
+    sandbox.in_state(queue, state)
     for field, value in EDITS.items():
-        found = stage.patch_queue(queue, **{field: value}).must().body
+        found = sandbox.patch_queue(queue, **{field: value}).must().body
         assert (
             {key: found["spec"][field][key] for key in value} == value
             if isinstance(value, dict)
             else (found["spec"][field] == value)
         )
-    stage.in_state(queue, state)
+    sandbox.in_state(queue, state)
 
 
-def test_quota_holds_up_and_down_the_tree(stage: Stage) -> None:
+def test_quota_holds_up_and_down_the_tree(sandbox: Sandbox) -> None:
     """The same edit is refused at the child and at the parent, in words that name the other."""
-    parent = stage.queue("parent", deserved={"cpu": "10"}, capability={"memory": "8Gi"})
-    stage.queue("a", parent=parent, deserved={"cpu": "6"}, capability={"memory": "4Gi"})
-    second = queue_body(stage.named("b"), parent=parent, deserved={"cpu": "4500m"})
-    stage.api.create(QUEUES, second).must_refuse("spec.deserved.cpu", '"4500m"', parent, 'set "4" at most')
-    stage.patch_queue(parent, deserved={"cpu": "5"}).must_refuse("spec.deserved.cpu", '"5"', stage.named("a"))
-    stage.patch_queue(parent, capability={"memory": "1Gi"}).must_refuse("spec.capability.memory", '"4Gi"')
-    stage.patch_queue(stage.named("a"), guarantee={"resource": {"cpu": "7"}}).must_refuse("spec.guarantee")
-    stage.patch_queue(parent, deserved={"cpu": "6"}).must()
+    parent = sandbox.queue("parent", deserved={"cpu": "10"}, capability={"memory": "8Gi"})
+    sandbox.queue("a", parent=parent, deserved={"cpu": "6"}, capability={"memory": "4Gi"})
+    second = queue_body(sandbox.named("b"), parent=parent, deserved={"cpu": "4500m"})
+    sandbox.api.create(QUEUES, second).must_refuse("spec.deserved.cpu", '"4500m"', parent, 'set "4" at most')
+    sandbox.patch_queue(parent, deserved={"cpu": "5"}).must_refuse(
+        "spec.deserved.cpu", '"5"', sandbox.named("a")
+    )
+    sandbox.patch_queue(parent, capability={"memory": "1Gi"}).must_refuse("spec.capability.memory", '"4Gi"')
+    sandbox.patch_queue(sandbox.named("a"), guarantee={"resource": {"cpu": "7"}}).must_refuse(
+        "spec.guarantee"
+    )
+    sandbox.patch_queue(parent, deserved={"cpu": "6"}).must()
 
 
-def test_a_queue_with_pods_gets_no_children_until_they_have_gone(stage: Stage) -> None:
+def test_a_queue_with_pods_gets_no_children_until_they_have_gone(sandbox: Sandbox) -> None:
     """The refusal says how to see them."""
-    parent = stage.queue("parent")
-    stage.all_bound(stage.pods("live", 2, parent))
-    child = queue_body(stage.named("child"), parent=parent)
-    stage.api.create(QUEUES, child).must_refuse("spec.parent", "2 pods", "kubectl get pods -A -l")
-    stage.delete_pods()
-    stage.queue_that(parent, "be empty", lambda found: not found["status"].get("pods", {}).get("running"))
-    stage.queue("child", parent=parent)
+    parent = sandbox.queue("parent")
+    sandbox.all_bound(sandbox.pods("live", 2, parent))
+    child = queue_body(sandbox.named("child"), parent=parent)
+    sandbox.api.create(QUEUES, child).must_refuse("spec.parent", "2 pods", "kubectl get pods -A -l")
+    sandbox.delete_pods()
+    sandbox.queue_that(parent, "be empty", lambda found: not found["status"].get("pods", {}).get("running"))
+    sandbox.queue("child", parent=parent)
 
 
-def test_one_file_may_hold_a_tree(stage: Stage) -> None:
+def test_one_file_may_hold_a_tree(sandbox: Sandbox) -> None:
     """A child is taken in the moment after its parent, which the watch has not told of yet."""
-    names = [stage.named(f"level-{depth}") for depth in range(4)]
+    names = [sandbox.named(f"level-{depth}") for depth in range(4)]
     for above, name in zip(["root", *names], names, strict=False):
-        stage.api.create(QUEUES, queue_body(name, parent=above)).must(201)
-    stage.answered(names[-1])
+        sandbox.api.create(QUEUES, queue_body(name, parent=above)).must(201)
+    sandbox.answered(names[-1])
     for name in reversed(names):
-        stage.remove_queue(name)
+        sandbox.remove_queue(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from localcluster.scheduler_config import Configuration, without_extenders
 from queues import labels as names
-from tests.support.e2e.stage import Stage
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import DEPLOYMENT, work_body
 from tests.support.paths import ROOT
@@ -24,36 +24,41 @@ STEPS = [
 LATE = {"late": "yes"}
 
 
-def test_the_steps_in_their_order_leave_nobody_waiting(corner: Stage) -> None:
+def test_the_steps_in_their_order_leave_nobody_waiting(own_sandbox: Sandbox) -> None:
     assert [bool(step) for step in STEPS] == [True, True, False, True, True, False]
-    queue = corner.queue()
-    corner.api.patch(f"/api/v1/namespaces/{corner.namespace}", annotated(queue)).must()
-    until(lambda: names.MARKER in str(corner.pod("late", dry=True).must().body), "the namespace to be known")
-    corner.pod("late", nodeSelector=LATE).must(201)
-    corner.suspend(queue)
-    corner.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
-    until(lambda: len(typed(corner, STEPS[0][1]).splitlines()) == 2, "the Deployment's pods to be parked")
+    queue = own_sandbox.queue()
+    own_sandbox.api.patch(f"/api/v1/namespaces/{own_sandbox.namespace}", annotated(queue)).must()
+    until(
+        lambda: names.MARKER in str(own_sandbox.pod("late", dry=True).must().body),
+        "the namespace to be known",
+    )
+    own_sandbox.pod("late", nodeSelector=LATE).must(201)
+    own_sandbox.suspend(queue)
+    own_sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, "web", "", replicas=2)).must(201)
+    until(
+        lambda: len(typed(own_sandbox, STEPS[0][1]).splitlines()) == 2, "the Deployment's pods to be parked"
+    )
 
-    assert queue in typed(corner, STEPS[0][0])
-    corner.edit(queue, state="Open")
-    until(lambda: not typed(corner, STEPS[0][1]) + typed(corner, STEPS[0][2]), "all to be let go")
+    assert queue in typed(own_sandbox, STEPS[0][0])
+    own_sandbox.edit(queue, state="Open")
+    until(lambda: not typed(own_sandbox, STEPS[0][1]) + typed(own_sandbox, STEPS[0][2]), "all to be let go")
 
     for command in STEPS[1]:
-        typed(corner, command)
-    corner.cluster.configure_scheduler(answered_by_nobody)
-    corner.cluster.stop_components("server")  # as the Deployment's pods end
+        typed(own_sandbox, command)
+    own_sandbox.cluster.configure_scheduler(answered_by_nobody)
+    own_sandbox.cluster.stop_components("server")  # as the Deployment's pods end
     for command in (*STEPS[3], *STEPS[4]):
-        typed(corner, command)
-    typed(corner, f"kubectl label nodes --all {'='.join(*LATE.items())}")
-    corner.all_bound(["late"])
+        typed(own_sandbox, command)
+    typed(own_sandbox, f"kubectl label nodes --all {'='.join(*LATE.items())}")
+    own_sandbox.all_bound(["late"])
 
-    corner.cluster.configure_scheduler(without_extenders)
-    corner.pods("plain", 2)
-    corner.all_bound(corner.read_pods())
-    marked = {name for name, pod in corner.read_pods().items() if names.MARKER in str(pod["spec"])}
+    own_sandbox.cluster.configure_scheduler(without_extenders)
+    own_sandbox.pods("plain", 2)
+    own_sandbox.all_bound(own_sandbox.read_pods())
+    marked = {name for name, pod in own_sandbox.read_pods().items() if names.MARKER in str(pod["spec"])}
     assert (marked & {"late", "plain-0", "plain-1"}) == {"late"}
-    assert "sluice" not in typed(corner, "kubectl get namespaces --show-labels")
-    assert "volcano" not in typed(corner, "kubectl get customresourcedefinitions")
+    assert "sluice" not in typed(own_sandbox, "kubectl get namespaces --show-labels")
+    assert "volcano" not in typed(own_sandbox, "kubectl get customresourcedefinitions")
 
 
 def annotated(queue: str) -> dict[str, dict[str, dict[str, str]]]:
@@ -65,9 +70,9 @@ def answered_by_nobody(configuration: Configuration) -> None:
         extender["ignorable"] = True
 
 
-def typed(stage: Stage, command: str) -> str:
+def typed(sandbox: Sandbox, command: str) -> str:
     """What the shell prints, in the project's folder."""
-    layout = stage.cluster.layout
+    layout = sandbox.cluster.layout
     path = f"{layout.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "KUBECONFIG": str(layout.kubeconfig)}
     typed = ["/bin/sh", "-c", command]

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.waiting_for import until
 
 ANN = "ann"
 
 
-def test_a_queue_is_not_moved_from_under_its_ancestors_stop(stage: Stage) -> None:
+def test_a_queue_is_not_moved_from_under_its_ancestors_stop(sandbox: Sandbox) -> None:
     """Whoever may update the child alone may stop it, but not take it out of the tree."""
-    parent = stage.queue("parent")
-    child = stage.queue("child", parent=parent)
-    stage.suspend(parent)
+    parent = sandbox.queue("parent")
+    child = sandbox.queue("child", parent=parent)
+    sandbox.suspend(parent)
     rule = {
         "apiGroups": ["scheduling.volcano.sh"],
         "resources": ["queues"],
         "resourceNames": [child],
         "verbs": ["get", "update", "patch"],
     }
-    stage.user(ANN, stage.role("owner", rule))
+    sandbox.user(ANN, sandbox.role("owner", rule))
     path = f"{QUEUES}/{child}"
     until(
-        lambda: stage.api.patch(path, {"spec": {"weight": 2}}, user=ANN).status == 200, "the right to count"
+        lambda: sandbox.api.patch(path, {"spec": {"weight": 2}}, user=ANN).status == 200, "the right to count"
     )
-    refused = stage.api.patch(path, {"spec": {"parent": "root"}}, user=ANN)
+    refused = sandbox.api.patch(path, {"spec": {"parent": "root"}}, user=ANN)
     assert refused.status == 403
     assert "the right to update both parents" in refused.message
-    assert stage.api.patch(path, {"spec": {"parent": "root"}}).status == 200
+    assert sandbox.api.patch(path, {"spec": {"parent": "root"}}).status == 200
 
 
-def test_a_command_of_great_length_keeps_no_other_queue_waiting(stage: Stage) -> None:
+def test_a_command_of_great_length_keeps_no_other_queue_waiting(sandbox: Sandbox) -> None:
     """What one queue is commanded is cut to what its spec takes; the others are acknowledged as ever."""
-    long, other = stage.queue("long"), stage.queue("other")
-    body = {**stage.command_for(long, "SuspendQueue"), "message": "x" * 2000}
-    stage.api.create(stage.commands_path, body).must(201)
-    stage.suspend(other)
-    assert len(stage.queue_that(long, "be stopped", is_suspended)["spec"]["reason"]) == 1024
+    long, other = sandbox.queue("long"), sandbox.queue("other")
+    body = {**sandbox.command_for(long, "SuspendQueue"), "message": "x" * 2000}
+    sandbox.api.create(sandbox.commands_path, body).must(201)
+    sandbox.suspend(other)
+    assert len(sandbox.queue_that(long, "be stopped", is_suspended)["spec"]["reason"]) == 1024
 
 
 def is_suspended(found: dict[str, dict[str, str]]) -> bool:

@@ -26,8 +26,8 @@ from tests.support.e2e.calling import (
     metric,
 )
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import settled
 from tests.support.faults.faulty_proxy import Closing, FaultyProxy
 
@@ -68,24 +68,24 @@ def fleet(module_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
     ids=["pods", "open"],
 )
 def test_what_an_older_replica_does_not_say_keeps_a_stop_waiting(
-    corner: Stage, fleet: Fleet, says: dict[str, Any], missing: str
+    own_sandbox: Sandbox, fleet: Fleet, says: dict[str, Any], missing: str
 ) -> None:
     """While its Lease is renewed; not any more once it is gone."""
     fleet.join("server-1")
-    queue = corner.queue()
-    with older_replica(corner.cluster, says):
-        corner.patch_queue(queue, state="Suspended").must()
-        waiting = corner.queue_that(queue, "be stopped or say why not", _is_said)
+    queue = own_sandbox.queue()
+    with older_replica(own_sandbox.cluster, says):
+        own_sandbox.patch_queue(queue, state="Suspended").must()
+        waiting = own_sandbox.queue_that(queue, "be stopped or say why not", _is_said)
         assert not is_stopped(waiting)
         told = waiting["status"]["stop"]["waitingFor"]
         assert f"replica {OLD} {missing}" in told
-    corner.answered(queue)
-    assert is_stopped(corner.read_queue(queue))
+    own_sandbox.answered(queue)
+    assert is_stopped(own_sandbox.read_queue(queue))
 
 
-def test_two_wordings_let_a_parked_pod_rest(corner: Stage, fleet: Fleet, tmp_path: Path) -> None:
+def test_two_wordings_let_a_parked_pod_rest(own_sandbox: Sandbox, fleet: Fleet, tmp_path: Path) -> None:
     """kube-scheduler asks them in turns, and tries a pod again whenever its refusal reads otherwise."""
-    cluster = corner.cluster
+    cluster = own_sandbox.cluster
     (tmp_path / "sitecustomize.py").write_text(OTHER_WORDING)
     fleet.join("server-1")
     fleet.join("server-2", prefix=("/usr/bin/env", f"PYTHONPATH={tmp_path}"))
@@ -100,11 +100,11 @@ def test_two_wordings_let_a_parked_pod_rest(corner: Stage, fleet: Fleet, tmp_pat
 
     cluster.configure_scheduler(in_turns)
     try:
-        queue = corner.queue()
-        corner.pods("member", 1, queue, gated=True)
-        corner.suspend(queue)
-        corner.ungate(["member-0"])
-        corner.reason_on("member-0", queue)
+        queue = own_sandbox.queue()
+        own_sandbox.pods("member", 1, queue, gated=True)
+        own_sandbox.suspend(queue)
+        own_sandbox.ungate(["member-0"])
+        own_sandbox.reason_on("member-0", queue)
         assert settled(lambda: calls(fleet, cluster), "the calls for the pods", seconds=REST_SECONDS) > 0
     finally:
         cluster.configure_scheduler()

@@ -10,12 +10,12 @@ import pytest
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import metric, watched
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     is_answered,
     is_stopped,
     state_of,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 ONCE = "StatusOverwritten"
@@ -25,8 +25,8 @@ MANAGER = "vc-controller-manager"
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 class Rival:
@@ -60,83 +60,83 @@ class Rival:
                     api.request("PUT", f"{self._path}/status?fieldManager={MANAGER}", found)
 
 
-def put_back(stage: Stage) -> float:
+def put_back(sandbox: Sandbox) -> float:
     """How many statuses the server has put back."""
-    layout = stage.cluster.layout
+    layout = sandbox.cluster.layout
     context = apiserver.context(layout, authority=layout.server_ca)
-    return metric(stage.cluster.ports.server, context, "sluice_statuses_put_back_total")
+    return metric(sandbox.cluster.ports.server, context, "sluice_statuses_put_back_total")
 
 
-def write_state(stage: Stage, queue: str, state: str) -> None:
+def write_state(sandbox: Sandbox, queue: str, state: str) -> None:
     """As `kubectl patch --subresource=status` does."""
     path = f"{QUEUES}/{queue}/status?fieldManager=some-script"
-    stage.api.patch(path, {"status": {"state": state}}).must()
+    sandbox.api.patch(path, {"status": {"state": state}}).must()
 
 
-def test_a_status_written_by_hand_is_put_back_and_its_writer_named(stage: Stage, queue: str) -> None:
+def test_a_status_written_by_hand_is_put_back_and_its_writer_named(sandbox: Sandbox, queue: str) -> None:
     """Once is a warning with the right way in it, and no alarm."""
-    before = put_back(stage)
-    write_state(stage, queue, "Closed")
-    stage.in_state(queue, "Open")
-    said = stage.event(queue, ONCE, namespace="default")
+    before = put_back(sandbox)
+    write_state(sandbox, queue, "Closed")
+    sandbox.in_state(queue, "Open")
+    said = sandbox.event(queue, ONCE, namespace="default")
     assert said.startswith("Warning")
     assert '"some-script" wrote the status' in said
     assert "edit spec.state" in said
-    assert put_back(stage) == before + 1
-    assert not any(RIVALRY in event for event in stage.events(queue, namespace="default"))
+    assert put_back(sandbox) == before + 1
+    assert not any(RIVALRY in event for event in sandbox.events(queue, namespace="default"))
 
 
-def test_an_ordinary_life_raises_no_alarm(stage: Stage, queue: str) -> None:
+def test_an_ordinary_life_raises_no_alarm(sandbox: Sandbox, queue: str) -> None:
     """Stops, resumes, a close, a Command and labels: all of these make versions that we did not write."""
-    before = put_back(stage)
-    stage.suspend(queue, reason="quiet")
-    stage.api.patch(f"{QUEUES}/{queue}", {"metadata": {"labels": {"team": "a"}}}).must()
-    stage.edit(queue, state="Open", stopPolicy="Hold")
-    stage.edit(queue, stopPolicy="None", weight=4)
-    stage.command(queue, "CloseQueue").must(201)
-    stage.in_state(queue, "Closed")
-    stage.edit(queue, state="Open")
-    said = stage.events(queue, namespace="default")
+    before = put_back(sandbox)
+    sandbox.suspend(queue, reason="quiet")
+    sandbox.api.patch(f"{QUEUES}/{queue}", {"metadata": {"labels": {"team": "a"}}}).must()
+    sandbox.edit(queue, state="Open", stopPolicy="Hold")
+    sandbox.edit(queue, stopPolicy="None", weight=4)
+    sandbox.command(queue, "CloseQueue").must(201)
+    sandbox.in_state(queue, "Closed")
+    sandbox.edit(queue, state="Open")
+    said = sandbox.events(queue, namespace="default")
     assert not [event for event in said if ONCE in event or RIVALRY in event]
-    assert put_back(stage) == before
+    assert put_back(sandbox) == before
 
 
-def test_a_second_controller_is_named_with_the_way_out(stage: Stage, queue: str) -> None:
+def test_a_second_controller_is_named_with_the_way_out(sandbox: Sandbox, queue: str) -> None:
     """By the name it has in `managedFields`: in an event on the queue and in the server's log."""
-    with Rival(stage.cluster, queue):
-        said = stage.event(queue, RIVALRY, namespace="default")
+    with Rival(sandbox.cluster, queue):
+        said = sandbox.event(queue, RIVALRY, namespace="default")
     assert said.startswith("Warning")
     assert f'"{MANAGER}" writes the status' in said
     assert "--controllers=-queue-controller" in said
-    assert MANAGER in stage.cluster.layout.log("server").read_text()
+    assert MANAGER in sandbox.cluster.layout.log("server").read_text()
 
 
-def test_our_state_holds_once_the_second_controller_is_gone(stage: Stage, queue: str) -> None:
+def test_our_state_holds_once_the_second_controller_is_gone(sandbox: Sandbox, queue: str) -> None:
     """All of the status is there again, what the other had left out included."""
-    with Rival(stage.cluster, queue):
-        stage.event(queue, RIVALRY, namespace="default")
-    found = stage.queue_that(
+    with Rival(sandbox.cluster, queue):
+        sandbox.event(queue, RIVALRY, namespace="default")
+    found = sandbox.queue_that(
         queue, "be Open and answered", lambda now: state_of(now) == "Open" and is_answered(now)
     )
     assert {each["type"] for each in found["status"]["conditions"]} >= {"Accepting", "Active"}
 
 
-def test_two_controllers_make_no_hot_loop(stage: Stage, queue: str) -> None:
+def test_two_controllers_make_no_hot_loop(sandbox: Sandbox, queue: str) -> None:
     """The other answers within milliseconds, and still the fifth time has to be waited for.
 
     A bound from below, which no machine is too slow for: 0.5, 1 and 2 seconds lie before the fifth.
     """
-    before, began = put_back(stage), time.monotonic()
-    with Rival(stage.cluster, queue):
-        until(lambda: put_back(stage) >= before + 5, "the fifth time")
+    before, began = put_back(sandbox), time.monotonic()
+    with Rival(sandbox.cluster, queue):
+        until(lambda: put_back(sandbox) >= before + 5, "the fifth time")
     assert time.monotonic() - began > 3
 
 
-def test_a_stop_is_acknowledged_in_the_middle_of_it(stage: Stage, queue: str) -> None:
+def test_a_stop_is_acknowledged_in_the_middle_of_it(sandbox: Sandbox, queue: str) -> None:
     """What is new is written at once, whoever else writes, and stays once the other is gone."""
-    with Rival(stage.cluster, queue):
-        stage.event(queue, RIVALRY, namespace="default")
-        since = stage.patch_queue(queue, state="Suspended").must().body["metadata"]["resourceVersion"]
-        states = watched(stage.cluster, QUEUES, since=since, selector=f"metadata.name={queue}")
+    with Rival(sandbox.cluster, queue):
+        sandbox.event(queue, RIVALRY, namespace="default")
+        since = sandbox.patch_queue(queue, state="Suspended").must().body["metadata"]["resourceVersion"]
+        states = watched(sandbox.cluster, QUEUES, since=since, selector=f"metadata.name={queue}")
         assert any(is_stopped(found) and is_answered(found) for found in states)
-    assert is_stopped(stage.in_state(queue, "Suspended"))
+    assert is_stopped(sandbox.in_state(queue, "Suspended"))

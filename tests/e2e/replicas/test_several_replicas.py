@@ -17,8 +17,8 @@ from localcluster.cluster import LocalCluster
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import Stop
 from tests.support.e2e.calling import Api
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import pod_body
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 #: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
@@ -26,8 +26,8 @@ BACKLOG, LATE, OTHERS = 30, 3, 3
 
 
 @pytest.fixture
-def corner(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Stage]:
-    made = Stage(module_cluster)
+def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]:
+    made = Sandbox(module_cluster)
     yield made
     made.close()
 
@@ -114,31 +114,31 @@ def test_there_are_fifty_rounds() -> None:
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
 def test_nobody_is_bound_after_the_acknowledgement(
-    corner: Stage, fleet: Fleet, trouble: type[NothingWrong]
+    own_sandbox: Sandbox, fleet: Fleet, trouble: type[NothingWrong]
 ) -> None:
     """Whichever replica is asked: zero in each round."""
-    rounds = Rounds(corner, trouble(fleet))
+    rounds = Rounds(own_sandbox, trouble(fleet))
     through = [rounds.stopped_in_mid_flow(number) for number in range(trouble.rounds)]
     assert through == [[]] * trouble.rounds
     rounds.end()
 
 
-def test_a_replica_that_joins_knows_the_stops(corner: Stage, fleet: Fleet) -> None:
+def test_a_replica_that_joins_knows_the_stops(own_sandbox: Sandbox, fleet: Fleet) -> None:
     """It is ready only once it has read the queues under its Lease."""
-    queue = corner.queue()
-    corner.suspend(queue)
+    queue = own_sandbox.queue()
+    own_sandbox.suspend(queue)
     fleet.join("server-5")
-    names = corner.pods("member", 10, queue)
-    corner.all_bound(corner.pods("other", 10))
-    assert corner.bound(names) == set()
+    names = own_sandbox.pods("member", 10, queue)
+    own_sandbox.all_bound(own_sandbox.pods("other", 10))
+    assert own_sandbox.bound(names) == set()
 
 
 class Rounds:
     """One queue that is stopped and resumed again and again while its members flow."""
 
-    def __init__(self, corner: Stage, trouble: NothingWrong) -> None:
-        self._corner, self._trouble = corner, trouble
-        self._queue = corner.queue()
+    def __init__(self, own_sandbox: Sandbox, trouble: NothingWrong) -> None:
+        self._sandbox, self._trouble = own_sandbox, trouble
+        self._queue = own_sandbox.queue()
         self._made = 0
 
     def stopped_in_mid_flow(self, number: int) -> list[str]:
@@ -148,7 +148,7 @@ class Rounds:
         stop = self._stopped(number)
         for name in self._fresh(LATE):
             until(partial(self._taken, name), "a pod to be taken")  # some replica takes none
-        self._corner.all_bound(self._corner.pods(f"other-{number}", OTHERS))
+        self._sandbox.all_bound(self._sandbox.pods(f"other-{number}", OTHERS))
         through = sorted({*stop.bound_since(), *stop.binds_behind_the_mark()})
         self._trouble.after()
         return through
@@ -156,32 +156,32 @@ class Rounds:
     def end(self) -> None:
         """All that are left arrive in the end."""
         self._open()
-        self._corner.all_bound(self._corner.read_pods())
+        self._sandbox.all_bound(self._sandbox.read_pods())
 
     def _flowing(self) -> None:
         """As many members as there should be wait, and the first of them are being bound."""
-        corner = self._corner
-        waiting = corner.waiting()
+        own_sandbox = self._sandbox
+        waiting = own_sandbox.waiting()
         fresh = self._fresh(BACKLOG - len(waiting))
         self._open()
-        corner.flood(pod_body(name, self._queue) for name in fresh)
-        until(lambda: corner.bound([*waiting, *fresh]), "the flow to be under way", share=0)
+        own_sandbox.flood(pod_body(name, self._queue) for name in fresh)
+        until(lambda: own_sandbox.bound([*waiting, *fresh]), "the flow to be under way", share=0)
 
     def _fresh(self, count: int) -> list[str]:
         self._made += count
         return [f"member-{number}" for number in range(self._made - count, self._made)]
 
     def _taken(self, name: str) -> bool:
-        return self._corner.pod(name, self._queue).status in (201, 409)
+        return self._sandbox.pod(name, self._queue).status in (201, 409)
 
     def _open(self) -> None:
         # What is sent on a connection that dies in that moment fails, and is for its sender to repeat.
-        until(lambda: self._corner.patch_queue(self._queue, state="Open").status == 200, "a resume")
+        until(lambda: self._sandbox.patch_queue(self._queue, state="Open").status == 200, "a resume")
 
     def _stopped(self, number: int) -> Stop:
         """The stop, acknowledged; the trouble comes when it is asked for."""
-        with ThreadPoolExecutor(1) as pool, Api(self._corner.cluster) as api:
-            stopping = pool.submit(Stop, self._corner, self._queue)
+        with ThreadPoolExecutor(1) as pool, Api(self._sandbox.cluster) as api:
+            stopping = pool.submit(Stop, self._sandbox, self._queue)
             until(lambda: self._asked_for(api) or stopping.done(), "the stop to be asked for")
             self._trouble.amid(number)
             return stopping.result()

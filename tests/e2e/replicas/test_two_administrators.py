@@ -17,12 +17,12 @@ from cluster.objects import QueueObject
 from queues.tree import Tree
 from queues.verdict import verdict
 from tests.support.e2e.calling import Api, Object
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.shapes import (
     condition,
     is_answered,
     state_of,
 )
-from tests.support.e2e.stage import QUEUES, Stage
 from tests.support.e2e.waiting_for import until
 
 #: The parent, a child where a pod runs, and one that is empty.
@@ -53,11 +53,11 @@ toggles = st.lists(states | states | policies, min_size=1, max_size=8)
 
 
 @pytest.fixture
-def tree(stage: Stage) -> Stage:
-    parent = stage.queue("parent")
-    stage.all_bound(stage.pods("running", 1, stage.queue("busy", parent=parent)))
-    stage.queue("empty", parent=parent)
-    return stage
+def tree(sandbox: Sandbox) -> Sandbox:
+    parent = sandbox.queue("parent")
+    sandbox.all_bound(sandbox.pods("running", 1, sandbox.queue("busy", parent=parent)))
+    sandbox.queue("empty", parent=parent)
+    return sandbox
 
 
 @settings(
@@ -69,7 +69,7 @@ def tree(stage: Stage) -> Stage:
 )
 @given(ann=toggles, bob=toggles)
 def test_what_is_shown_follows_from_what_both_have_left(
-    tree: Stage, ann: list[Edit], bob: list[Edit]
+    tree: Sandbox, ann: list[Edit], bob: list[Edit]
 ) -> None:
     """Whatever came first and whatever was refused: state, Accepting and Active of all three are those of
     the verdict over their specs. (Each run goes on from where the one before ended.)"""
@@ -85,11 +85,11 @@ def test_what_is_shown_follows_from_what_both_have_left(
     until(settled, "the status to follow from the specs")
 
 
-def toggled(stage: Stage, edits: Sequence[Edit]) -> list[int]:
+def toggled(sandbox: Sandbox, edits: Sequence[Edit]) -> list[int]:
     """One administrator's edits, one after the other; what they were answered."""
-    with Api(stage.cluster) as api:
+    with Api(sandbox.cluster) as api:
         return [
-            api.patch(f"{QUEUES}/{stage.named(edit.short)}", {"spec": {edit.field: edit.value}}).status
+            api.patch(f"{QUEUES}/{sandbox.named(edit.short)}", {"spec": {edit.field: edit.value}}).status
             for edit in edits
         ]
 
@@ -101,11 +101,11 @@ def shown(found: Sequence[Object]) -> list[Shown]:
     ]
 
 
-def wanted(stage: Stage, found: Sequence[Object]) -> list[Shown]:
+def wanted(sandbox: Sandbox, found: Sequence[Object]) -> list[Shown]:
     """What the rules make of these specs."""
     queues = [queue_from_object(msgspec.convert(one, QueueObject)) for one in found]
     tree = Tree({queue.name: queue for queue in queues})
     verdicts = [
-        verdict(stage.named(short), tree=tree, live=short in LIVE, now=datetime.now(UTC)) for short in SHORT
+        verdict(sandbox.named(short), tree=tree, live=short in LIVE, now=datetime.now(UTC)) for short in SHORT
     ]
     return [Shown(one.state, str(one.accepts), str(one.schedules)) for one in verdicts]

@@ -5,39 +5,39 @@ from __future__ import annotations
 from datetime import datetime
 
 from cluster.recorder import BURST, PER_SECOND
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import suspended_text, why
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 PODS = 300
 DROPPED = r'sluice_events_total\{outcome="dropped"\}'
 
 
-def test_each_of_many_parked_pods_says_why_and_few_make_an_event(stage: Stage) -> None:
+def test_each_of_many_parked_pods_says_why_and_few_make_an_event(sandbox: Sandbox) -> None:
     """The condition is each pod's own. Of events there is a burst, and then a few a second, by their own
     times; the rest is counted as dropped."""
-    queue = stage.queue()
-    stage.suspend(queue)
-    before = stage.counted(DROPPED)
-    stage.pods("parked", PODS, queue)
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    before = sandbox.counted(DROPPED)
+    sandbox.pods("parked", PODS, queue)
     text = suspended_text(queue)
-    until(lambda: saying(stage, text) == PODS, f"{PODS} pods to say why")
+    until(lambda: saying(sandbox, text) == PODS, f"{PODS} pods to say why")
     until(
-        lambda: len(told(stage)) + stage.counted(DROPPED) - before >= PODS,
+        lambda: len(told(sandbox)) + sandbox.counted(DROPPED) - before >= PODS,
         "the events to be written or dropped",
     )
-    times = told(stage)
+    times = told(sandbox)
     assert BURST <= len(times) <= affordable(times)
-    assert stage.counted(DROPPED) > before
+    assert sandbox.counted(DROPPED) > before
 
 
-def saying(stage: Stage, text: str) -> int:
-    return sum(why(pod) == text for pod in stage.read_pods().values())
+def saying(sandbox: Sandbox, text: str) -> int:
+    return sum(why(pod) == text for pod in sandbox.read_pods().values())
 
 
-def told(stage: Stage) -> list[datetime]:
+def told(sandbox: Sandbox) -> list[datetime]:
     """When each event of these pods was recorded."""
-    items = stage.api.get(f"{stage.home}/events?fieldSelector=reason=QueueSuspended").must().body["items"]
+    items = sandbox.api.get(f"{sandbox.home}/events?fieldSelector=reason=QueueSuspended").must().body["items"]
     return [datetime.fromisoformat(each["firstTimestamp"]) for each in items]
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     GATE,
     gates,
@@ -13,31 +14,30 @@ from tests.support.e2e.shapes import (
     pod_body,
     suspended_text,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import settled, until
 
 EARLY = 5
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
-def test_a_pod_of_a_suspended_queue_is_taken_with_a_warning_and_gated(stage: Stage, queue: str) -> None:
+def test_a_pod_of_a_suspended_queue_is_taken_with_a_warning_and_gated(sandbox: Sandbox, queue: str) -> None:
     """It exists, it waits, and its author was told so at once."""
-    stage.suspend(queue)
-    taken = stage.pod("late", queue).must(201)
+    sandbox.suspend(queue)
+    taken = sandbox.pod("late", queue).must(201)
     assert taken.warnings == (
         f'queue "{queue}" is Suspended: this waits until: kubectl queue resume {queue}',
     )
     assert gates(taken.body) == [GATE]
 
 
-def test_kubectl_prints_the_warning(stage: Stage, queue: str) -> None:
+def test_kubectl_prints_the_warning(sandbox: Sandbox, queue: str) -> None:
     """Whoever applies a manifest reads it in the terminal."""
-    stage.suspend(queue)
-    done = stage.kubectl("create", "-f", "-", given=json.dumps(pod_body("late", queue)))
+    sandbox.suspend(queue)
+    done = sandbox.kubectl("create", "-f", "-", given=json.dumps(pod_body("late", queue)))
     assert done.returncode == 0
     assert (
         f'Warning: queue "{queue}" is Suspended: this waits until: kubectl queue resume {queue}'
@@ -45,62 +45,64 @@ def test_kubectl_prints_the_warning(stage: Stage, queue: str) -> None:
     )
 
 
-def test_kubectl_describe_says_why_a_gated_pod_waits(stage: Stage, queue: str) -> None:
+def test_kubectl_describe_says_why_a_gated_pod_waits(sandbox: Sandbox, queue: str) -> None:
     """Queue, cause and way out, with the words of whoever stopped it."""
-    stage.suspend(queue, reason="quotas change")
-    stage.pod("late", queue).must(201)
+    sandbox.suspend(queue, reason="quotas change")
+    sandbox.pod("late", queue).must(201)
     text = suspended_text(queue, reason="quotas change")
-    until(lambda: text in stage.kubectl("describe", "pod", "late").stdout, "kubectl describe to say why")
+    until(lambda: text in sandbox.kubectl("describe", "pod", "late").stdout, "kubectl describe to say why")
 
 
-def test_the_condition_of_a_gated_pod_says_why_it_waits(stage: Stage, queue: str) -> None:
+def test_the_condition_of_a_gated_pod_says_why_it_waits(sandbox: Sandbox, queue: str) -> None:
     """Where the API server itself would say only that there are gates."""
-    stage.suspend(queue)
-    stage.pod("late", queue).must(201)
-    stage.reason_on("late", suspended_text(queue))
+    sandbox.suspend(queue)
+    sandbox.pod("late", queue).must(201)
+    sandbox.reason_on("late", suspended_text(queue))
 
 
-def test_pods_that_were_pending_before_are_refused_by_filter_and_say_why(stage: Stage, queue: str) -> None:
+def test_pods_that_were_pending_before_are_refused_by_filter_and_say_why(
+    sandbox: Sandbox, queue: str
+) -> None:
     """They bear no gate of ours; condition and event of kube-scheduler have the queue's text."""
-    names = pending_before(stage, queue)
-    stage.ungate(names)
+    names = pending_before(sandbox, queue)
+    sandbox.ungate(names)
     for name in names:
-        assert gates(stage.reason_on(name, suspended_text(queue))) == []
-        stage.event(name, "FailedScheduling", suspended_text(queue))
+        assert gates(sandbox.reason_on(name, suspended_text(queue))) == []
+        sandbox.event(name, "FailedScheduling", suspended_text(queue))
 
 
-def test_a_refused_pod_is_tried_no_more_than_three_times(stage: Stage, queue: str) -> None:
+def test_a_refused_pod_is_tried_no_more_than_three_times(sandbox: Sandbox, queue: str) -> None:
     """In a quiet cluster it then rests: the text is constant, so its own condition does not wake it."""
-    names = pending_before(stage, queue)
-    before = stage.calls("/extender/filter")
-    stage.ungate(names)
+    names = pending_before(sandbox, queue)
+    before = sandbox.calls("/extender/filter")
+    sandbox.ungate(names)
     for name in names:
-        stage.reason_on(name, suspended_text(queue))
-    tries = settled(lambda: stage.calls("/extender/filter"), "the calls of filter") - before
+        sandbox.reason_on(name, suspended_text(queue))
+    tries = settled(lambda: sandbox.calls("/extender/filter"), "the calls of filter") - before
     assert EARLY <= tries <= 3 * EARLY
 
 
-def pending_before(stage: Stage, queue: str) -> list[str]:
+def pending_before(sandbox: Sandbox, queue: str) -> list[str]:
     """Pods that were there, kept back by the test's own gate, when their queue was suspended."""
-    names = stage.pods("early", EARLY, queue, gated=True)
-    stage.suspend(queue)
+    names = sandbox.pods("early", EARLY, queue, gated=True)
+    sandbox.suspend(queue)
     return names
 
 
-def test_pods_that_run_go_on_while_their_queue_is_suspended(stage: Stage, queue: str) -> None:
+def test_pods_that_run_go_on_while_their_queue_is_suspended(sandbox: Sandbox, queue: str) -> None:
     """A suspension stops scheduling, nothing else."""
-    names = stage.pods("running", 2, queue)
-    stage.all_bound(names)
-    stage.suspend(queue)
-    assert {name for name, pod in stage.read_pods().items() if on_a_node(pod)} == set(names)
+    names = sandbox.pods("running", 2, queue)
+    sandbox.all_bound(names)
+    sandbox.suspend(queue)
+    assert {name for name, pod in sandbox.read_pods().items() if on_a_node(pod)} == set(names)
 
 
-def test_the_queue_counts_its_parked_pods(stage: Stage, queue: str) -> None:
+def test_the_queue_counts_its_parked_pods(sandbox: Sandbox, queue: str) -> None:
     """`status.pods` tells those that the stop keeps from those that run."""
-    stage.all_bound(stage.pods("running", 1, queue))
-    stage.suspend(queue)
-    stage.pods("late", 2, queue)
-    counts = stage.queue_that(
+    sandbox.all_bound(sandbox.pods("running", 1, queue))
+    sandbox.suspend(queue)
+    sandbox.pods("late", 2, queue)
+    counts = sandbox.queue_that(
         queue, "count two parked pods", lambda found: found["status"].get("pods", {}).get("parked") == 2
     )["status"]["pods"]
     assert counts["running"] == 1

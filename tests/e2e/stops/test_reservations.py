@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import on_a_node
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 #: So much of a node's 64 CPUs that no two fit.
@@ -15,40 +15,40 @@ KEPT = "tests.sluice.dev/kept"
 
 
 @pytest.fixture
-def nominated(stage: Stage) -> str:
+def nominated(sandbox: Sandbox) -> str:
     """A queue with a pod that kube-scheduler makes room for; its victim takes its time to go."""
-    queue = stage.queue()
-    high = stage.create(CLASSES, {"metadata": {"name": stage.named("high")}, "value": 1000})
+    queue = sandbox.queue()
+    high = sandbox.create(CLASSES, {"metadata": {"name": sandbox.named("high")}, "value": 1000})
     until(
-        lambda: stage.pod("would-be", priorityClassName=high["metadata"]["name"], dry=True).status == 201,
+        lambda: sandbox.pod("would-be", priorityClassName=high["metadata"]["name"], dry=True).status == 201,
         "the priority class to be known",
     )
-    nodes = stage.api.get("/api/v1/nodes").must().body["items"]
-    victims = stage.pods("victim", len(nodes), cpu=MOST, finalizers=[KEPT])
-    stage.all_bound(victims)
-    stage.pod("important", queue, cpu=MOST, priorityClassName=high["metadata"]["name"]).must()
-    until(lambda: stage.read_pod("important")["status"].get("nominatedNodeName"), "the nomination")
+    nodes = sandbox.api.get("/api/v1/nodes").must().body["items"]
+    victims = sandbox.pods("victim", len(nodes), cpu=MOST, finalizers=[KEPT])
+    sandbox.all_bound(victims)
+    sandbox.pod("important", queue, cpu=MOST, priorityClassName=high["metadata"]["name"]).must()
+    until(lambda: sandbox.read_pod("important")["status"].get("nominatedNodeName"), "the nomination")
     return queue
 
 
-def let_the_victims_go(stage: Stage) -> None:
-    for name, pod in stage.read_pods().items():
+def let_the_victims_go(sandbox: Sandbox) -> None:
+    for name, pod in sandbox.read_pods().items():
         if "deletionTimestamp" in pod["metadata"]:
-            stage.patch_pod(name, {"metadata": {"finalizers": None}}).must()
+            sandbox.patch_pod(name, {"metadata": {"finalizers": None}}).must()
 
 
-def test_a_stop_gives_the_room_to_who_fits(stage: Stage, nominated: str) -> None:
+def test_a_stop_gives_the_room_to_who_fits(sandbox: Sandbox, nominated: str) -> None:
     """A pod of no queue and lower priority, which the nomination had kept out."""
     try:
-        stage.suspend(nominated)
+        sandbox.suspend(nominated)
         until(
-            lambda: not stage.read_pod("important")["status"].get("nominatedNodeName"),
+            lambda: not sandbox.read_pod("important")["status"].get("nominatedNodeName"),
             "the nomination to be taken off",
         )
-        let_the_victims_go(stage)
-        stage.pod("other", cpu=MOST).must()
-        stage.all_bound(["other"])
-        assert not on_a_node(stage.read_pod("important"))
+        let_the_victims_go(sandbox)
+        sandbox.pod("other", cpu=MOST).must()
+        sandbox.all_bound(["other"])
+        assert not on_a_node(sandbox.read_pod("important"))
     finally:
-        for name in stage.read_pods():
-            stage.patch_pod(name, {"metadata": {"finalizers": None}})
+        for name in sandbox.read_pods():
+            sandbox.patch_pod(name, {"metadata": {"finalizers": None}})

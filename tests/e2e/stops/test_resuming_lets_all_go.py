@@ -4,65 +4,67 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import suspended_text
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 PODS = 50
 
 
-def test_a_resume_lets_gated_and_refused_pods_go(stage: Stage) -> None:
+def test_a_resume_lets_gated_and_refused_pods_go(sandbox: Sandbox) -> None:
     """Pods from before the stop, which filter refused, and pods from after it, which bear the gate."""
-    queue = stage.queue()
-    refused = stage.pods("refused", PODS, queue, gated=True)
-    stage.suspend(queue)
-    stage.ungate(refused)
-    gated = stage.pods("gated", PODS, queue)
+    queue = sandbox.queue()
+    refused = sandbox.pods("refused", PODS, queue, gated=True)
+    sandbox.suspend(queue)
+    sandbox.ungate(refused)
+    gated = sandbox.pods("gated", PODS, queue)
     for name in refused:
-        stage.reason_on(name, suspended_text(queue))
+        sandbox.reason_on(name, suspended_text(queue))
     resumed = datetime.now(UTC)
-    stage.patch_queue(queue, state="Open").must()
-    stage.all_bound([*gated, *refused])
+    sandbox.patch_queue(queue, state="Open").must()
+    sandbox.all_bound([*gated, *refused])
     for kind in ("gated", "refused"):
         waits = sorted(
             (bind.answered - resumed).total_seconds()
-            for bind in stage.binds()
+            for bind in sandbox.binds()
             if bind.bound and bind.pod.startswith(kind)
         )
         print(f"{PODS} {kind} pods after a resume: first {waits[0]:.3f} s, last {waits[-1]:.3f} s")
 
 
-def test_a_gated_pod_is_let_go_by_one_write(stage: Stage) -> None:
+def test_a_gated_pod_is_let_go_by_one_write(sandbox: Sandbox) -> None:
     """That its condition still says why it waited does not make it one that filter refused."""
-    queue = stage.queue()
-    stage.suspend(queue)
-    stage.pods("gated", PODS, queue)
+    queue = sandbox.queue()
+    sandbox.suspend(queue)
+    sandbox.pods("gated", PODS, queue)
     for number in range(PODS):
-        stage.reason_on(f"gated-{number}", suspended_text(queue))
-    woken, ungated = (stage.counted(written(what)) for what in ("wake", "ungate"))
-    stage.edit(queue, state="Open")
-    stage.all_bound([f"gated-{number}" for number in range(PODS)])
-    assert stage.counted(written("ungate")) - ungated == PODS
-    assert stage.counted(written("wake")) == woken
+        sandbox.reason_on(f"gated-{number}", suspended_text(queue))
+    woken, ungated = (sandbox.counted(written(what)) for what in ("wake", "ungate"))
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound([f"gated-{number}" for number in range(PODS)])
+    assert sandbox.counted(written("ungate")) - ungated == PODS
+    assert sandbox.counted(written("wake")) == woken
 
 
 def written(what: str) -> str:
     return rf'sluice_writes_total{{outcome="done",what="{what}"}}'
 
 
-def test_the_pod_of_highest_priority_goes_first(stage: Stage) -> None:
+def test_the_pod_of_highest_priority_goes_first(sandbox: Sandbox) -> None:
     """Parked pods are let go by priority, then age."""
-    queue = stage.queue()
+    queue = sandbox.queue()
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    high = stage.create(path, {"metadata": {"name": stage.named("high")}, "value": 1000})["metadata"]["name"]
-    stage.suspend(queue)
-    stage.pods("low", PODS, queue)
+    high = sandbox.create(path, {"metadata": {"name": sandbox.named("high")}, "value": 1000})["metadata"][
+        "name"
+    ]
+    sandbox.suspend(queue)
+    sandbox.pods("low", PODS, queue)
     until(
-        lambda: stage.pod("high", queue, priorityClassName=high).status == 201,
+        lambda: sandbox.pod("high", queue, priorityClassName=high).status == 201,
         "the priority class to be known",
     )
-    stage.reason_on("high", "Suspended")  # the server knows of it
-    stage.edit(queue, state="Open")
-    stage.all_bound(["high", *(f"low-{number}" for number in range(PODS))])
-    order = [bind.pod for bind in stage.binds() if bind.bound]
+    sandbox.reason_on("high", "Suspended")  # the server knows of it
+    sandbox.edit(queue, state="Open")
+    sandbox.all_bound(["high", *(f"low-{number}" for number in range(PODS))])
+    order = [bind.pod for bind in sandbox.binds() if bind.bound]
     assert "high" in order[: PODS // 5]

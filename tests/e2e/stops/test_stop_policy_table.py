@@ -26,12 +26,12 @@ from tests.support.drain.draining import (
     wait_for_running,
 )
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     condition,
     is_answered,
     state_of,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 OPEN, SUSPENDED, CLOSED, CLOSING = "Open", "Suspended", "Closed", "Closing"
@@ -125,10 +125,10 @@ def told_by(queue: Object) -> Told:
 class Pair:
     """A queue and its parent, asking for nothing at first."""
 
-    def __init__(self, stage: Stage, **drain: object) -> None:
-        self.stage = stage
-        self.above = stage.queue("team", drain=drain)
-        self.own = stage.queue("below", parent=self.above, drain=drain)
+    def __init__(self, sandbox: Sandbox, **drain: object) -> None:
+        self.sandbox = sandbox
+        self.above = sandbox.queue("team", drain=drain)
+        self.own = sandbox.queue("below", parent=self.above, drain=drain)
         self.wishes = Wishes()
 
     def ask(self, wishes: Wishes) -> None:
@@ -138,13 +138,13 @@ class Pair:
             (self.above, self.wishes[2:], wishes[2:]),
         ):
             if before != after:
-                self.stage.patch_queue(queue, state=after[0], stopPolicy=after[1]).must()
+                self.sandbox.patch_queue(queue, state=after[0], stopPolicy=after[1]).must()
         self.wishes = wishes
 
     def is_answered(self) -> None:
         """Returns once both are."""
         for queue in (self.own, self.above):
-            self.stage.answered(queue)
+            self.sandbox.answered(queue)
 
     def tells_what_the_tables_say(self, *, live: bool) -> None:
         """The queue, and the parent as one without a parent of its own."""
@@ -157,7 +157,7 @@ class Pair:
         seen: list[Told] = []
 
         def same() -> bool:
-            found = self.stage.read_queue(queue)
+            found = self.sandbox.read_queue(queue)
             seen.append(told_by(found))
             return seen[-1] == wanted and is_answered(found)
 
@@ -167,7 +167,7 @@ class Pair:
 
     def takes_what_the_tables_say(self) -> None:
         """A pod that is submitted now: refused by name, taken with a warning, or just taken."""
-        answer = self.stage.pod("new", self.own, dry=True)
+        answer = self.sandbox.pod("new", self.own, dry=True)
         names = {OWN: self.own, ABOVE: self.above}
         _, _, suspended_by, closed_by = STATE[self.wishes.states]
         if closed_by:
@@ -223,46 +223,46 @@ def every_combination() -> list[Wishes]:
     return found
 
 
-def test_every_combination_of_an_empty_queue(stage: Stage) -> None:
+def test_every_combination_of_an_empty_queue(sandbox: Sandbox) -> None:
     """What queue and parent tell, and whether a pod would be taken, in each of 81."""
-    pair = Pair(stage)
+    pair = Pair(sandbox)
     for wishes in every_combination():
         pair.ask(wishes)
         pair.tells_what_the_tables_say(live=False)
         pair.takes_what_the_tables_say()
 
 
-def test_every_combination_of_a_queue_that_runs_something(stage: Stage) -> None:
+def test_every_combination_of_a_queue_that_runs_something(sandbox: Sandbox) -> None:
     """The same, and what runs goes on, unless the strictest policy of the two drains.
 
     All pods but one bear a label that keeps them. The one goes in each combination that drains, and the label
     is taken off the next.
     """
-    pair = Pair(stage, keep=KEPT)
-    pods = stage.pods("member", PODS, pair.own, labels=KEPT["matchLabels"])
-    wait_for_running(stage, PODS)
+    pair = Pair(sandbox, keep=KEPT)
+    pods = sandbox.pods("member", PODS, pair.own, labels=KEPT["matchLabels"])
+    wait_for_running(sandbox, PODS)
     unkept = ""
     for wishes in every_combination():
         pair.ask(wishes)
         pair.is_answered()  # else the drain before might still take the next
-        unkept = unkept or let_one_go(stage, pods)
+        unkept = unkept or let_one_go(sandbox, pods)
         if wishes.drains:
-            until(partial(is_gone, stage, unkept), f"{unkept} to go: {wishes}")
+            until(partial(is_gone, sandbox, unkept), f"{unkept} to go: {wishes}")
             unkept = ""
         pair.tells_what_the_tables_say(live=True)
         pair.takes_what_the_tables_say()
-        assert not (unkept and is_gone(stage, unkept)), wishes
-    assert running(stage) == {*pods, *([unkept] if unkept else [])}
+        assert not (unkept and is_gone(sandbox, unkept)), wishes
+    assert running(sandbox) == {*pods, *([unkept] if unkept else [])}
 
 
-def is_gone(stage: Stage, pod: str) -> bool:
-    return stage.api.get(f"{stage.pods_path}/{pod}").status == 404
+def is_gone(sandbox: Sandbox, pod: str) -> bool:
+    return sandbox.api.get(f"{sandbox.pods_path}/{pod}").status == 404
 
 
-def let_one_go(stage: Stage, pods: list[str]) -> str:
+def let_one_go(sandbox: Sandbox, pods: list[str]) -> str:
     """Take the label that keeps it off the last of these pods, and it off them."""
     name = pods.pop()
-    stage.patch_pod(name, {"metadata": {"labels": dict.fromkeys(KEPT["matchLabels"])}}).must()
+    sandbox.patch_pod(name, {"metadata": {"labels": dict.fromkeys(KEPT["matchLabels"])}}).must()
     return name
 
 
@@ -279,37 +279,37 @@ def every_change() -> list[Wishes]:
     return found
 
 
-def test_every_change_of_a_policy_in_mid_drain(stage: Stage) -> None:
+def test_every_change_of_a_policy_in_mid_drain(sandbox: Sandbox) -> None:
     """What drains goes on, with one pod more; what does not stops at once, with the one that was on its way.
 
     One pod may be on its way at a time, and leaves only when the test says so: so each change is made in the
     middle of a drain.
     """
-    pair = Pair(stage, inFlight=1)
-    pods = stage.pods("member", SLOW_PODS, pair.own, finalizers=[SLOW])
-    wait_for_running(stage, SLOW_PODS)
-    before, gone = evicted_so_far(stage), 0
+    pair = Pair(sandbox, inFlight=1)
+    pods = sandbox.pods("member", SLOW_PODS, pair.own, finalizers=[SLOW])
+    wait_for_running(sandbox, SLOW_PODS)
+    before, gone = evicted_so_far(sandbox), 0
     try:
         for wishes in every_change():
-            on_their_way = leaving(stage)
+            on_their_way = leaving(sandbox)
             pair.ask(wishes)
             pair.is_answered()
-            remove_finalizers(stage, *on_their_way)
+            remove_finalizers(sandbox, *on_their_way)
             if wishes.drains:
                 gone += 1
-                until(lambda: len(leaving(stage)) == 1, f"the next to go: {wishes}")
+                until(lambda: len(leaving(sandbox)) == 1, f"the next to go: {wishes}")
             else:
-                counts_running(stage, pair.own, len(pods) - gone)
-            assert len(running(stage)) == len(pods) - gone
+                counts_running(sandbox, pair.own, len(pods) - gone)
+            assert len(running(sandbox)) == len(pods) - gone
         pair.ask(Wishes())
         pair.is_answered()
-        assert evicted_so_far(stage) - before == gone
+        assert evicted_so_far(sandbox) - before == gone
     finally:
-        remove_finalizers(stage, *pods)
+        remove_finalizers(sandbox, *pods)
 
 
-def counts_running(stage: Stage, queue: str, number: int) -> None:
+def counts_running(sandbox: Sandbox, queue: str, number: int) -> None:
     """Returns once the controller has heard of all that went: had it gone on, more would be on their way."""
-    stage.queue_that(
+    sandbox.queue_that(
         queue, f"count {number} pods", lambda found: found["status"]["pods"]["running"] == number
     )

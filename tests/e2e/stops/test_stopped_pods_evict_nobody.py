@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from localcluster.scheduler_config import without_preempt
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import is_active, on_a_node
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import settled, until
 
 #: So much of a node's 64 CPUs that no two fit.
@@ -17,70 +17,70 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
+def queue(sandbox: Sandbox) -> str:
     """A suspended queue with a pod of high priority that had been pending before."""
-    name = stage.queue()
-    high = stage.create(CLASSES, {"metadata": {"name": stage.named("high")}, "value": 1000})
+    name = sandbox.queue()
+    high = sandbox.create(CLASSES, {"metadata": {"name": sandbox.named("high")}, "value": 1000})
     until(
         lambda: (
-            stage.pod(
+            sandbox.pod(
                 "important", name, gated=True, cpu=MOST, priorityClassName=high["metadata"]["name"]
             ).status
             == 201
         ),
         "the priority class to be known",
     )
-    stage.suspend(name)
+    sandbox.suspend(name)
     return name
 
 
 @pytest.fixture
-def victims(stage: Stage) -> list[str]:
+def victims(sandbox: Sandbox) -> list[str]:
     """A pod on each node that leaves no room for another."""
-    nodes = stage.api.get("/api/v1/nodes").must().body["items"]
-    names = stage.pods("victim", len(nodes), cpu=MOST)
-    stage.all_bound(names)
+    nodes = sandbox.api.get("/api/v1/nodes").must().body["items"]
+    names = sandbox.pods("victim", len(nodes), cpu=MOST)
+    sandbox.all_bound(names)
     return names
 
 
 @pytest.fixture
-def without_the_verb(stage: Stage) -> Iterator[None]:
+def without_the_verb(sandbox: Sandbox) -> Iterator[None]:
     """A scheduler that does not ask us about victims."""
-    stage.cluster.configure_scheduler(without_preempt)
+    sandbox.cluster.configure_scheduler(without_preempt)
     yield
-    stage.cluster.configure_scheduler()
+    sandbox.cluster.configure_scheduler()
 
 
-def alive(stage: Stage) -> set[str]:
+def alive(sandbox: Sandbox) -> set[str]:
     return {
         name
-        for name, pod in stage.read_pods().items()
+        for name, pod in sandbox.read_pods().items()
         if name.startswith("victim") and "deletionTimestamp" not in pod["metadata"]
     }
 
 
-def test_a_pod_of_a_suspended_queue_evicts_nobody(stage: Stage, victims: list[str], queue: str) -> None:
+def test_a_pod_of_a_suspended_queue_evicts_nobody(sandbox: Sandbox, victims: list[str], queue: str) -> None:
     """Nodes without room never reach filter, so it is preempt that says no."""
-    asked = stage.calls("/extender/preempt")
-    stage.ungate(["important"])
-    stage.reason_on("important", "Insufficient cpu")
-    settled(lambda: stage.calls("/extender/preempt"), "the calls of preempt")
-    assert stage.calls("/extender/preempt") > asked
-    assert alive(stage) == set(victims)
+    asked = sandbox.calls("/extender/preempt")
+    sandbox.ungate(["important"])
+    sandbox.reason_on("important", "Insufficient cpu")
+    settled(lambda: sandbox.calls("/extender/preempt"), "the calls of preempt")
+    assert sandbox.calls("/extender/preempt") > asked
+    assert alive(sandbox) == set(victims)
 
 
 def test_without_the_preempt_verb_it_would_evict_somebody(
-    stage: Stage, victims: list[str], queue: str, without_the_verb: None
+    sandbox: Sandbox, victims: list[str], queue: str, without_the_verb: None
 ) -> None:
     """The same scene, so that the test above is known to be able to fail."""
-    stage.ungate(["important"])
-    until(lambda: alive(stage) != set(victims), "a victim")
+    sandbox.ungate(["important"])
+    until(lambda: alive(sandbox) != set(victims), "a victim")
 
 
-def test_after_a_resume_it_pushes_one_aside(stage: Stage, victims: list[str], queue: str) -> None:
+def test_after_a_resume_it_pushes_one_aside(sandbox: Sandbox, victims: list[str], queue: str) -> None:
     """Preemption is not switched off, only kept from those that may not run anyway."""
-    stage.ungate(["important"])
-    stage.reason_on("important", "Insufficient cpu")
-    assert is_active(stage.edit(queue, state="Open"))
-    until(lambda: on_a_node(stage.read_pod("important")), "the important pod to be bound")
-    assert len(alive(stage)) == len(victims) - 1
+    sandbox.ungate(["important"])
+    sandbox.reason_on("important", "Insufficient cpu")
+    assert is_active(sandbox.edit(queue, state="Open"))
+    until(lambda: on_a_node(sandbox.read_pod("important")), "the important pod to be bound")
+    assert len(alive(sandbox)) == len(victims) - 1

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     condition,
     history,
     is_answered,
     state_of,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 #: Each step: what is asked for, and then spec.state, status.state, Accepting and Active with their reasons.
@@ -36,23 +36,25 @@ PLUGIN = Path(sys.executable).with_name("kubectl-queue")
 class Ann:
     """Somebody with the right to change queues."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.kubeconfig: Path = stage.user(AUTHOR, "sluice-queue-admin")
-        stage.may(AUTHOR, "update", "queues", "scheduling.volcano.sh")
-        stage.may(AUTHOR, "create", "commands", "bus.volcano.sh")
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.kubeconfig: Path = sandbox.user(AUTHOR, "sluice-queue-admin")
+        sandbox.may(AUTHOR, "update", "queues", "scheduling.volcano.sh")
+        sandbox.may(AUTHOR, "create", "commands", "bus.volcano.sh")
 
     def patches(self, verb: str, queue: str) -> None:
         body = json.dumps({"spec": {"state": WANTED[verb]}})
         succeeded(
-            self.stage.kubectl(
+            self.sandbox.kubectl(
                 "patch", "queue", queue, "--type=merge", f"--patch={body}", kubeconfig=self.kubeconfig
             )
         )
 
     def commands(self, verb: str, queue: str) -> None:
-        body = self.stage.command_for(queue, f"{verb.capitalize()}Queue")
-        succeeded(self.stage.kubectl("create", "-f", "-", given=json.dumps(body), kubeconfig=self.kubeconfig))
+        body = self.sandbox.command_for(queue, f"{verb.capitalize()}Queue")
+        succeeded(
+            self.sandbox.kubectl("create", "-f", "-", given=json.dumps(body), kubeconfig=self.kubeconfig)
+        )
 
     def uses_the_plugin(self, verb: str, queue: str) -> None:
         command = [str(PLUGIN), verb, queue, "--wait", f"--kubeconfig={self.kubeconfig}"]
@@ -67,21 +69,21 @@ WAYS: Mapping[str, Callable[[Ann, str, str], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_story_ends_in_the_same_place(stage: Stage, way: str) -> None:
+def test_the_same_story_ends_in_the_same_place(sandbox: Sandbox, way: str) -> None:
     """Suspended with pods parked, resumed, closed, opened: spec, status and history by the author."""
-    queue, ann = stage.queue(), Ann(stage)
-    spec = stage.read_queue(queue)["spec"]
+    queue, ann = sandbox.queue(), Ann(sandbox)
+    spec = sandbox.read_queue(queue)["spec"]
     for verb, wanted, *told in STORY:
         WAYS[way](ann, verb, queue)
-        found = acted_on(stage, queue, wanted)
+        found = acted_on(sandbox, queue, wanted)
         assert found["spec"] == {**spec, "state": wanted}
         assert summary(found) == told
         if verb == "suspend":
-            stage.pod("parked", queue).must(201)
-            assert stage.waiting() == {"parked"}
+            sandbox.pod("parked", queue).must(201)
+            assert sandbox.waiting() == {"parked"}
         if verb == "resume":
-            stage.all_bound(["parked"])
-    assert history(stage.read_queue(queue)) == [
+            sandbox.all_bound(["parked"])
+    assert history(sandbox.read_queue(queue)) == [
         (AUTHOR, "state", "Open", "Suspended"),
         (AUTHOR, "state", "Suspended", "Open"),
         (AUTHOR, "state", "Open", "Closed"),
@@ -89,9 +91,9 @@ def test_the_same_story_ends_in_the_same_place(stage: Stage, way: str) -> None:
     ]
 
 
-def acted_on(stage: Stage, queue: str, wanted: str) -> Object:
-    until(lambda: not stage.commands(), "the Command to be carried out")
-    return stage.queue_that(
+def acted_on(sandbox: Sandbox, queue: str, wanted: str) -> Object:
+    until(lambda: not sandbox.commands(), "the Command to be carried out")
+    return sandbox.queue_that(
         queue, f"be asked to be {wanted}", lambda read: read["spec"]["state"] == wanted and is_answered(read)
     )
 

@@ -13,63 +13,63 @@ from controller.stops.resume_at import AUTHOR
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.calling import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import (
     history,
     is_active,
     is_answered,
     is_stopped,
 )
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 SOON = timedelta(seconds=4)
 
 
 @pytest.fixture
-def queue(stage: Stage) -> str:
-    return stage.queue()
+def queue(sandbox: Sandbox) -> str:
+    return sandbox.queue()
 
 
 @pytest.fixture
-def fleet(outage: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
+def fleet(restored_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
     """No server, until the test has one join."""
-    made = Fleet(outage, tmp_path)
+    made = Fleet(restored_cluster, tmp_path)
     yield made
     made.close()
 
 
 def test_a_stop_ends_on_time_though_the_server_is_down_then(
-    stage: Stage, queue: str, outage: LocalCluster
+    sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
     """Its time passes while nobody is there: whoever comes undoes it, once, and lets the pods go."""
-    at = soon(stage)
-    stage.suspend(queue, resumeAt=written(at))
-    names = stage.pods("parked", 2, queue)
-    outage.stop_components("server")
-    until(lambda: now(stage) > at, "its time to pass")
-    outage.start_components("server")
-    stage.all_bound(names)
-    assert undone(stage, queue, at)[2:] == [
+    at = soon(sandbox)
+    sandbox.suspend(queue, resumeAt=written(at))
+    names = sandbox.pods("parked", 2, queue)
+    restored_cluster.stop_components("server")
+    until(lambda: now(sandbox) > at, "its time to pass")
+    restored_cluster.start_components("server")
+    sandbox.all_bound(names)
+    assert undone(sandbox, queue, at)[2:] == [
         (AUTHOR, "state", "Suspended", "Open"),
         (AUTHOR, "resumeAt", written(at), ""),
     ]
 
 
-def test_a_second_stop_is_not_undone_by_the_time_of_the_first(stage: Stage, queue: str) -> None:
+def test_a_second_stop_is_not_undone_by_the_time_of_the_first(sandbox: Sandbox, queue: str) -> None:
     """Resumed by hand and suspended again, for good or for longer; or held instead, without a time. Another
     queue tells when the time of all four is past."""
-    longer, held, other = (stage.queue(name) for name in ("longer", "held", "other"))
-    at = soon(stage)
+    longer, held, other = (sandbox.queue(name) for name in ("longer", "held", "other"))
+    at = soon(sandbox)
     for each in (queue, longer, held, other):
-        stage.suspend(each, resumeAt=written(at))
+        sandbox.suspend(each, resumeAt=written(at))
     for each in (queue, longer):
-        stage.edit(each, state="Open")
-    stage.suspend(queue)
-    stage.suspend(longer, resumeAt="2099-01-01T00:00:00Z")
-    stage.edit(held, state="Open", stopPolicy="Hold")
-    undone(stage, other, at)
-    assert [is_stopped(stage.read_queue(each)) for each in (queue, longer, held)] == [True] * 3
-    assert [wish(stage, each) for each in (queue, longer, held)] == [
+        sandbox.edit(each, state="Open")
+    sandbox.suspend(queue)
+    sandbox.suspend(longer, resumeAt="2099-01-01T00:00:00Z")
+    sandbox.edit(held, state="Open", stopPolicy="Hold")
+    undone(sandbox, other, at)
+    assert [is_stopped(sandbox.read_queue(each)) for each in (queue, longer, held)] == [True] * 3
+    assert [wish(sandbox, each) for each in (queue, longer, held)] == [
         ("Suspended", "None"),
         ("Suspended", "None"),
         ("Open", "Hold"),
@@ -78,19 +78,19 @@ def test_a_second_stop_is_not_undone_by_the_time_of_the_first(stage: Stage, queu
 
 @pytest.mark.parametrize("wrong", ["+1h", "-1h"])
 def test_a_stop_ends_by_the_time_of_the_api_server(
-    stage: Stage, queue: str, fleet: Fleet, wrong: str
+    sandbox: Sandbox, queue: str, fleet: Fleet, wrong: str
 ) -> None:
     """The server's node has its clock an hour ahead, or behind: nothing is bound before the time, and all
     is bound after it. (Its way to the API server is without TLS: a certificate made minutes ago is not
     valid an hour ago.)"""
     fleet.join("server-out-of-time", intercepted=True, prefix=clock(wrong))
-    at = soon(stage)
-    stage.suspend(queue, resumeAt=written(at))
-    names = stage.pods("parked", 2, queue)
-    stage.all_bound(names)
-    undone(stage, queue, at)
-    assert all(bind.received >= at for bind in stage.binds() if bind.bound)
-    lines = stage.read_queue(queue)["status"]["changes"]
+    at = soon(sandbox)
+    sandbox.suspend(queue, resumeAt=written(at))
+    names = sandbox.pods("parked", 2, queue)
+    sandbox.all_bound(names)
+    undone(sandbox, queue, at)
+    assert all(bind.received >= at for bind in sandbox.binds() if bind.bound)
+    lines = sandbox.read_queue(queue)["status"]["changes"]
     assert all(abs(datetime.fromisoformat(line["at"]) - at) < timedelta(minutes=30) for line in lines)
 
 
@@ -104,32 +104,34 @@ def clock(wrong: str) -> list[str]:
     return ["/usr/bin/env", f"LD_PRELOAD={library}", f"FAKETIME={wrong}", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
 
 
-def now(stage: Stage) -> datetime:
+def now(sandbox: Sandbox) -> datetime:
     """The API server's time: when it would have made an object, in whole seconds."""
-    tried = stage.api.create(f"{stage.home}/configmaps?dryRun=All", {"metadata": {"name": "now"}}).must(201)
+    tried = sandbox.api.create(f"{sandbox.home}/configmaps?dryRun=All", {"metadata": {"name": "now"}}).must(
+        201
+    )
     return datetime.fromisoformat(tried.body["metadata"]["creationTimestamp"])
 
 
-def soon(stage: Stage) -> datetime:
-    return now(stage) + SOON
+def soon(sandbox: Sandbox) -> datetime:
+    return now(sandbox) + SOON
 
 
 def written(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def undone(stage: Stage, queue: str, at: datetime) -> list[tuple[str, str, str, str]]:
+def undone(sandbox: Sandbox, queue: str, at: datetime) -> list[tuple[str, str, str, str]]:
     """The history once the stop is undone in the spec and in effect, which is not before its time."""
 
     def holds(found: Object) -> bool:
         spec = found["spec"]
         return spec["state"] == "Open" and "resumeAt" not in spec and is_active(found) and is_answered(found)
 
-    found = stage.queue_that(queue, "be open by its spec", holds)
-    assert now(stage) >= at
+    found = sandbox.queue_that(queue, "be open by its spec", holds)
+    assert now(sandbox) >= at
     return history(found)
 
 
-def wish(stage: Stage, queue: str) -> tuple[str, str]:
-    spec = stage.read_queue(queue)["spec"]
+def wish(sandbox: Sandbox, queue: str) -> tuple[str, str]:
+    spec = sandbox.read_queue(queue)["spec"]
     return spec["state"], spec["stopPolicy"]

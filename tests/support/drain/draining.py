@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import condition
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
@@ -19,19 +19,19 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
 
 
-def budget(stage: Stage, name: str, labels: dict[str, str], **spec: object) -> str:
+def budget(sandbox: Sandbox, name: str, labels: dict[str, str], **spec: object) -> str:
     """A PodDisruptionBudget on pods with these labels, once its status is worked out."""
-    path = BUDGETS.format(namespace=stage.namespace)
+    path = BUDGETS.format(namespace=sandbox.namespace)
     body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, **spec}}
-    stage.api.create(path, body).must(201)
+    sandbox.api.create(path, body).must(201)
     return f"{path}/{name}"
 
 
-def wait_for_allowed(stage: Stage, path: str, number: int) -> None:
+def wait_for_allowed(sandbox: Sandbox, path: str, number: int) -> None:
     """Returns once the budget allows so many to go."""
 
     def held() -> bool:
-        status = stage.api.get(path).must().body.get("status", {})
+        status = sandbox.api.get(path).must().body.get("status", {})
         return bool(status.get("observedGeneration", 0) >= 1 and status.get("disruptionsAllowed") == number)
 
     until(held, f"{path} to allow {number}")
@@ -43,13 +43,13 @@ def drained_reason(queue: Object) -> tuple[str, str]:
     return (found["status"], found["reason"]) if found else ("", "")
 
 
-def drain(stage: Stage, queue: str, reason: str = "Drained", **spec: object) -> Object:
+def drain(sandbox: Sandbox, queue: str, reason: str = "Drained", **spec: object) -> Object:
     """Have it drained; the queue once it says that of its drain."""
-    stage.patch_queue(queue, stopPolicy=DRAIN, **spec).must()
-    return wait_for_drain(stage, queue, reason)
+    sandbox.patch_queue(queue, stopPolicy=DRAIN, **spec).must()
+    return wait_for_drain(sandbox, queue, reason)
 
 
-def wait_for_drain(stage: Stage, queue: str, reason: str, **counts: int) -> Object:
+def wait_for_drain(sandbox: Sandbox, queue: str, reason: str, **counts: int) -> Object:
     """The queue once condition Drained has that reason, and `status.drain` these counts."""
 
     def holds(found: Object) -> bool:
@@ -62,7 +62,7 @@ def wait_for_drain(stage: Stage, queue: str, reason: str, **counts: int) -> Obje
             and all(said.get(key) == value for key, value in counts.items())
         )
 
-    return stage.queue_that(queue, f"be {reason} {counts or ''}", holds)
+    return sandbox.queue_that(queue, f"be {reason} {counts or ''}", holds)
 
 
 def counts(queue: Object) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def counts(queue: Object) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key not in {"since", "blockers"} and value}
 
 
-def running(stage: Stage, prefix: str = "") -> set[str]:
+def running(sandbox: Sandbox, prefix: str = "") -> set[str]:
     """The pods on a node that are not on their way, by name."""
     return {
         name
-        for name, pod in stage.read_pods().items()
+        for name, pod in sandbox.read_pods().items()
         if name.startswith(prefix)
         and pod["spec"].get("nodeName")
         and pod["status"]["phase"] == "Running"
@@ -83,19 +83,19 @@ def running(stage: Stage, prefix: str = "") -> set[str]:
     }
 
 
-def wait_for_running(stage: Stage, number: int, prefix: str = "") -> set[str]:
+def wait_for_running(sandbox: Sandbox, number: int, prefix: str = "") -> set[str]:
     """The pods, once so many of them run and are ready."""
 
     def ready() -> set[str]:
-        found = running(stage, prefix)
-        pods = stage.read_pods()
+        found = running(sandbox, prefix)
+        pods = sandbox.read_pods()
         return found if len(found) == number and all(_is_ready(pods[name]) for name in found) else set()
 
     return until(ready, f"{number} pods {prefix} to run")
 
 
-def wait_for_none_running(stage: Stage, prefix: str = "") -> None:
-    until(lambda: not running(stage, prefix), f"no pod {prefix} to run")
+def wait_for_none_running(sandbox: Sandbox, prefix: str = "") -> None:
+    until(lambda: not running(sandbox, prefix), f"no pod {prefix} to run")
 
 
 def _is_ready(pod: Object) -> bool:
@@ -104,38 +104,38 @@ def _is_ready(pod: Object) -> bool:
     )
 
 
-def evictions(stage: Stage, names: Iterable[str]) -> list[str]:
+def evictions(sandbox: Sandbox, names: Iterable[str]) -> list[str]:
     """The events `Evicted` on these pods."""
     found = []
     for name in names:
         with contextlib.suppress(AssertionError):
-            found += [event for event in stage.events(name) if " Evicted: " in event]
+            found += [event for event in sandbox.events(name) if " Evicted: " in event]
     return found
 
 
-def leaving(stage: Stage) -> set[str]:
+def leaving(sandbox: Sandbox) -> set[str]:
     """The pods that are on their way, by name."""
-    return {name for name, pod in stage.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
+    return {name for name, pod in sandbox.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
 
 
-def remove_finalizers(stage: Stage, *names: str) -> None:
+def remove_finalizers(sandbox: Sandbox, *names: str) -> None:
     """Take the finalizers off these pods: those that are on their way go."""
     for name in names:
-        stage.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)
+        sandbox.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)
 
 
-def evicted_so_far(stage: Stage, how: str = '[^"]*') -> float:
+def evicted_so_far(sandbox: Sandbox, how: str = '[^"]*') -> float:
     """What the server has counted: pods that it evicted ("Evict") and deleted, work that it suspended."""
-    return stage.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
+    return sandbox.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
 
 
-def priorities(stage: Stage, **values: int) -> dict[str, str]:
+def priorities(sandbox: Sandbox, **values: int) -> dict[str, str]:
     """The names of priority classes of these values, once pods may name them."""
-    bodies = {short: {"metadata": {"name": stage.named(short)}, "value": values[short]} for short in values}
-    found = {short: stage.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
+    bodies = {short: {"metadata": {"name": sandbox.named(short)}, "value": values[short]} for short in values}
+    found = {short: sandbox.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
 
     def is_known(name: str) -> bool:
-        return stage.pod("would-be", priorityClassName=name, dry=True).status == 201
+        return sandbox.pod("would-be", priorityClassName=name, dry=True).status == 201
 
     for name in found.values():
         until(partial(is_known, name), f"priority class {name} to be known")

@@ -33,8 +33,8 @@ from tests.support.drain.draining import (
     wait_for_running,
 )
 from tests.support.e2e.calling import Object
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.shapes import condition
-from tests.support.e2e.stage import Stage
 from tests.support.e2e.waiting_for import until
 from tests.support.e2e.work import (
     DEPLOYMENT,
@@ -57,26 +57,26 @@ BACK = {"web": 4, "service": 3, "alone": 2, "train": 6}
 class MixedLoad:
     """One queue's. `extra`: so many more bare pods. For one thread."""
 
-    def __init__(self, stage: Stage, *, extra: int = 0) -> None:
-        self.stage = stage
-        self.queue = stage.queue()
+    def __init__(self, sandbox: Sandbox, *, extra: int = 0) -> None:
+        self.sandbox = sandbox
+        self.queue = sandbox.queue()
         self._elsewhere: Counter[str] = Counter()
-        stage.pods("bare", 6 + extra, self.queue, terminationGracePeriodSeconds=5)
-        stage.pods("slow", 2, self.queue, finalizers=[FINALIZER])
-        stage.pods("kept", 2, self.queue, labels={"tier": "gold"})
+        sandbox.pods("bare", 6 + extra, self.queue, terminationGracePeriodSeconds=5)
+        sandbox.pods("slow", 2, self.queue, finalizers=[FINALIZER])
+        sandbox.pods("kept", 2, self.queue, labels={"tier": "gold"})
         for name, replicas in (("web", 4), ("service", 3)):
-            stage.make(DEPLOYMENT, work_body(DEPLOYMENT, name, self.queue, replicas=replicas)).must(201)
+            sandbox.make(DEPLOYMENT, work_body(DEPLOYMENT, name, self.queue, replicas=replicas)).must(201)
         for name in JOBS:
-            stage.make(JOB, _job(name, self.queue)).must(201)
-        wait_for_running(stage, 10 + extra + sum(BACK.values()))
+            sandbox.make(JOB, _job(name, self.queue)).must(201)
+        wait_for_running(sandbox, 10 + extra + sum(BACK.values()))
         self.jobs = self._jobs()
         self._kept = self._uids(KEPT)
         self._budgets = {
-            app: budget(stage, app, {"app": app}, minAvailable=wanted) for app, wanted in WANTED.items()
+            app: budget(sandbox, app, {"app": app}, minAvailable=wanted) for app, wanted in WANTED.items()
         }
         for app, path in self._budgets.items():
-            wait_for_allowed(stage, path, BACK[app] - WANTED[app])
-        self.watch = BudgetWatch(stage.cluster, stage.pods_path, wanted=WANTED)
+            wait_for_allowed(sandbox, path, BACK[app] - WANTED[app])
+        self.watch = BudgetWatch(sandbox.cluster, sandbox.pods_path, wanted=WANTED)
 
     def drain(self, **wishes: object) -> None:
         """Ask for it."""
@@ -85,13 +85,13 @@ class MixedLoad:
 
     def edit(self, **spec: object) -> None:
         # What is sent on a connection that dies in that moment fails, and is for its sender to repeat.
-        until(lambda: self.stage.patch_queue(self.queue, **spec).status == 200, "the edit to be taken")
+        until(lambda: self.sandbox.patch_queue(self.queue, **spec).status == 200, "the edit to be taken")
 
     def is_drained(self) -> bool:
         """Whether the queue says so; meanwhile what its budgets wait for comes about."""
         self.move()
         self._let_go()
-        found = self.stage.read_queue(self.queue)
+        found = self.sandbox.read_queue(self.queue)
         current = (condition(found, "Drained") or {}).get("observedGeneration") == found["metadata"][
             "generation"
         ]
@@ -99,33 +99,33 @@ class MixedLoad:
 
     def left(self) -> int:
         """How many are still to go, as far as the queue says it."""
-        said = self.stage.read_queue(self.queue)["status"].get("drain") or {}
+        said = self.sandbox.read_queue(self.queue)["status"].get("drain") or {}
         return int(said.get("left", 0))
 
     def move(self) -> None:
         """As its users would: where a budget lets no more go, one more pod is ready elsewhere."""
         for app, path in self._budgets.items():
-            status = self.stage.api.get(path).must().body["status"]
+            status = self.sandbox.api.get(path).must().body["status"]
             if status["disruptionsAllowed"] < AT_ONCE[app] and self._elsewhere[app] < WANTED[app]:
                 name = f"elsewhere-{app}-{self._elsewhere[app]}"
                 until(partial(self._made, name, app), f"{name} to be taken")
                 self._elsewhere[app] += 1
 
     def _made(self, name: str, app: str) -> bool:
-        return self.stage.pod(name, labels={"app": app}).status in (201, 409)
+        return self.sandbox.pod(name, labels={"app": app}).status in (201, 409)
 
     def _let_go(self) -> None:
         """Those with a finalizer may go once nobody else is left."""
         there = {
             name: pod
-            for name, pod in self.stage.read_pods().items()
+            for name, pod in self.sandbox.read_pods().items()
             if pod["spec"].get("nodeName") and name not in KEPT and not name.startswith("elsewhere")
         }
         if there.keys() == set(SLOW) and all(
             "deletionTimestamp" in pod["metadata"] for pod in there.values()
         ):
             for name in there:
-                self.stage.patch_pod(name, {"metadata": {"finalizers": None}})
+                self.sandbox.patch_pod(name, {"metadata": {"finalizers": None}})
 
     def give_back(self) -> None:
         """Returns once all is back that can be, as it was."""
@@ -141,7 +141,7 @@ class MixedLoad:
         """Its own pods that are ready."""
         return sum(
             1
-            for name, pod in self.stage.read_pods().items()
+            for name, pod in self.sandbox.read_pods().items()
             if pod["metadata"].get("labels", {}).get("app") == app
             and not name.startswith("elsewhere")
             and "deletionTimestamp" not in pod["metadata"]
@@ -167,10 +167,10 @@ class MixedLoad:
         }
 
     def _job_objects(self) -> list[Object]:
-        return list(self.stage.api.get(JOB.path(self.stage.namespace)).must().body["items"])
+        return list(self.sandbox.api.get(JOB.path(self.sandbox.namespace)).must().body["items"])
 
     def _uids(self, names: set[str]) -> set[str]:
-        return {pod["metadata"]["uid"] for name, pod in self.stage.read_pods().items() if name in names}
+        return {pod["metadata"]["uid"] for name, pod in self.sandbox.read_pods().items() if name in names}
 
 
 def evicted(ways: Iterable[Interceptor]) -> Counter[str]:

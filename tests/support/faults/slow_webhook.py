@@ -15,13 +15,13 @@ from typing import Any
 
 from certs import authority
 from localcluster.ports import LOOPBACK
-from tests.support.e2e.stage import Stage
+from tests.support.e2e.sandbox import Sandbox
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class SlowWebhook:
-    """Each bind in the stage's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
+    """Each bind in the sandbox's namespace is kept for `seconds`, but dry runs are not. Use it in a `with`.
 
     `resources`: what is kept of the core group, where that is not binds. `let_go` ends the waiting of all.
     `allows`: what it answers then; `code`: with which status it denies, where that is not 403.
@@ -29,7 +29,7 @@ class SlowWebhook:
 
     def __init__(
         self,
-        stage: Stage,
+        sandbox: Sandbox,
         folder: Path,
         *,
         seconds: float,
@@ -37,10 +37,10 @@ class SlowWebhook:
         allows: bool = True,
         code: int = 0,
     ) -> None:
-        self._stage = stage
+        self._sandbox = sandbox
         self._resources = list(resources)
         #: Behind "sluice" in the order of names.
-        self._name = f"zz-slow-{stage.namespace}"
+        self._name = f"zz-slow-{sandbox.namespace}"
         ca = authority.create(name="slow", now=datetime.now(UTC))
         pair = ca.serving(now=datetime.now(UTC), ips=[LOOPBACK])
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -69,11 +69,11 @@ class SlowWebhook:
 
     def __enter__(self) -> SlowWebhook:
         self._thread.start()
-        self._stage.api.create(CONFIGURATIONS, self._configuration()).must(201)
+        self._sandbox.api.create(CONFIGURATIONS, self._configuration()).must(201)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._stage.api.delete(f"{CONFIGURATIONS}/{self._name}").must()
+        self._sandbox.api.delete(f"{CONFIGURATIONS}/{self._name}").must()
         self._server.ended.set()
         self._server.shutdown()
         self._server.server_close()
@@ -97,7 +97,7 @@ class SlowWebhook:
                     },
                     "rules": [rule],
                     "namespaceSelector": {
-                        "matchLabels": {"kubernetes.io/metadata.name": self._stage.namespace}
+                        "matchLabels": {"kubernetes.io/metadata.name": self._sandbox.namespace}
                     },
                     "failurePolicy": "Fail",
                     "sideEffects": "None",

@@ -1,4 +1,4 @@
-"""One test's own corner of a running cluster: a namespace, and queues that nobody else names."""
+"""What one test has of a running cluster: a namespace, and queues that no other test names."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ WRITERS = 4
 MAKERS = (CRON_JOB, DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, JOB)
 
 
-class Stage:
+class Sandbox:
     """The namespace and what is done in it. `clear` leaves the cluster as it was. For one thread."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
         self.api = Api(cluster)
-        self.namespace = f"stage-{secrets.token_hex(4)}"
+        self.namespace = f"tests-{secrets.token_hex(4)}"
         self.home = f"/api/v1/namespaces/{self.namespace}"
         self.pods_path = f"{self.home}/pods"
         self.commands_path = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{self.namespace}/commands"
