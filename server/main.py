@@ -18,10 +18,11 @@ from typing import Any
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
 from server.app import create_app
+from server.certificate_thread import ensure_certificate
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
-from server.runtime import Runtime, ensure_certificate
+from server.runtime import Runtime
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]\n       sluice --version"
 STDERR = 2

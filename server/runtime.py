@@ -1,4 +1,4 @@
-"""Everything that runs beside the app in one process, started and stopped in order.
+"""Builds everything that runs beside the app in one process, and starts and stops it in order.
 
 | thread             | owner        | stops                                    |
 |--------------------|--------------|------------------------------------------|
@@ -7,15 +7,15 @@
 | `writer-<n>`       | `WriteQueue`    | after the write under way                |
 | `guard-writer-<n>` | `WriteQueue`    | after the write or probe under way       |
 | `drain-writer-<n>` | `WriteQueue`    | after the eviction under way             |
-| `certificates`     | `Runtime`    | at once                                  |
+| `certificates`     | `CertificateThread` | at once                           |
 | `starting`         | `Runtime`    | once the whole cluster has been read     |
 | `relisting`        | `Informers`   | at once                                  |
 | `progress`         | `Store`      | after the request under way              |
 | `presence`         | `Runtime`    | when our own Lease is deleted            |
 | `elector`          | `Runtime`    | when the leader's Lease is given up      |
 
-Start: the certificate and its registration first, then the reflectors in a thread of their own
-(nothing waits for the API server: the server answers "not ready" meanwhile), then the rest.
+Nothing waits for the API server at the start: the reflectors are started in a thread of their own once our
+Lease is held, and until they have read the whole cluster the server answers "not ready".
 
 A thread that has ended and was not stopped is named by `dead_threads`, and so by `/healthz`.
 """
@@ -28,13 +28,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 
-from certs.ca_bundle import register
-from certs.exceptions import CertificateError
-from certs.secret_store import load_or_create
-from certs.serving_certificate import ensure
 from cluster.api.client import Client, load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
 from cluster.cache.changes import Change, QueueChange
@@ -52,7 +46,6 @@ from cluster.coordination.replicas import (
     ReplicaLease,
     ReplicaReport,
 )
-from cluster.exceptions import ClusterError
 from cluster.informers.informers import Informers
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
@@ -60,22 +53,20 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from queues.membership import MembershipSettings
+from server.certificate_thread import CertificateThread
 from server.configuration import Settings
 from webhooks.settings import AdmissionSettings
 
-#: Somebody may have applied the webhooks anew, without our authority.
-CERTIFICATE_SECONDS = 30.0
-RETRY_SECONDS = 1.0
 READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
-#: Evictions of so many budgets go side by side: each waits in the API server for its budget's status.
+#: Parallel evictions: each waits in the API server for the status of its budget.
 DRAIN_THREADS = 8
-#: For the reflectors, the controller and the certificates, beside the writers.
+#: For the reflectors, the controller and the certificates, besides those of the writers.
 CONNECTIONS = 16
-#: A Lease lasts six: one attempt that hangs must not be its end for long.
+#: A Lease lasts six seconds: one renewal that hangs must not end it for long.
 LEASE_READ_SECONDS = 3.0
-#: A probe of an API server that does not answer keeps the probes of others waiting.
+#: Probes of other API servers wait while one does not answer.
 PROBE_READ_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
@@ -90,8 +81,8 @@ class Runtime:
             load_configuration(settings.kubeconfig or None),
             connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
         )
-        # Of its own, so that a Lease waits for nobody and is asked for again soon. It asks all the time, so
-        # it knows what time it is for the API server.
+        # A client of its own, so that renewing a Lease waits for no other request and is retried soon. It
+        # sends requests all the time, so it knows the API server's time.
         lease_client = Client(
             load_configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
         )
@@ -156,11 +147,12 @@ class Runtime:
                 term=lambda: self._elector.term,
             )
         )
-        self._ready: Callable[[], object] = lambda: None
+        self._certificates = CertificateThread(settings, client=self.client)
+        self._starting: threading.Thread | None = None
+        self._on_ready: Callable[[], object] = lambda: None
         self._stopped = threading.Event()
-        self._threads: list[threading.Thread] = []
-        #: Those of them that have done what they were for.
-        self._completed_threads: set[str] = set()
+        #: Whether `starting` has done its work.
+        self._started = False
 
     def _new_writers(self, name: str, threads: int) -> WriteQueue:
         return WriteQueue(metrics=self.counting, threads=threads, name=name, backoff=self.store.backoff)
@@ -177,20 +169,19 @@ class Runtime:
 
     def start(self, *, ready: Callable[[], object] = lambda: None) -> None:
         """Start every thread; returns at once. `ready` is called once the whole cluster has been read."""
-        self._ready = ready
+        self._on_ready = ready
         self._presence.start()
         self._elector.start()
         self._writers.start()
         self._guard_writers.start()
         self._drain_writers.start()
         self._controller.start()
-        for name, work in (("certificates", self._certify), ("starting", self._start_watching)):
-            thread = threading.Thread(target=self._run_logged, args=(name, work), name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._certificates.start()
+        self._starting = threading.Thread(target=self._start_watching, name="starting", daemon=True)
+        self._starting.start()
 
     def stop(self) -> None:
-        """Stop every thread, the controller first, so that it writes nothing from half a view."""
+        """Stop every thread, the controller first: it must not act on a store that is no longer updated."""
         self._stopped.set()
         self._controller.stop()
         self._elector.stop()
@@ -199,11 +190,12 @@ class Runtime:
         self._writers.stop()
         self._guard_writers.stop()
         self._drain_writers.stop()
-        for thread in self._threads:
-            thread.join(timeout=5)
+        self._certificates.stop()
+        if self._starting is not None:
+            self._starting.join(timeout=5)
 
     def dead_threads(self) -> list[str]:
-        """The threads that should be alive and are not."""
+        """The names of the threads that ended although nobody stopped them."""
         if self._stopped.is_set():
             return ["the server is stopping"]
         names = [] if self._controller.alive else ["queue-controller"]
@@ -212,14 +204,9 @@ class Runtime:
         names += self._informers.dead()
         for writers in (self._writers, self._guard_writers, self._drain_writers):
             names += writers.dead()
-        return [
-            *names,
-            *(
-                thread.name
-                for thread in self._threads
-                if not thread.is_alive() and thread.name not in self._completed_threads
-            ),
-        ]
+        names += [] if self._certificates.alive else ["certificates"]
+        is_starting = self._starting is not None and self._starting.is_alive()
+        return names if self._started or is_starting else [*names, "starting"]
 
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
@@ -228,7 +215,7 @@ class Runtime:
         return names if self._presence.alive else [*names, "our Lease is not held"]
 
     def _connect(self, url: str) -> Client:
-        """One API server, by an address of its own."""
+        """A client of one API server, by its own address."""
         config = load_configuration(self.settings.kubeconfig or None)
         config.host, config.tls_server_name = url, API_SERVER_NAME
         return Client(config, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
@@ -267,57 +254,36 @@ class Runtime:
         self._controller.elected()
 
     def _start_watching(self) -> None:
+        """Start the reflectors once our Lease is held.
+
+        An error ends the thread, and `dead_threads` names it.
+        """
+        try:
+            if self._await_cluster():
+                self._on_ready()
+            self._started = True
+        except Exception:
+            log.exception("thread starting ended")
+
+    def _await_cluster(self) -> bool:
+        """Whether the whole cluster was read before the server stopped."""
         while not self._presence.held.wait(0.1):
             if self._stopped.is_set():
-                return
+                return False
         self._informers.start(patience=PATIENCE_SECONDS)
         while not self.store.synced:
             if self._stopped.wait(READY_SECONDS):
-                return
-        self._ready()
-
-    def _run_logged(self, name: str, work: Callable[[], None]) -> None:
-        """Call `work`; an error is logged and ends the thread, which `dead_threads` then names."""
-        try:
-            work()
-            self._completed_threads.add(name)
-        except Exception:
-            log.exception("thread %s ended", name)
-
-    def _certify(self) -> None:
-        wait = 0.0
-        while not self._stopped.wait(wait):
-            try:
-                changed = register(
-                    self.client, certificate=ensure_certificate(self.settings, client=self.client)
-                )
-                if changed:
-                    log.info("caBundle written into %d webhooks", changed)
-                wait = CERTIFICATE_SECONDS
-            except (ClusterError, CertificateError, OSError) as exc:
-                log.warning("the webhooks cannot be given our caBundle yet: %s", exc)
-                wait = RETRY_SECONDS
-            except Exception:
-                log.exception("the webhooks cannot be given our caBundle yet")
-                wait = CERTIFICATE_SECONDS
+                return False
+        return True
 
 
 def _names_or_none(queues: tuple[str, ...]) -> tuple[str, ...] | None:
-    """As many as a Lease has room for; of more it is not said which they are."""
+    """None if there are more than a Lease has room for."""
     return queues if len(queues) <= MAX_QUEUES_NAMED else None
 
 
-def ensure_certificate(settings: Settings, *, client: Client) -> bytes:
-    """Have a good serving certificate in the folder of the settings; the authority's certificate."""
-    folder, now = Path(settings.certs_dir), datetime.now(UTC)
-    if settings.ca_secret:
-        folder.mkdir(parents=True, exist_ok=True)
-        load_or_create(client, namespace=settings.namespace, name=settings.ca_secret, folder=folder, now=now)
-    return ensure(folder, hosts=settings.served_hosts, now=now).certificate
-
-
 def _identity() -> str:
-    """A name for this process, which no other has: that of its pod where it is told, and some chance."""
+    """A unique name of this process: the name of its pod or host, and a random part."""
     host = os.environ.get("POD_NAME") or socket.gethostname()
     return f"{host[:40]}-{secrets.token_hex(4)}".lower()
 
