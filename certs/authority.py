@@ -1,11 +1,11 @@
-"""An authority of our own, and the certificates it issues.
+"""A certificate authority of our own, and the certificates it issues.
 
 Invariants
-- Keys are ECDSA P-256: a handshake is paid often, and RSA makes it dear.
-- The clock is always passed in; a certificate starts `SKEW` before it, so that a peer
-  whose clock is behind by as much accepts it at once.
-- A file appears whole or not at all, and a key is readable by its owner only.
-- A stored authority is one pair: `load` refuses a key that is not its certificate's.
+- Keys are ECDSA P-256: handshakes are frequent, and with RSA they cost much more.
+- The time is always an argument. A certificate is valid from `SKEW` before it, so that a peer whose clock is
+  behind by that much accepts it at once.
+- A file is written completely or not at all, and only its owner can read a key.
+- A stored authority is one pair: `load` refuses a key that does not belong to the certificate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.exceptions import AuthorityUnreadable
 
-#: A node may be set to another zone's time.
+#: The clock of a node may be set to another time zone.
 SKEW = timedelta(days=1)
 AUTHORITY_VALIDITY = timedelta(days=3650)
 LEAF_VALIDITY = timedelta(days=365)
@@ -44,7 +44,7 @@ class Pair:
     def save(self, folder: Path, *, stem: str) -> tuple[Path, Path]:
         """Write `<stem>.crt` and `<stem>.key` (mode 0600) atomically; return both paths.
 
-        The key goes first: whoever waits for the certificate then finds its key.
+        The key is written first, so that a process that waits for the certificate finds its key.
         """
         folder.mkdir(parents=True, exist_ok=True)
         certificate, key = folder / f"{stem}.crt", folder / f"{stem}.key"
@@ -65,14 +65,14 @@ class Authority(Pair):
         ips: Sequence[str] = (),
         validity: timedelta = LEAF_VALIDITY,
     ) -> Pair:
-        """A certificate that serves at these names and addresses; at least one of them is needed."""
+        """A serving certificate for these names and addresses; at least one is required."""
         names = [
             *(x509.DNSName(name) for name in dns),
             *(x509.IPAddress(ip_address(ip)) for ip in ips),
         ]
         if not names:
             raise ValueError("a serving certificate needs a DNS name or an address")
-        subject = _subject([*dns, *ips][0][:LONGEST_NAME])  # nobody reads it: the alternatives count
+        subject = _subject([*dns, *ips][0][:LONGEST_NAME])  # clients read only the alternative names
         alternatives = x509.SubjectAlternativeName(names)
         return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, now, validity, alternatives)
 
@@ -84,9 +84,9 @@ class Authority(Pair):
         organisations: Sequence[str] = (),
         validity: timedelta = LEAF_VALIDITY,
     ) -> Pair:
-        """A certificate that the API server takes for user `name` in groups `organisations`.
+        """A client certificate: to the API server it is user `name` in groups `organisations`.
 
-        Raises ValueError for one of them beyond `LONGEST_NAME`.
+        Raises ValueError if one of them is longer than `LONGEST_NAME`.
         """
         subject = _subject(name, organisations)
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, now, validity, None)
@@ -151,9 +151,9 @@ def load(folder: Path, *, stem: str = "ca") -> Authority:
 
 
 def load_or_create(folder: Path, *, name: str, now: datetime, stem: str = "ca") -> Authority:
-    """The authority stored there, made and stored first where there is none.
+    """The authority stored in `folder`; creates and stores it if there is none.
 
-    Safe against another process doing the same: both get the same authority.
+    Safe if another process does the same: both get the same authority.
     """
     with _locked(folder / f".{stem}.lock"):
         if (folder / f"{stem}.crt").exists():
@@ -164,12 +164,12 @@ def load_or_create(folder: Path, *, name: str, now: datetime, stem: str = "ca") 
 
 
 def expires(certificate: bytes) -> datetime:
-    """When this PEM certificate ends, in UTC."""
+    """When this PEM certificate expires, in UTC."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
 def write(path: Path, content: bytes, *, mode: int) -> None:
-    """Write the file whole or not at all; nobody ever sees it with a wider mode."""
+    """Write the file completely or not at all; at no moment does it have a wider mode."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""The authority's certificate put where kube-apiserver looks for it: `caBundle` of our webhooks."""
+"""Writes the authority's certificate into the `caBundle` of our webhooks, for kube-apiserver."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cluster.exceptions import Conflict, Refused
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-#: Both configurations bear it; our right to them is by name.
+#: The name of both configurations; our role allows writing them by this name.
 NAME = "sluice"
-TRIES = 5
+ATTEMPTS = 5
 
 
 def register(client: Client, *, certificate: bytes) -> int:
-    """Write the bundle into each webhook that does not have it; how many were changed.
+    """Write the bundle into each webhook that does not have it; returns how many were changed.
 
     Raises `cluster.exceptions.ClusterError`.
     """
@@ -27,13 +27,13 @@ def register(client: Client, *, certificate: bytes) -> int:
 
 
 def _register(client: Client, kind: str, bundle: str) -> int:
-    for attempt in range(TRIES):
+    for attempt in range(ATTEMPTS):
         try:
             configuration = msgspec.json.decode(client.get(f"{ADMISSION}/{kind}/{NAME}"))
             return _patch(client, kind, configuration, bundle)
         except Refused as exc:
-            # A JSON patch whose test fails, because somebody wrote in between, is answered 422.
-            if attempt == TRIES - 1 or not (isinstance(exc, Conflict) or exc.status == 422):
+            # 422: the test of the JSON patch failed, because another client wrote in between.
+            if attempt == ATTEMPTS - 1 or not (isinstance(exc, Conflict) or exc.status == 422):
                 raise
     return 0
 

@@ -1,7 +1,7 @@
-"""What can go wrong with certificates.
+"""The errors of certificates.
 
 CertificateError
-└── AuthorityUnreadable   a stored authority is missing a half, damaged, or does not match itself
+└── AuthorityUnreadable   a stored authority is incomplete or damaged, or its key is not its certificate's
 """
 
 from __future__ import annotations
@@ -12,4 +12,4 @@ class CertificateError(Exception):
 
 
 class AuthorityUnreadable(CertificateError):
-    """The stored authority cannot be used; the message names the file and the way out."""
+    """The stored authority cannot be used; the message names the file and says what to do."""

@@ -1,9 +1,9 @@
-"""The authority kept in a Secret, so that it outlives pods and is one for all replicas.
+"""Keeps the authority in a Secret, so that it outlives pods and all replicas share it.
 
 Invariants
-- There is one authority: whoever comes first makes it, whoever comes at the same time takes the one
-  that was made (the API server lets one `create` through).
-- A Secret that is there is never overwritten; if it cannot be read, that is said and nothing is served.
+- There is one authority: the first replica creates it. If several try at the same time, the API server
+  accepts one `create`, and the others use that one.
+- An existing Secret is never overwritten. If it cannot be read, the server ends with an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _secret = msgspec.json.Decoder(_Secret)
 
 
 def load_or_create(client: Client, *, namespace: str, name: str, folder: Path, now: datetime) -> Authority:
-    """The authority of the Secret, made if it is not there, and written into `folder`.
+    """The authority of the Secret, which is created if it does not exist; written into `folder` as well.
 
     Raises `AuthorityUnreadable` and `cluster.exceptions.ClusterError`.
     """

@@ -1,10 +1,10 @@
-"""The server's own certificate, from an authority of its own, renewed before it ends.
+"""The server's certificate, issued by our own authority and renewed before it expires.
 
 Invariants
-- The files `ca.crt`, `serving.crt` and `serving.key` in the folder always belong together: the
-  key is written before its certificate, and the server looks at the certificate's file.
-- A certificate is renewed when a third of its life is left, or when the names it has to serve
-  at have changed; the authority stays, so nobody has to be told.
+- The files `ca.crt`, `serving.crt` and `serving.key` in the folder always belong together: the key is written
+  before its certificate, and the server watches the certificate's file.
+- A certificate is renewed when a third of its validity is left, or when the names that it must be valid for
+  have changed. The authority stays, so clients need no new one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RENEW_BEFORE = LEAF_VALIDITY / 3
 
 
 def ensure(folder: Path, *, hosts: Sequence[str], now: datetime) -> Authority:
-    """Have a certificate for these hosts (names and addresses) in `folder`; returns its authority."""
+    """Have a valid certificate for these hosts (names and addresses) in `folder`; returns its authority."""
     folder.mkdir(parents=True, exist_ok=True)
     authority = load_or_create(folder, name="sluice", now=now)
     if not _is_valid(folder, authority, hosts=hosts, now=now):
@@ -43,7 +43,7 @@ def is_ip(host: str) -> bool:
 
 
 def _is_valid(folder: Path, authority: Authority, *, hosts: Sequence[str], now: datetime) -> bool:
-    """Whether the pair there is one, of this authority, for these hosts, and holds for long enough."""
+    """Whether the stored pair is valid for these hosts and for long enough, and issued by this authority."""
     try:
         served = x509.load_pem_x509_certificate((folder / f"{STEM}.crt").read_bytes())
         served.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))

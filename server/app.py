@@ -1,4 +1,4 @@
-"""The one WSGI app: every endpoint, and the same JSON for every error.
+"""The WSGI app: every endpoint, and the same JSON form for every error.
 
 | error                                         | answer                              |
 |-----------------------------------------------|-------------------------------------|
@@ -9,7 +9,7 @@
 | not `application/json`                        | 415                                 |
 | the cluster has not been read yet (webhooks)  | 503                                 |
 
-Its shape is a Kubernetes `Status`, so that the API server and kubectl show the message.
+The JSON is a Kubernetes `Status`, so the API server and kubectl show its message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from server.middleware import CloseWhenUnready, FastPath, Handler
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
-#: Of any path; the worker holds each to its own (`server.http.limits`).
+#: For any path; the worker enforces the limit of each path (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def create_app(
     alive: Check = list,
     ready: Check | None = None,
 ) -> Flask:
-    """The app, answering from `store`; without one it knows of no cluster and is not ready."""
+    """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
     store = store or Store(rules=MembershipSettings(), clock=Clock())
     counting = counting or Metrics()
     app = Flask("sluice", static_folder=None)

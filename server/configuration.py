@@ -1,7 +1,7 @@
 """The settings: from flags, else the environment, else a file, else their defaults.
 
-Each setting is a field of `Settings`; `bind` is `--bind`, `SLUICE_BIND`, and `bind:` in the YAML file
-named by `--config`. A setting that cannot be is refused at the start, by name (`SettingsError`).
+Each setting is a field of `Settings`: `bind` is `--bind`, `SLUICE_BIND`, and `bind:` in the YAML file that
+`--config` names. An invalid setting ends the start with an error that names it (`SettingsError`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PREFIX = "SLUICE_"
 
 
 class SettingsError(Exception):
-    """A setting that cannot be; the message names it, where it came from, and what it may be."""
+    """An invalid setting; the message names it, where it came from, and what is valid."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set. Lists are written with commas in flags and the environment."""
+    """All settings. In flags and the environment the items of a list are separated by commas."""
 
     bind: str = "127.0.0.1:8443"
     certs_dir: str = "certs-dir"
@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("kubeconfig", _is_file(self.kubeconfig), "empty, or a file that can be read"),
         ):
             if not ok:
-                raise SettingsError(f"{name}: {getattr(self, name)!r} cannot be; expected {expected}")
+                raise SettingsError(f"{name}: {getattr(self, name)!r} is not valid; expected {expected}")
 
     @property
     def own_user(self) -> str:
@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def served_hosts(self) -> list[str]:
-        """The names and addresses that the certificate has to serve at."""
+        """The names and addresses that the certificate is valid for."""
         host = _bind_host(self.bind)
         named = [f"{self.service}.{self.namespace}.svc", f"{self.service}.{self.namespace}.svc.cluster.local"]
         own = [host] if host and host not in {"0.0.0.0", "::"} else []  # noqa: S104 - compared
@@ -169,7 +169,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _as_list(hosts: Any) -> list[Any]:
-    """What is set so far; what is no list is left for `Settings` to refuse."""
+    """The hosts so far; `Settings` refuses what is no list."""
     return list(hosts) if isinstance(hosts, list | tuple) else [] if hosts is None else [hosts]
 
 
@@ -177,11 +177,11 @@ def _parse(name: str, value: str, *, where: str) -> Any:
     default = getattr(Settings(), name)
     if isinstance(default, bool):
         if value.lower() not in {"true", "false"}:
-            raise SettingsError(f"{name}: {value!r} ({where}) cannot be; expected true or false")
+            raise SettingsError(f"{name}: {value!r} ({where}) is not valid; expected true or false")
         return value.lower() == "true"
     if isinstance(default, int):
         if not _is_number(value):
-            raise SettingsError(f"{name}: {value!r} ({where}) cannot be; expected a number")
+            raise SettingsError(f"{name}: {value!r} ({where}) is not valid; expected a number")
         return int(value)
     if isinstance(default, tuple):
         return [word.strip() for word in value.split(",") if word.strip()]
@@ -189,7 +189,7 @@ def _parse(name: str, value: str, *, where: str) -> Any:
 
 
 def _bind_host(bind: str) -> str | None:
-    """The host of HOST:PORT, an IPv6 one without its brackets; None if it is not one."""
+    """The host of HOST:PORT, an IPv6 address without its brackets; None if the text is no HOST:PORT."""
     host, _, port = bind.rpartition(":")
     if not host or not _is_number(port) or not 1 <= int(port) <= 65535:
         return None

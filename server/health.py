@@ -18,7 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from cluster.metrics import Metrics
 
-#: What is wrong, in words; empty if nothing is.
+#: Texts that say what is wrong; empty if nothing is.
 Check = Callable[[], list[str]]
 
 

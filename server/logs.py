@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
-#: What every record has; the rest was given as `extra`.
+#: The fields of every record; any other was given as `extra`.
 _STANDARD_FIELDS = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON; a traceback is in `error`."""
+    """Formats a record as one line of JSON; a traceback is in `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: str) -> None:
-    """Send everything to standard error from now on."""
+    """Log to standard error from now on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -45,11 +45,11 @@ def configure(level: str) -> None:
 
 
 class GunicornLog(Logger):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's own words, in the same lines as ours: it puts no handlers of its own on its loggers."""
+    """gunicorn's logger without handlers of its own, so that its records are formatted like ours."""
 
     def setup(self, cfg: Any) -> None:
-        for each in (self.error_log, self.access_log):
-            each.handlers.clear()
-            each.propagate = True
+        for logger in (self.error_log, self.access_log):
+            logger.handlers.clear()
+            logger.propagate = True
         self.error_log.setLevel(logging.INFO)
         self.cfg = cfg

@@ -81,10 +81,10 @@ def serve(settings: Settings) -> None:
 
 
 def _post_worker_init(runtime: Runtime, boot: BootWatch) -> Any:
-    """After the fork: threads do not survive one."""
+    """A hook that starts the threads after the fork, which they would not survive."""
 
     def post_worker_init(_worker: Any) -> None:
-        faulthandler.enable(STDERR, all_threads=False)  # where a crash was, in the log
+        faulthandler.enable(STDERR, all_threads=False)  # a crash leaves a traceback in the log
         gc.freeze()
         runtime.start(ready=boot.set_ready)
         log.info("serving on %s", runtime.settings.bind)
