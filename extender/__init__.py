@@ -1,4 +1,5 @@
-"""What kube-scheduler asks: which nodes a pod may go to, and whom it may push aside.
+"""What kube-scheduler calls: which nodes a pod may go to, and which pods it may preempt.
 
-As data: routes -> wire -> filtering or preempting -> wire; never back, never waiting, no I/O.
+Read in the order of a call: `routes`, `wire` (the bodies), `filtering` or `preempting`, and `wire` again. A
+call never waits and does no I/O: it is answered from the store.
 """

@@ -1,29 +1,29 @@
-"""Which nodes a pod may go to: all that were sent, or none.
+"""The filter verb: a pod may go to all nodes that were sent, or to none.
 
 Invariants
 - A pod whose queue does not schedule fails on every node, as unresolvable, with one constant
   text for its queue and cause.
-- A pass is recorded before the board is read: whoever publishes a stop and then finds no open
-  pass knows that no answer given from the former board is still under way.
-- Not synced is an explicit error: the scheduler keeps the pod and comes back.
-- Of a pod that is known what is known counts, whatever the call says of it; a call that does not name its
-  UID is none of its scheduler's. Of pods that are not known yet only so many have a pass at a time
+- A pass is recorded before the snapshot is read. So a stop that is published and then finds no open pass
+  knows that no answer from the earlier snapshot is still under way.
+- Not synced is an explicit error: kube-scheduler keeps the pod and tries again.
+- For a pod that is known, what is known counts, whatever the call says of it; a call with another UID is not
+  from the pod's scheduler. Of pods that are not known yet only so many have a pass at a time
   (`passes.STRANGERS`), and none for longer than it takes to know all pods (`Store.settle_passes`).
-- No call moves the pass of a pod to another queue, gives it to a namesake, or has it forgotten for one.
-- A queue's text is the one that its status holds, where that is for the same specs: replicas of different
-  versions say the same, or kube-scheduler would try a pod again with each change of the text.
-- An answer has at most `ANSWER_BYTES` beside the names, which the call itself bounds.
+- No call moves the pass of a pod to another queue, or to another pod of the same name, or drops it for one.
+- A queue's text is the one in its status, where that is for the same specs. So replicas of different versions
+  give the same text; with each change of the text kube-scheduler would try the pod again.
+- An answer has at most `ANSWER_BYTES` beside the names, which the size of the call limits.
 
 ======================================  =========================================
 the pod                                 the answer
 ======================================  =========================================
-is none of our business                 every name it came with
+is in no queue                          every name that was sent
 is in a queue that schedules            every name, and a pass is open
-is in a queue that does not             no name; the queue's text for each
+is in a queue that does not schedule    no name; the queue's text for each
 is of a namespace it does not select    no name; one text for each
-waits for a PodGroup that is not there  no name; the PodGroup's text for each
-is another one than the one that we     an error: our watch, or the caller, is
-know, or let through, by that name      behind
+waits for a PodGroup that is missing    no name; the PodGroup's text for each
+has another UID than the pod that we    an error: our watch, or the caller, is
+know, or let pass, by that name         behind
 is one of too many that we do not know  an error
 ======================================  =========================================
 """
@@ -64,11 +64,11 @@ def filter_nodes(args: FilterArgs, *, store: Store) -> FilterResult:
 
 
 class _Unknown(Exception):
-    """The pod is not known, and cannot be taken as it is told; for the scheduler to come back."""
+    """The pod is not known, and the call cannot be trusted; kube-scheduler is to try again."""
 
 
 def rejection(pod: Pod, *, store: Store) -> str | None:
-    """Why the pod may go nowhere now; None lets it through, with a pass if it is a member."""
+    """Why the pod may go to no node now; None lets it pass, with a recorded pass if it is a member."""
     meta = pod.metadata
     member = store.members.get(meta.namespace, meta.name)
     membership = _membership(pod, member, store=store)
@@ -85,20 +85,20 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
         namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
     ):
         raise _Unknown(ANOTHER)
-    ruling = store.decision_for(queue, namespace=meta.namespace)
-    if ruling.schedules:
+    decision = store.decision_for(queue, namespace=meta.namespace)
+    if decision.schedules:
         return None
     store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
-    return store.refusal_text(ruling)
+    return store.refusal_text(decision)
 
 
 def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:
-    """Of the pod as it is known, or as it is told where it is not known yet. Raises `_Unknown`."""
+    """Of the pod as it is known; where it is not known yet, as the call describes it. Raises `_Unknown`."""
     if member is None:
-        told = store.pod_membership(pod)
-        if told is not None and told.queue is not None and store.bind_passes.is_full:
+        membership = store.pod_membership(pod)
+        if membership is not None and membership.queue is not None and store.bind_passes.is_full:
             raise _Unknown(TOO_MANY)
-        return told
+        return membership
     if member.uid != pod.metadata.uid:
         raise _Unknown(ANOTHER)
     if member.queue:

@@ -1,7 +1,7 @@
-"""Whom a pod may push aside: those that kube-scheduler chose, or nobody.
+"""The preempt verb: a pod gets the victims that kube-scheduler chose, or none.
 
-A pod whose queue does not schedule, or does not select its namespace, gets no victims. Without this it would
-evict others for nothing, since nodes without room never reach filter.
+A pod whose queue does not schedule, or does not select its namespace, gets none. Without this verb it would
+evict others for nothing: kube-scheduler does not send nodes without room to filter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from extender.wire import PreemptArgs, PreemptResult
 
 
 def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
-    """The answer to one preempt call; before the first sync nobody is evicted."""
+    """The answer to one preempt call; before the first sync no pod is evicted."""
     if not store.synced:
         return PreemptResult({})
     membership = store.pod_membership(args.Pod)

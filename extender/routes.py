@@ -1,6 +1,6 @@
 """`POST /extender/filter` and `POST /extender/preempt`.
 
-`/extender/prioritize` has its place here and comes with the scheduling policies.
+`/extender/prioritize` will come here with the scheduling policies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bodies of `k8s.io/kube-scheduler/extender/v1`.
 
-Keys are Go field names; every field of an answer is present. What is only echoed stays bytes.
+Keys are Go field names; every field of an answer is present. What is only sent back stays bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,16 @@
-"""The rules of queues: functions of values.
+"""The rules of queues, as functions of values: no I/O, no clock, no Flask, no kubernetes.
 
-No I/O, no clock, no Flask, no kubernetes: what is decided here is decided the same
-way by the extender, the webhooks, the controller and the plugin. Start reading at
-`states`, then `tree`, then `verdict`.
+The extender, the webhooks, the controller and the plugin all decide by these rules. Read in this order:
+
+1. `states`: the states, the actions and their tables; `queue`: the fields of a Queue that decide.
+2. `tree`: chains, children, and what breaks a chain.
+3. `verdict`: the one decision for a queue; `snapshot`: the decisions of all queues, for request paths.
+4. `membership`: the queue of a pod or workload; `workload_kinds`; `namespace_access` and
+   `namespace_selectors`: the namespaces that may use a queue.
+5. `messages`: the texts that users read; `labels`: the keys that we write; `text`: what others wrote, made
+   fit to be shown.
+
+Rooms: `admission` (what may be submitted and edited), `status` (what the controller writes on a Queue),
+`why` (what `kubectl queue why` explains), `drain` (which pods a drain evicts, and when), `apimachinery` (the
+formats of Kubernetes: quantities, label selectors, timestamps).
 """

@@ -1,17 +1,18 @@
-"""The names that we write on objects, each once. All are under `sluice.dev/`. Members are pods, the
-workloads that make them (`queues.workload_kinds`), and PodGroups (which say their queue in their spec, so it
-is their label alone); templates are those workloads' pod templates.
+"""The keys that we write on objects, each once. All begin with `sluice.dev/`.
 
-| name                        | on         | written by | what it says                                   |
+Members are pods, the workloads that make them (`queues.workload_kinds`), and PodGroups (they name their queue
+in their spec, and get the label alone). Templates are those workloads' pod templates.
+
+| key                         | on         | written by | what it says                                   |
 |-----------------------------|------------|------------|------------------------------------------------|
 | `sluice.dev/queue`          | members    | webhook    | annotation and label: its queue                |
 | `sluice.dev/queue`          | templates  | webhook    | annotation: the queue of the pods made from it |
-| `sluice.dev/queue-from`     | templates  | webhook    | annotation: who named it, where they do not    |
-| `sluice.dev/admission`      | members    | webhook    | annotation: the request that brought it        |
+| `sluice.dev/queue-from`     | templates  | webhook    | annotation: what named it, if the template did not |
+| `sluice.dev/admission`      | members    | webhook    | annotation: the UID of the request that brought it |
 | `sluice.dev/queue`          | pods       | webhook    | scheduling gate: its queue does not schedule   |
-| `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler asks us     |
+| `sluice.dev/member`         | pods       | webhook    | requested resource: kube-scheduler calls us    |
 | `sluice.dev/woken`          | pods       | controller | annotation: retried since this revision        |
-| `sluice.dev/suspended`      | workloads  | controller | annotation: suspended by us; the queue drained |
+| `sluice.dev/suspended`      | workloads  | controller | annotation: a drain of the queue suspended it  |
 | `sluice.dev/guard`          | namespaces | controller | label: binds here meet the guard               |
 | `sluice.dev/member-namespace` | namespaces | webhook  | label: the namespace names a queue             |
 | `sluice.dev/author`         | commands   | webhook    | annotation: who created it                     |
@@ -38,7 +39,7 @@ ON_BEHALF_OF = "sluice.dev/on-behalf-of"
 RESUMED = "sluice.dev/resumed"
 COMMANDS = "sluice.dev/commands"
 
-#: The pod that does not exist, by whose dry-run bind the controller learns that the guard is on,
-#: and what the guard answers then.
+#: The controller sends a dry-run bind of a pod of this name, which does not exist, to learn whether the guard
+#: is on; then the guard gives this answer.
 PROBE_PREFIX = "sluice-guard-probe-"
 PROBE_SEEN = "sluice guards the binds of this namespace"

@@ -1,23 +1,23 @@
-"""Whose queue a pod or a workload is in. First match wins:
+"""The queue of a pod or a workload. The first rule that matches counts:
 
 ====  =============================================================================  ==============
-1     annotation `sluice.dev/queue`: the answer once written down by the webhook     `WRITTEN`
+1     annotation `sluice.dev/queue`, which the webhook wrote                         `WRITTEN`
 2     annotation `scheduling.k8s.io/group-name`: the queue of that PodGroup          `PODGROUP`
 3     annotation `scheduling.volcano.sh/queue-name`                                  `ANNOTATION`
 4     label, then annotation, `volcano.sh/queue-name`                                `VOLCANO`
 5     label `kueue.x-k8s.io/queue-name`, where that is switched on                   `KUEUE`
 6     annotation `scheduling.volcano.sh/queue-name` of the namespace                 `NAMESPACE`
 7     a `schedulerName` that we own: queue `default`                                 `SCHEDULER`
-8     otherwise it is none of our business                                           None
+8     otherwise it is not a member of any queue                                      None
 ====  =============================================================================  ==============
 
-A workload is in the queue that its pod templates name (rules 2 to 5); else in the one that it names itself
-(rules 2 to 5 for its own labels and annotations, `spec.queue` for a `batch.volcano.sh` Job); else rules 6
-and 7. Where two of its names differ it is in none, and refused (`QueueConflict`); while one of them is a
-PodGroup that is not there yet, nobody knows whether they do.
+A workload is in the queue that its pod templates name (rules 2 to 5). If they name none, it is in the queue
+that it names itself (rules 2 to 5 for its own labels and annotations, `spec.queue` for a `batch.volcano.sh`
+Job). If it names none, rules 6 and 7 apply. Where two of its names differ it is in no queue, and denied
+(`QueueConflict`). While one of them is a PodGroup that does not exist, it is not known whether they differ.
 
-Rule 1 holds for what is stored, never for what a user submits: `stored_pod_membership` obeys it,
-`submitted_pod_membership` does not look at it. An empty value counts as absent.
+Rule 1 holds for a stored pod (`stored_pod_membership`), never for a pod that a user submits
+(`submitted_pod_membership`). An empty value counts as absent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMING_LABELS = (VOLCANO_LABEL, KUEUE_LABEL)
 
 
 class Source(StrEnum):
-    """By which rule a member was found; what `kubectl queue why` says."""
+    """The rule that gave the queue; `kubectl queue why` shows it."""
 
     WRITTEN = "annotation sluice.dev/queue"
     PODGROUP = "PodGroup"
@@ -57,7 +57,7 @@ class Source(StrEnum):
 
 
 class Membership(msgspec.Struct, frozen=True, gc=False):
-    """A member's queue. `queue` is None while its PodGroup, `group`, is not there yet."""
+    """A member's queue. `queue` is None while its PodGroup, `group`, does not exist."""
 
     queue: str | None
     source: Source
@@ -73,7 +73,7 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What membership asks of a pod. `namespace_queue`: rule 6's annotation, or empty."""
+    """What decides the membership of a pod. `namespace_queue`: the annotation of rule 6, or empty."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -83,7 +83,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamingMetadata(msgspec.Struct, frozen=True):
-    """Labels and annotations of one place that may name a queue."""
+    """The labels and annotations of one object or template; they may name a queue."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -115,14 +115,14 @@ class QueueConflict(msgspec.Struct, frozen=True):
     second: Membership
 
 
-#: The queue of a PodGroup by namespace and name; None where it is not there.
+#: The queue of a PodGroup by namespace and name; None where the PodGroup does not exist.
 PodGroupQueueLookup = Callable[[str, str], str | None]
 
 
 def stored_pod_membership(
     pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
 ) -> Membership | None:
-    """The membership of a pod that the API server holds: what was written down is the answer."""
+    """The membership of a pod that is stored: the queue that the webhook wrote counts."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
     written = pod.annotations.get(names.QUEUE)
@@ -134,62 +134,59 @@ def stored_pod_membership(
 def submitted_pod_membership(
     pod: PodFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
 ) -> Membership | None:
-    """The membership of a pod as its user submits it; None if it is none of our business."""
+    """The membership of a pod as its user submits it; None for a pod of no queue."""
     if pod.namespace in rules.exempt_namespaces or MIRROR_ANNOTATION in pod.annotations:
         return None
-    named = _named(NamingMetadata(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
-    return named or _implied(pod.namespace_queue, (pod.scheduler,), rules=rules)
+    named = _named_queue(NamingMetadata(pod.labels, pod.annotations), pod.namespace, rules=rules, group=group)
+    return named or _implied_queue(pod.namespace_queue, (pod.scheduler,), rules=rules)
 
 
 def workload_membership(
     work: WorkloadFacts, *, rules: MembershipSettings, group: PodGroupQueueLookup
 ) -> Membership | QueueConflict | None:
-    """The membership of a workload; None if it is none of our business.
+    """The membership of a workload; None for a workload of no queue.
 
-    What the webhook wrote into a template for names that stand elsewhere (`names.QUEUE_FROM`) is not the
-    template's own word, but in what another workload made from that template.
+    The webhook writes names that stand elsewhere into a template (`names.QUEUE_FROM`). Such a name does not
+    count as the template's own, except in what another workload made from that template.
     """
     if work.namespace in rules.exempt_namespaces:
         return None
-    named = [
-        _named(one if work.owned else without_webhook_names(one), work.namespace, rules=rules, group=group)
-        for one in work.templates
-    ]
-    for one in (work.own_metadata, *work.job_templates):
-        named.append(_named(one, work.namespace, rules=rules, group=group))
+    templates = work.templates if work.owned else tuple(map(without_webhook_names, work.templates))
+    metadata = (*templates, work.own_metadata, *work.job_templates)
+    named = [_named_queue(each, work.namespace, rules=rules, group=group) for each in metadata]
     if work.spec_queue:
         named.append(Membership(work.spec_queue, Source.SPEC))
-    told = [one for one in named if one is not None]
-    if told:
-        return told[0] if work.owned else _agreed(told)
-    return _implied(work.namespace_queue, work.schedulers, rules=rules)
+    memberships = [each for each in named if each is not None]
+    if memberships:
+        return memberships[0] if work.owned else _one_queue(memberships)
+    return _implied_queue(work.namespace_queue, work.schedulers, rules=rules)
 
 
-def _agreed(told: list[Membership]) -> Membership | QueueConflict:
-    """What they say with one voice."""
-    known = [one for one in told if one.queue is not None]
-    other = next((one for one in known if one.queue != known[0].queue), None)
+def _one_queue(memberships: list[Membership]) -> Membership | QueueConflict:
+    """The queue that all of them name; the PodGroup that does not exist, where one names that."""
+    known = [each for each in memberships if each.queue is not None]
+    other = next((each for each in known if each.queue != known[0].queue), None)
     if other is not None:
         return QueueConflict(known[0], other)
-    return next((one for one in told if one.queue is None), told[0])
+    return next((each for each in memberships if each.queue is None), memberships[0])
 
 
 def without_webhook_names(template: NamingMetadata) -> NamingMetadata:
-    """A template's names without what the webhook wrote for names that stand elsewhere."""
+    """A template's names without those that the webhook wrote for names that stand elsewhere."""
     if names.QUEUE_FROM not in template.annotations:
         return template
-    kept = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
-    return NamingMetadata(template.labels, kept)
+    annotations = {key: value for key, value in template.annotations.items() if key != VOLCANO_ANNOTATION}
+    return NamingMetadata(template.labels, annotations)
 
 
 def names_a_queue(template: NamingMetadata) -> bool:
-    """Whether it names a queue or a PodGroup by any of the keys for it, Kueue's label apart."""
+    """Whether it names a queue or a PodGroup, by any key except Kueue's label."""
     return any(template.annotations.get(key) for key in NAMING_ANNOTATIONS) or bool(
         template.labels.get(VOLCANO_LABEL)
     )
 
 
-def _implied(
+def _implied_queue(
     namespace_queue: str, schedulers: tuple[str, ...], *, rules: MembershipSettings
 ) -> Membership | None:
     if namespace_queue:
@@ -199,19 +196,20 @@ def _implied(
     return None
 
 
-def _named(
-    of: NamingMetadata, namespace: str, *, rules: MembershipSettings, group: PodGroupQueueLookup
+def _named_queue(
+    metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, group: PodGroupQueueLookup
 ) -> Membership | None:
-    name = of.annotations.get(GROUP_ANNOTATION)
+    """Rules 2 to 5."""
+    name = metadata.annotations.get(GROUP_ANNOTATION)
     if name:
         return Membership(group(namespace, name), Source.PODGROUP, name)
-    queue = of.annotations.get(VOLCANO_ANNOTATION)
+    queue = metadata.annotations.get(VOLCANO_ANNOTATION)
     if queue:
         return Membership(queue, Source.ANNOTATION)
-    queue = of.labels.get(VOLCANO_LABEL) or of.annotations.get(VOLCANO_LABEL)
+    queue = metadata.labels.get(VOLCANO_LABEL) or metadata.annotations.get(VOLCANO_LABEL)
     if queue:
         return Membership(queue, Source.VOLCANO)
-    queue = of.labels.get(KUEUE_LABEL) if rules.kueue else None
+    queue = metadata.labels.get(KUEUE_LABEL) if rules.kueue else None
     return Membership(queue, Source.KUEUE) if queue else None
 
 
@@ -219,14 +217,14 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 def valid_name(name: str) -> bool:
-    """Whether an object of the API server can bear this name (a DNS-1123 subdomain)."""
+    """Whether an object of the API server can have this name (a DNS-1123 subdomain)."""
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def label_value(queue: str) -> str:
-    """The queue's name where it fits a label's 63 characters, else cut with a digest.
+    """The queue's name where it fits a label's 63 characters; else its beginning with a digest.
 
-    A cut one has an underscore, which no queue's name has.
+    The latter has an underscore, which no queue's name has.
     """
     if len(queue) <= 63:
         return queue

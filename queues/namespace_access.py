@@ -1,32 +1,32 @@
 """Which namespaces may use a queue: those that every `spec.namespaceSelector` of its chain selects.
 
 Invariants
-- A narrower parent narrows its children and no child widens it: all selectors of a chain have to select.
-- A queue without a selector on its chain has no restrictions: nobody's labels are looked at.
-- Of a namespace whose labels are not known its name is: a selector that asks for more does not select it.
-  That is so for the moment after its creation, in which the watch has not told of it.
-- What is in a queue whose chain does not select its namespace keeps the queue neither from Closed, nor from
-  Drained, nor from having queues below it.
+- All selectors of a chain have to select the namespace: a parent narrows its children, no child widens it.
+- A queue without a selector on its chain has no restrictions: no labels are read.
+- Of a namespace whose labels are not known the name is: a selector that asks for more does not select it. The
+  labels are not known in the moment between its creation and its delivery by the watch.
+- Members whose namespace the chain of their queue does not select keep the queue neither from Closed, nor
+  from Drained, nor from having queues below it.
 
-What becomes of what is in, or comes to, a queue whose chain does not select its namespace:
+What happens to members, or to what comes, where the chain of the queue does not select the namespace:
 
-| what                                                 | becomes                                            |
+| what                                                 | what happens                                       |
 |------------------------------------------------------|----------------------------------------------------|
-| a pod that runs                                      | goes on, and keeps nobody waiting                  |
+| a pod that runs                                      | goes on; nothing waits for it                      |
 | a pod that waits                                     | waits, says why, and goes once the labels match    |
-| a pod of work that the queue had taken               | is taken with a gate, and waits                    |
+| a pod of work that the queue had accepted            | is admitted with a gate, and waits                 |
 | a pod of such work that names its node               | is refused: it would run at once                   |
-| a new pod, workload or PodGroup, by whatever word    | is refused                                         |
+| a new pod, workload or PodGroup, however it is named | is refused                                         |
 | a workload or an empty PodGroup moved to the queue   | is refused; it stays where it is                   |
 | a workload scaled from nothing                       | is refused: it is new work                         |
 | a Job that a CronJob makes                           | is refused: it is new work                         |
-| new work of a namespace whose labels are not known   | is taken, its pods with a gate, until they are     |
+| new work of a namespace whose labels are not known   | is admitted, its pods with a gate, until they are  |
 | a pod of such a namespace that names its node        | is refused: try again                              |
 | the namespace, when it comes to name the queue       | is refused                                         |
 | the namespace, which named it before                 | keeps its annotation; its work is as above         |
 
-Work that the queue had taken is what is stored as its member: nothing new came in while the namespace was not
-selected, so whatever is there came before.
+Work that the queue had accepted is what is stored as its member: nothing new is admitted while the namespace
+is not selected, so whatever is stored came before.
 """
 
 from __future__ import annotations
@@ -61,27 +61,27 @@ def namespace_denial(
     queue: str, restricted: tuple[Restriction, ...], *, namespace: str, labels: Mapping[str, str] | None
 ) -> Cause | None:
     """Why the namespace may not use the queue; None where it may. `labels`: None where they are not known."""
-    for one in restricted:
-        selector = one.selector
+    for restriction in restricted:
+        selector = restriction.selector
         if labels is None and not selector.names_namespaces and not selector.unreadable:
             unknown = "asks for labels, and those of the namespace are not known yet"
-            return _denied(queue, one, namespace, unmet=unknown, way_out=TRY_AGAIN)
+            return _denied(queue, restriction, namespace, unmet=unknown, way_out=TRY_AGAIN)
         known = {NAME_LABEL: namespace} if labels is None else labels
         if selector.unreadable:
             unreadable = f"cannot be read: {selector.unreadable}"
-            return _denied(queue, one, namespace, unmet=unreadable, way_out=_edit(one.queue))
+            return _denied(queue, restriction, namespace, unmet=unreadable, way_out=_edit(restriction.queue))
         unmet = selector.unmet(known)
         if unmet is not None:
-            way_out = _relabel(namespace, unmet, queue=one.queue)
-            return _denied(queue, one, namespace, unmet=f"asks for {unmet.text}", way_out=way_out)
+            way_out = _relabel(namespace, unmet, queue=restriction.queue)
+            return _denied(queue, restriction, namespace, unmet=f"asks for {unmet.text}", way_out=way_out)
     return None
 
 
-def _denied(queue: str, one: Restriction, namespace: str, *, unmet: str, way_out: str) -> Cause:
+def _denied(queue: str, restriction: Restriction, namespace: str, *, unmet: str, way_out: str) -> Cause:
     return Cause(
         kind=CauseKind.NOT_SELECTED,
         queue=queue,
-        by=one.queue,
+        by=restriction.queue,
         namespace=namespace,
         unmet=unmet,
         way_out=way_out,

@@ -7,11 +7,11 @@
 | what cannot be read as a selector             | no namespace: what it should select is not guessed    |
 | one that requires a label of `sluice.dev/`    | no namespace: sluice itself changes those labels      |
 
-Kueue's ClusterQueue differs in one point: there an absent selector selects nothing. Here an absent one
-selects everything, as in Volcano, which has no such field: a Queue that says nothing of it keeps its users.
+Kueue's ClusterQueue differs in one point: there an absent selector selects nothing. Here it selects
+everything: Volcano has no such field, and its Queues keep their users.
 
 Invariants
-- A selector is compiled once for each change of its Queue; each question is one look-up for each requirement.
+- A selector is compiled once for each change of its Queue; then each requirement is one look-up.
 - `unmet` names the same requirement for the same labels on every replica.
 """
 
@@ -32,7 +32,7 @@ from queues.text import printable
 
 #: The label that the API server itself puts on each namespace: its name.
 NAME_LABEL = "kubernetes.io/metadata.name"
-#: What the labels begin with that the server writes.
+#: The prefix of the labels that the server writes.
 RESERVED_PREFIX = "sluice.dev/"
 #: How many of each a selector may have; it is evaluated for each namespace and each queue below.
 LABELS_LIMIT, EXPRESSIONS_LIMIT, VALUES_LIMIT = 16, 16, 256
@@ -78,7 +78,7 @@ class NamespaceSelector(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_namespaces(self) -> bool:
-        """Whether a namespace's name is all that it asks for."""
+        """Whether it requires only the namespace's name."""
         return not self.unreadable and all(one.key == NAME_LABEL for one in self.requirements)
 
 
@@ -88,7 +88,7 @@ def compile_selector(value: Any) -> NamespaceSelector | None:
         selector = parse_selector(value)
     except BadSelector as exc:
         return _unreadable(str(exc))
-    except (RecursionError, UnicodeEncodeError):  # the latter: half of a pair
+    except (RecursionError, UnicodeEncodeError):  # half of a surrogate pair
         return _unreadable("it is no text")
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return None
@@ -103,7 +103,7 @@ def compile_selector(value: Any) -> NamespaceSelector | None:
 
 
 def is_reserved_label(key: str) -> bool:
-    """Whether sluice writes labels of this key: who may use a queue would depend on who is stopped."""
+    """Whether sluice writes labels of this key: access would then depend on which queues are stopped."""
     return key.startswith(RESERVED_PREFIX)
 
 

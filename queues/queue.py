@@ -1,4 +1,4 @@
-"""The Queue as the rules see it: the fields of `spec` that decide something."""
+"""The fields of a Queue's `spec` that decide something."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_suspended_or_held(self) -> bool:
-        """Whether it is stopped by its own wish, its time apart."""
+        """Whether its own spec suspends or holds it; `resumeAt` is not considered."""
         return self.desired is Desired.SUSPENDED or self.stop_policy is not StopPolicy.NONE
 
     @property

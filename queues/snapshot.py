@@ -1,17 +1,17 @@
-"""All that a request path needs to know of every queue, worked out beforehand.
+"""What each request needs to know of every queue, computed beforehand.
 
 Invariants
-- A `QueueSnapshot` never changes; the store publishes a new one by a single assignment, so a request
-  sees one moment of the cluster from its first line to its last.
-- It is a function of the tree and the time. (`seen` only says how new the tree is: the resource version
-  of the latest change of a queue that is in it.) Members do not matter: what does is worked out
-  apart (`verdict.State`).
-- `valid_until` is the first moment at which the same tree would give another board.
-- A board made from a former one (`follow`) is the same as one made anew: only queues below a queue that
-  changed, in the one tree or the other, are worked out again.
-- A ruling's `revision` changes whenever any spec on the chain does.
-- A decision is for the queue. `decision_for_namespace` gives that for members of one namespace; it differs
-  only where a selector is on the chain (`queues.namespace_access`).
+- A `QueueSnapshot` never changes; the store publishes a new one by a single assignment. So a request sees one
+  moment of the cluster from its first line to its last.
+- It is a function of the tree and the time. `resource_version` only says how new the tree is: the version of
+  the latest change of a queue in it. Members do not matter; what depends on them (`states.State`) is computed
+  when it is asked for.
+- `valid_until` is the first moment at which the same tree would give another snapshot.
+- A snapshot that was made from an earlier one (`updated`) is the same as one made anew: only the queues
+  below a queue that changed, in the one tree or the other, are decided again.
+- A decision's `revision` changes whenever any spec on the chain does.
+- A decision is for the queue. `decision_for_namespace` gives the one for the members of a namespace. It
+  differs only where a selector is on the chain (`queues.namespace_access`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from queues.verdict import TRY_AGAIN, Cause, Verdict, verdict
 
 
 class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's verdict with its texts. `policy_by`: whose stop policy counts, where there is one.
+    """One queue's verdict with its texts. `policy_by`: the queue whose stop policy counts, where one has one.
 
-    `restricted`: the selectors of its chain. `selected`: False in what holds for the members of a namespace
-    that one of them does not select. `undecided`: nor is it known whether they would, for its labels are not.
+    `restricted`: the selectors of its chain. `selected`: False in the decision for a namespace that one of
+    them does not select. `undecided`: that is not known, since the namespace's labels are not.
     """
 
     queue: str
@@ -52,7 +52,7 @@ class QueueDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSnapshot:
-    """The rulings of one tree at one time."""
+    """The decisions of one tree at one time."""
 
     __slots__ = (
         "_decisions",
@@ -64,30 +64,36 @@ class QueueSnapshot:
         "valid_until",
     )
 
-    def __init__(self, tree: Tree, *, now: datetime, seen: int = 0) -> None:
+    def __init__(self, tree: Tree, *, now: datetime, resource_version: int = 0) -> None:
         self.tree = tree
-        self.resource_version = seen
+        self.resource_version = resource_version
         self.now = now
         self.valid_until = _next_resume(tree, now=now)
         self._decisions: Mapping[str, QueueDecision] = self._decide(tree)
         self.restricted_queues = self._restricted()
-        #: Worked out when it is asked for; whoever does so twice finds the same.
+        #: Computed at the first use; two threads that do so at once compute the same.
         self._scopes: dict[str, str] = {}
 
     @classmethod
     def updated(
-        cls, before: QueueSnapshot, tree: Tree, *, changed: Collection[str], now: datetime, seen: int = 0
+        cls,
+        before: QueueSnapshot,
+        tree: Tree,
+        *,
+        changed: Collection[str],
+        now: datetime,
+        resource_version: int = 0,
     ) -> QueueSnapshot:
-        """The board of a tree that differs from that of `before` by the queues `changed` alone."""
+        """The snapshot of a tree that differs from that of `before` only by the queues `changed`."""
         if before.valid_until is not None and before.valid_until <= now:
-            return cls(tree, now=now, seen=seen)
-        board = cls.__new__(cls)
-        board.tree, board.resource_version, board.now = tree, seen, now
-        board.valid_until = _next_resume(tree, now=now)
+            return cls(tree, now=now, resource_version=resource_version)
+        snapshot = cls.__new__(cls)
+        snapshot.tree, snapshot.resource_version, snapshot.now = tree, resource_version, now
+        snapshot.valid_until = _next_resume(tree, now=now)
         concerned = {name for one in changed for name in (*tree.subtree(one), *before.tree.subtree(one))}
-        kept = {name: ruling for name, ruling in before._decisions.items() if name not in concerned}
-        board._decisions = {**kept, **board._decide(concerned & set(tree))}
-        board.restricted_queues = board._restricted()
+        kept = {name: decision for name, decision in before._decisions.items() if name not in concerned}
+        snapshot._decisions = {**kept, **snapshot._decide(concerned & set(tree))}
+        snapshot.restricted_queues = snapshot._restricted()
         above = {
             one.name
             for which in (tree, before.tree)
@@ -96,87 +102,93 @@ class QueueSnapshot:
             for one in which.chain(name).queues
         }
         left = above | concerned
-        board._scopes = {
+        snapshot._scopes = {
             name: scope for name, scope in dict(before._scopes).items() if name not in left
         }  # a copy at once: others work scopes out meanwhile
-        return board
+        return snapshot
 
     def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
-        return {name: _ruling(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues}
+        return {
+            name: _decision_of(self.verdict(name, live=True), chain=self.tree.chain(name)) for name in queues
+        }
 
     def _restricted(self) -> tuple[str, ...]:
-        """The queues with a selector on their chain."""
-        return tuple(name for name, ruling in self._decisions.items() if ruling.restricted)
+        """The queues that have a selector on their chain."""
+        return tuple(name for name, decision in self._decisions.items() if decision.restricted)
 
     def decision(self, name: str) -> QueueDecision:
-        """The ruling of a queue; one that is not there does not schedule (`Why.NOT_FOUND`)."""
-        found = self._decisions.get(name)
-        return found if found is not None else _ruling(self.verdict(name, live=False), chain=None)
+        """The decision for a queue; one that does not exist does not schedule (`CauseKind.NOT_FOUND`)."""
+        decision = self._decisions.get(name)
+        return decision if decision is not None else _decision_of(self.verdict(name, live=False), chain=None)
 
     def scope(self, name: str) -> str:
-        """Changes whenever any spec changes that a stop of this queue rests on: of its chain, and of the
-        queues below it, of which one may have come from elsewhere."""
-        found = self._scopes.get(name)
-        if found is None:
+        """Stands for the specs that a stop of this queue depends on, and changes with any of them.
+
+        They are those of its chain and those of the queues below it: one of these may have come from
+        elsewhere.
+        """
+        scope = self._scopes.get(name)
+        if scope is None:
             below = sorted(
                 self.tree.queues[one].revision for one in self.tree.subtree(name) if one in self.tree
             )
-            found = self._scopes[name] = _digest(",".join((self.decision(name).revision, *below)))
-        return found
+            scope = self._scopes[name] = _digest(",".join((self.decision(name).revision, *below)))
+        return scope
 
     def verdict(self, name: str, *, live: bool) -> Verdict:
         return verdict(name, tree=self.tree, live=live, now=self.now)
 
     def draining_queues(self) -> dict[str, list[str]]:
-        """The queues that drain, by the queue whose policy that is."""
-        found: dict[str, list[str]] = {}
-        for ruling in self._decisions.values():
-            if ruling.drains:
-                found.setdefault(ruling.policy_by, []).append(ruling.queue)
-        return found
+        """The queues that drain, by the queue that has the policy."""
+        queues_by_policy: dict[str, list[str]] = {}
+        for decision in self._decisions.values():
+            if decision.drains:
+                queues_by_policy.setdefault(decision.policy_by, []).append(decision.queue)
+        return queues_by_policy
 
     def stopped_queues(self) -> Iterator[str]:
         """The queues that do not schedule."""
-        return (ruling.queue for ruling in self._decisions.values() if not ruling.schedules)
+        return (decision.queue for decision in self._decisions.values() if not decision.schedules)
 
 
 def decision_for_namespace(
-    ruling: QueueDecision, *, namespace: str, labels: Mapping[str, str] | None
+    decision: QueueDecision, *, namespace: str, labels: Mapping[str, str] | None
 ) -> QueueDecision:
-    """What holds for the members of one namespace; `labels` is None where they are not known.
+    """The decision for the members of one namespace; `labels` is None where they are not known.
 
-    Not to be selected goes before any stop of the queue: resuming the queue would let nobody go.
+    That the namespace is not selected is named before any stop of the queue: to resume the queue would let no
+    pod go.
     """
-    cause = namespace_denial(ruling.queue, ruling.restricted, namespace=namespace, labels=labels)
+    cause = namespace_denial(decision.queue, decision.restricted, namespace=namespace, labels=labels)
     if cause is None:
-        return ruling
+        return decision
     text, undecided = stop_text(cause), cause.way_out == TRY_AGAIN
     return msgspec.structs.replace(
-        ruling,
+        decision,
         schedules=False,
         accepts=False,
         stop=cause,
         refusal=cause,
         text=text,
         warning="" if undecided else waiting_warning(cause),
-        revision=_digest(ruling.revision + text),
+        revision=_digest(decision.revision + text),
         selected=False,
         undecided=undecided,
     )
 
 
-def _ruling(found: Verdict, *, chain: Chain | None) -> QueueDecision:
-    """`chain`: None for a queue that is not there."""
+def _decision_of(result: Verdict, *, chain: Chain | None) -> QueueDecision:
+    """`chain`: None for a queue that does not exist."""
     return QueueDecision(
-        queue=found.queue,
-        schedules=found.schedules,
-        accepts=found.accepts,
-        drains=found.drains,
-        policy_by=found.policy_by,
-        stop=found.stop,
-        refusal=found.refusal,
-        text=stop_text(found.stop) if found.stop else "",
-        warning=waiting_warning(found.stop) if found.stop else "",
+        queue=result.queue,
+        schedules=result.schedules,
+        accepts=result.accepts,
+        drains=result.drains,
+        policy_by=result.policy_by,
+        stop=result.stop,
+        refusal=result.refusal,
+        text=stop_text(result.stop) if result.stop else "",
+        warning=waiting_warning(result.stop) if result.stop else "",
         revision=_revision(chain) if chain is not None else "",
         restricted=chain_restrictions(chain) if chain is not None else (),
     )

@@ -1,9 +1,9 @@
-"""What a queue may be asked to be, what it is, and which action leads where.
+"""The states of a queue and the actions that lead from one to another.
 
-The tables are those of the design: `ABILITIES` (what a state allows) for a queue that
-has an unbroken chain, Open ancestors and no stop policy, and `ACTIONS` (what an
-action makes of the desired state). `Desired` is what an operator wants and is all
-that is ever edited; `State` is derived.
+The tables of states and actions stand here, and for users in docs/states.md: `ABILITIES` (what a state
+allows, for a queue that has an unbroken chain, ancestors that are Open and no stop policy) and `ACTIONS` (the
+desired state that an action sets). `Desired` is what an operator wants, and all that is ever edited. `State`
+is derived (`queues.verdict`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ ACTION_OF_EDIT: Mapping[Desired, Action] = MappingProxyType(
 
 
 def own_state(desired: Desired, *, broken: bool, live: bool) -> State:
-    """The state a queue would have without its ancestors: the column of `ACTIONS`.
+    """The state that a queue would have without its ancestors: the column of `ACTIONS`.
 
     `broken`: its chain is broken. `live`: a member of it or below it is live.
     """
@@ -141,9 +141,9 @@ def own_state(desired: Desired, *, broken: bool, live: bool) -> State:
 def edit_allowed(before: Desired, after: Desired, *, own: State) -> bool:
     """Whether `spec.state` may be edited from `before` to `after` in own state `own`.
 
-    Writing what is there already is always allowed: a manifest applied twice changes nothing. So is
-    Open, which the table refuses nowhere: where it says nothing, the queue wants to be open already, or
-    its `resumeAt` has opened it.
+    To write what is there already is always allowed: a manifest applied twice changes nothing. So is Open,
+    which the table refuses nowhere: where it says nothing, the queue desires to be open already, or its
+    `resumeAt` has opened it.
     """
     if before is after or after is Desired.OPEN:
         return True

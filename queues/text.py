@@ -1,4 +1,4 @@
-"""What others wrote, made fit to be shown: one line, printable, of bounded length."""
+"""Texts that others wrote, made fit to be shown: one line, printable, of bounded length."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def quoted(name: str, *, limit: int = NAME_LIMIT) -> str:
 
 
 def join_limited(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
-    """The first so many of them, and how many more there are."""
+    """The first `limit` names, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return joined.join(names[:limit]) + more
 
 
 def truncated(text: str, *, limit: int) -> str:
-    """A text of ours, at most `limit` characters, whatever names are in it."""
+    """A text of our own, cut to `limit` characters, whatever names are in it."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

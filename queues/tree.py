@@ -1,11 +1,11 @@
-"""Where each queue stands: chains, children, and what breaks a chain.
+"""The tree of queues: chains, children, and what breaks a chain.
 
 Invariants
-- A `Tree` never changes; two threads may read one at will.
+- A `Tree` never changes; any thread may read it.
 - `chain(name)` begins with the queue itself and ends with `root`, or where it breaks:
-  before a parent that is not there, or before a queue that would come twice.
-- No question takes longer than the number of queues on the chain, cycles included.
-- `root` always is there; where the object is missing an Open one is implied.
+  before a parent that does not exist, or before a queue that would come twice.
+- No call takes longer than the number of queues on the chain, cycles included; `subtree` than that below.
+- `root` is always there: where the object is missing, an Open one is implied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from queues.queue import IMPLIED_ROOT, ROOT, Queue
 from queues.text import quoted
 
-#: Names of a cycle that are told.
+#: Names of a cycle that are shown.
 CYCLE_NAMES_SHOWN = 6
 
 
@@ -35,7 +35,7 @@ class ChainBreak(msgspec.Struct, frozen=True, gc=False):
         return f"parent {quoted(self.parent)} of queue {quoted(self.child)} does not exist"
 
     def _round(self) -> Iterator[str]:
-        """The names on the cycle and the first again; the middle of a long one is left out."""
+        """The names on the cycle and the first again, without the middle of a long one."""
         if len(self.cycle) <= CYCLE_NAMES_SHOWN:
             yield from self.cycle
         else:
@@ -82,7 +82,7 @@ class Tree:
         return self._queues
 
     def with_queue(self, queue: Queue) -> Tree:
-        """The tree as it would be with `queue` in the place of the one of its name."""
+        """The tree as it would be with `queue` in place of the queue of its name."""
         return Tree({**self._queues, queue.name: queue})
 
     def children(self, name: str) -> tuple[str, ...]:
@@ -110,12 +110,12 @@ class Tree:
         return len(self.chain(name).queues) - 1
 
     def subtree(self, name: str) -> frozenset[str]:
-        """The queue and all its descendants, cycles included once."""
-        seen = {name}
-        waiting = [name]
-        while waiting:
-            for child in self.children(waiting.pop()):
-                if child not in seen:
-                    seen.add(child)
-                    waiting.append(child)
-        return frozenset(seen)
+        """The queue and all its descendants; each queue of a cycle once."""
+        visited = {name}
+        pending = [name]
+        while pending:
+            for child in self.children(pending.pop()):
+                if child not in visited:
+                    visited.add(child)
+                    pending.append(child)
+        return frozenset(visited)

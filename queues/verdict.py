@@ -1,24 +1,24 @@
 """The one decision for a queue in its tree at a time.
 
 Invariants
-- A verdict depends on its arguments alone: the tree, the time, and whether a member of the
-  queue or below it is live. Whoever asks, on whichever replica, gets the same answer.
+- A verdict depends on its arguments alone: the tree, the time, and whether a member of the queue or of a
+  queue below it is live. Every caller on every replica gets the same verdict.
 - `accepts` and `schedules` do not depend on members, so request paths need no counts.
-- A queue accepts unless someone on its chain desires Closed or the chain is broken.
-- A queue schedules unless someone on its chain desires Suspended or has a stop policy, or the
-  chain is broken.
-- Undoing a stop of an ancestor gives back what the queue itself asked for, since nothing of
-  the ancestor is ever written on the queue.
-- Where it does not schedule `stop` says why; where it does not accept `refusal` does; each
-  names one queue, the one to be mended.
+- A queue accepts unless a queue on its chain desires Closed or the chain is broken.
+- A queue schedules unless a queue on its chain desires Suspended or has a stop policy, or the chain is
+  broken.
+- When the stop of an ancestor ends, the queue has again what it asked for itself: nothing of the ancestor is
+  ever written on the queue.
+- Where a queue does not schedule, `stop` says why; where it does not accept, `refusal` does. Each names one
+  queue, the one to be changed.
 
 `state` is the first that holds:
 
 ====  ======================================================================  =========
 1     own desired state Open and the chain broken                             Unknown
-2     someone on the chain desires Closed, no member here or below is live    Closed
-3     someone on the chain desires Suspended                                  Suspended
-4     someone on the chain desires Closed                                     Closing
+2     a queue on the chain desires Closed, no member here or below is live    Closed
+3     a queue on the chain desires Suspended                                  Suspended
+4     a queue on the chain desires Closed                                     Closing
 5     otherwise                                                               Open
 ====  ======================================================================  =========
 """
@@ -34,7 +34,7 @@ from queues.queue import Queue
 from queues.states import Desired, State, StopPolicy
 from queues.tree import Chain, ChainBreak, Tree
 
-#: The way out of what is not known yet.
+#: The way out where something is not known yet.
 TRY_AGAIN = "try again"
 
 
@@ -53,8 +53,9 @@ class CauseKind(StrEnum):
 class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a queue does not schedule or does not accept.
 
-    `queue` is the queue asked about, `by` the one on its chain that is the cause. Of `NOT_SELECTED`:
-    `namespace`, what its selector asks for that the namespace has not (`unmet`), and what would change that.
+    `queue` is the queue of the verdict, `by` the one on its chain that is the cause; of `NO_PODGROUP`, the
+    PodGroup. Of `NOT_SELECTED`: the `namespace`, what the selector asks for and the namespace has not
+    (`unmet`), and the command that changes that (`way_out`).
     """
 
     kind: CauseKind
@@ -69,7 +70,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is true of a queue. `policy` is the strictest on the chain, that of the queue `policy_by`."""
+    """What is true of a queue. `policy`: the strictest on the chain, which the queue `policy_by` has."""
 
     queue: str
     state: State
@@ -130,14 +131,14 @@ def _stop(name: str, chain: Chain, *, now: datetime) -> Cause | None:
     suspended = _nearest(chain, Desired.SUSPENDED, now=now)
     if suspended:
         return Cause(kind=CauseKind.SUSPENDED, queue=name, by=suspended.name, reason=suspended.reason)
-    held = _strictest(chain, now=now)
-    if held:
+    strictest = _strictest(chain, now=now)
+    if strictest:
         return Cause(
             kind=CauseKind.STOPPED,
             queue=name,
-            by=held.name,
-            policy=held.stop_policy_at(now),
-            reason=held.reason,
+            by=strictest.name,
+            policy=strictest.stop_policy_at(now),
+            reason=strictest.reason,
         )
     return None
 
@@ -155,8 +156,8 @@ def _nearest(chain: Chain, desired: Desired, *, now: datetime) -> Queue | None:
 
 def _strictest(chain: Chain, *, now: datetime) -> Queue | None:
     """The queue whose stop policy is strictest, the nearest of equals; None if none has one."""
-    held = max(chain.queues, key=lambda queue: queue.stop_policy_at(now).strictness)
-    return held if held.stop_policy_at(now) is not StopPolicy.NONE else None
+    strictest = max(chain.queues, key=lambda queue: queue.stop_policy_at(now).strictness)
+    return strictest if strictest.stop_policy_at(now) is not StopPolicy.NONE else None
 
 
 def _broken(name: str, broken: ChainBreak) -> Cause:

@@ -15,7 +15,7 @@ JobSet         jobset.x-k8s.io    spec.replicatedJobs           neither Complete
 
 The last two are there where their definitions are installed.
 
-A Job that a CronJob makes is new work, so a CronJob never counts as the owner that had been accepted
+A Job that a CronJob makes is new work, so a CronJob never counts as the accepted owner
 (`answers_for_children`). The template of some kinds cannot change once the object is there (`fixed`).
 """
 
@@ -28,7 +28,7 @@ import msgspec
 
 
 class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One row. `key` names it among all: its resource, with the group where that alone is not enough."""
+    """One row. `key`: the resource, with the group where that is not unique. `immutable`: see above."""
 
     key: str
     group: str
@@ -88,7 +88,7 @@ KINDS: Mapping[str, WorkloadKind] = MappingProxyType({row.key: row for row in _R
 
 
 def find_kind(group: str, resource: str) -> WorkloadKind | None:
-    """The row of what a review is about."""
+    """The row of a resource; None for one that makes no members."""
     return next((row for row in _ROWS if (row.group, row.resource) == (group, resource)), None)
 
 
@@ -104,6 +104,6 @@ OWN_CONTROLLERS: Mapping[str, str] = MappingProxyType(
 def is_delegated(key: str, managed_by: str | None) -> bool:
     """Whether `spec.managedBy` leaves the workload to another controller than its kind's own.
 
-    To suspend it may then end none of its pods.
+    A suspension may then end none of its pods.
     """
     return key in OWN_CONTROLLERS and bool(managed_by) and managed_by != OWN_CONTROLLERS[key]

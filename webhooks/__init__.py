@@ -1,5 +1,9 @@
-"""What kube-apiserver asks: one module for each kind of object, the review codec, the routes.
+"""What kube-apiserver calls before it stores an object: the admission webhooks.
 
-Each module has pure-looking functions from a review's request and the store to an `Answer`;
-no I/O, no waiting.
+Each call goes `routes`, `review` (decode), the module of its kind, `review` (encode). Each module has
+functions from a request and the store to an `Answer`: no I/O, no waiting.
+
+Read `routes` for the table of paths, then `pods.pod_admission`: membership, `acceptance`, patch. Workloads
+(`workloads`) and PodGroups (`podgroups`) go the same way. `queues` validates what is done to Queues
+themselves. `namespaces`, `commands` and `pods.binds` (the bind guard) are one module each.
 """

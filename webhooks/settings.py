@@ -1,4 +1,4 @@
-"""The settings that answers depend on."""
+"""The settings that admission depends on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import msgspec
 
 from queues.admission.queue_edits import DEPTH_LIMIT
 
-#: kube-controller-manager, by itself or by a service account a controller, and the kinds of other projects.
+#: kube-controller-manager, as one user or as one service account for each controller, and the controllers of
+#: other projects' kinds.
 CONTROLLER_USERS = frozenset(
     {
         "system:kube-controller-manager",
@@ -20,9 +21,9 @@ CONTROLLER_USERS = frozenset(
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between clusters.
 
-    `own_user`: our own name at the API server. `marked_schedulers`: the schedulers that are configured to
-    call us, and `scheduler_users`: as whom they bind. `controller_users`: who makes the pods of workloads; a
-    name that ends in `*` stands for all that begin so.
+    `own_user`: the server's own user at the API server. `marked_schedulers`: the schedulers that are
+    configured to call the extender. `scheduler_users`: the users by which they bind. `controller_users`: the
+    users that create the pods of workloads; a name that ends in `*` stands for all names that begin so.
     """
 
     own_user: str = "system:serviceaccount:sluice-system:sluice"

@@ -413,10 +413,10 @@ class Store:
         with self._board_lock:
             tree, now = Tree(dict(self._values)), self.clock.now()
             if changed is None:
-                self.snapshot = QueueSnapshot(tree, now=now, seen=self._coming)
+                self.snapshot = QueueSnapshot(tree, now=now, resource_version=self._coming)
             else:
                 self.snapshot = QueueSnapshot.updated(
-                    self.snapshot, tree, changed=changed, now=now, seen=self._coming
+                    self.snapshot, tree, changed=changed, now=now, resource_version=self._coming
                 )
 
     def _publish(self, changed: Collection[str] | None) -> None:

@@ -1,14 +1,15 @@
-"""What each field of a Queue's `spec` may hold by itself, whatever the other queues are.
+"""What each field of a Queue's `spec` may hold, whatever the other queues hold.
 
 Promises
-- A refusal is one line: the field, what was written (cut), what it should be.
-- Only what an edit changes is judged: a field that is stored already passes, whatever it holds, so that an
-  object that should not be can be mended field by field.
+- A refusal is one line: the field, its value (cut), what it should be.
+- Only what an edit changes is checked: a field that is stored already passes, whatever it holds. So a faulty
+  object can be corrected field by field.
 - null is the same as absent, as it is for the API server.
 
-The definition of the object (`manifests/crds/queues.yaml`) says most of it too, and the API server asks it
-first. What only this module knows: no amount is negative or beyond counting, names of resources and labels,
-selectors that Kubernetes would take, keys of a ConfigMap, and control characters.
+The CustomResourceDefinition (`manifests/crds/queues.yaml`) has most of these rules too, and the API server
+applies it first. Only this module checks that no amount is negative or greater than 2^63-1, the names of
+resources and labels, that Kubernetes would accept a selector, the keys of a ConfigMap, and control
+characters.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ INT32 = 2**31 - 1
 #: Characters of a value that are shown.
 _SHOWN = 80
 
-#: Says what is wrong with a value at a place, where another stood before, by raising `BadField`.
+#: Takes a place, the value there and the value before; raises `BadField` where the value is wrong.
 Check = Callable[[str, Any, Any], None]
 
 
 class BadField(ValueError):
-    """A field holds what it may not; the text is for whoever wrote it."""
+    """A field has a value that it may not have; the message is for its author."""
 
 
 def field_refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
-    """What is wrong with the first field of `spec` that an edit changes; `before`: {} for a new queue."""
+    """What is wrong with the first faulty field that an edit changes; `before`: {} for a new queue."""
     try:
         for field, check in CHECKS.items():
             _changed(check, f"spec.{field}", after.get(field), before.get(field))
@@ -55,7 +56,7 @@ def field_refusal(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | 
 
 
 def _changed(check: Check, place: str, value: Any, before: Any) -> None:
-    """Check what is there and was not there before."""
+    """Checks a value that is there and was not there before."""
     if value is not None and (value != before or type(value) is not type(before)):
         check(place, value, before)
 
@@ -66,7 +67,7 @@ def _present(place: str, value: Any) -> None:
 
 
 def show_value(value: object) -> str:
-    """A value as it stands in a refusal: short, on one line, whatever it is."""
+    """A value as a refusal shows it: short, on one line, whatever it is."""
     if isinstance(value, str):
         return f'"{printable(value, limit=_SHOWN)}"'
     if isinstance(value, int) and abs(value) > 10**_SHOWN:
@@ -131,7 +132,7 @@ def _queue_name(place: str, value: Any, before: Any) -> None:
 def _time(place: str, value: Any, before: Any) -> None:
     try:
         moment = _datetime(value) if isinstance(value, str) else None
-    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a pair
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half of a surrogate pair
         moment = None
     if moment is None or moment.tzinfo is None:
         raise _not(place, value, "a time with its zone, such as 2030-01-31T18:00:00Z")
@@ -143,13 +144,13 @@ def _rate(place: str, value: Any, before: Any) -> None:
 
 
 def _each(check: Check) -> Check:
-    """A list, each item of which passes."""
+    """A list whose items all pass."""
 
     def every(place: str, value: Any, before: Any) -> None:
         if not isinstance(value, list):
             raise _not(place, value, "a list")
-        held = before if isinstance(before, list) else []
-        for number, (item, was) in enumerate(zip_longest(value, held[: len(value)])):
+        old = before if isinstance(before, list) else []
+        for number, (item, was) in enumerate(zip_longest(value, old[: len(value)])):
             _present(f"{place}[{number}]", item)
             _changed(check, f"{place}[{number}]", item, was)
 
@@ -161,23 +162,23 @@ def _map(key: Check, check: Check) -> Check:
 
     def every(place: str, value: Any, before: Any) -> None:
         was = before if isinstance(before, dict) else {}
-        for name, held in _fields(place, value).items():
+        for name, item in _fields(place, value).items():
             _changed(key, f"{place} key", name, name if name in was else None)
-            _present(key_path(place, name), held)
-            _changed(check, key_path(place, name), held, was.get(name))
+            _present(key_path(place, name), item)
+            _changed(check, key_path(place, name), item, was.get(name))
 
     return every
 
 
 def _object(required: tuple[str, ...] = (), **checks: Check) -> Check:
-    """An object of these fields; others are none of ours, and the API server drops them."""
+    """An object of these fields; the API server drops others."""
 
     def every(place: str, value: Any, before: Any) -> None:
-        held, was = _fields(place, value), before if isinstance(before, dict) else {}
+        fields, was = _fields(place, value), before if isinstance(before, dict) else {}
         for field, check in checks.items():
-            if field in required and held.get(field) is None:
+            if field in required and fields.get(field) is None:
                 raise BadField(f"{place}.{field}: is missing; set it")
-            _changed(check, f"{place}.{field}", held.get(field), was.get(field))
+            _changed(check, f"{place}.{field}", fields.get(field), was.get(field))
 
     return every
 
@@ -198,7 +199,7 @@ def _amount(place: str, value: Any, before: Any) -> None:
 
 
 def _operands(place: str, value: Any) -> None:
-    """The values that an operator of a selector asks for."""
+    """In and NotIn take values, the other operators none."""
     operator, given = value["operator"], bool(value.get("values"))
     if given is not (operator in {"In", "NotIn"}):
         raise BadField(f"{place}.values: {operator} takes {'none' if given else 'one or more'}; change them")
@@ -210,7 +211,7 @@ def _requirement(place: str, value: Any, before: Any) -> None:
 
 
 def _namespace_selector(place: str, value: Any, before: Any) -> None:
-    """A selector of bounded size; it is evaluated for each namespace that comes to the queue or below."""
+    """A selector of bounded size: it is evaluated for each namespace that uses the queue or one below."""
     fields = _fields(place, value)
     _several(f"{place}.matchLabels", fields.get("matchLabels"), LABELS_LIMIT, "labels")
     expressions = fields.get("matchExpressions")
@@ -272,7 +273,7 @@ _DRAIN = _object(
     afterDeadline=_one_of("Keep", "Delete"),
 )
 
-#: Every field of `spec`, in the order in which they are looked at. `SchedulerPolicy` comes before the other
+#: Every field of `spec`, in the order in which they are checked. `SchedulerPolicy` comes before the other
 #: spelling, into which admission has copied it.
 CHECKS: Mapping[str, Check] = {
     "state": _one_of(*Desired),

@@ -1,4 +1,4 @@
-"""What may be done to a Queue object: edits, deletions, and where it may stand in the tree.
+"""What may be done to a Queue: which edits, which parents, which deletions.
 
 Each function returns the refusal that the user reads, or None.
 """
@@ -30,7 +30,7 @@ def edit_refusal(before: Queue, after: Queue, *, own: State) -> str | None:
 
 
 def spec_refusal(queue: Queue) -> str | None:
-    """What no edit may ask for, whatever was there before."""
+    """What no spec may ask for, whatever was there before."""
     if queue.name == ROOT and queue.desired is Desired.CLOSED:
         return (
             'spec.state: queue "root" cannot be Closed; '
@@ -47,10 +47,9 @@ def spec_refusal(queue: Queue) -> str | None:
 def deadline_refusal(
     before: datetime | None, after: datetime | None, *, now: datetime, begins: bool = False
 ) -> str | None:
-    """No drain is given a `spec.drain.deadline` that is past, nor `begins` under one. Else one that has
-    passed since may stay.
+    """A `spec.drain.deadline` in the past is refused where it is set, and where the drain `begins`.
 
-    `now` is the API server's time, by which drains go.
+    One that has passed since may stay. `now` is the API server's time, which drains go by.
     """
     if after is None or after > now or (after == before and not begins):
         return None
@@ -85,7 +84,7 @@ def parent_refusal(queue: Queue, *, tree: Tree, depth_limit: int = DEPTH_LIMIT) 
 
 
 def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
-    """No children under a queue that has pods: `root`, the parent of whoever names none, apart."""
+    """No children under a queue that has pods; `root` is excepted, the parent of queues that name none."""
     if parent == ROOT or pods == 0:
         return None
     return (
@@ -97,7 +96,7 @@ def parent_pods_refusal(parent: str, *, pods: int) -> str | None:
 
 ROOT_HAS_NO_PARENT = 'spec.parent: queue "root" is above all others and has no parent; leave the field out'
 
-#: What those who want to be rid of a built-in queue are after.
+#: What a user can do in place of deleting a built-in queue.
 _INSTEAD = {
     ROOT: "to stop every queue: kubectl queue suspend root",
     DEFAULT: "to have it take nothing: kubectl queue close default",
@@ -107,7 +106,7 @@ _INSTEAD = {
 def deletion_refusal(verdict: Verdict, *, children: tuple[str, ...], settled: bool = True) -> str | None:
     """Only a Closed queue without children may be deleted, and `root` and `default` never.
 
-    `settled`: it has been said to be Closed, so nothing that was admitted before can come any more.
+    `settled`: its status shows Closed, so nothing that was admitted before can come any more.
     """
     name = verdict.queue
     if name in BUILT_IN:

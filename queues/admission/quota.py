@@ -1,17 +1,17 @@
-"""What queues are promised and allowed, against each other: up and down the tree.
+"""The quotas of queues compared with each other, up and down the tree.
 
 ====================  =================================================================================
 within one queue      guarantee <= deserved <= capability, and guarantee <= capability
-parent and children   the children's guarantees together <= the parent's; the same of what they deserve
+parent and children   the children's guarantees together <= the parent's; the same for deserved
 parent and child      the child's capability <= the parent's
 ====================  =================================================================================
 
-Each holds by resource, and only for resources that both sides name. Source: Volcano's webhook for queues.
+Each rule is checked for each resource that both sides name. Source: Volcano's webhook for queues.
 
 Invariants
-- An edit is refused only for what it makes worse: what was too much before, and is no more than that after,
-  passes. So a tree that should not be can be mended queue by queue, whichever comes first.
-- It is the same whether the child is edited or the parent: what one may not come to, the other may not leave.
+- An edit is refused only for what it makes worse: a rule that was broken before, and is not broken by more
+  after, does not count. So a tree that breaks rules can be corrected queue by queue, in any order.
+- A rule between a child and its parent is the same whether the child is edited or the parent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from queues.apimachinery.quantities import (
 )
 from queues.text import quoted
 
-#: Children that are named.
+#: Children that are named in a message.
 _NAMED = 3
 
 Amounts = Mapping[str, Amount]
@@ -46,8 +46,11 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue with those whose quota meets its own: its parent (None for `root`), the parent's other
-    children, and its own children. `is_child`: it is, and was not only to be, under that parent."""
+    """A queue with those whose quotas are compared with its own.
+
+    `parent_quota`: None for `root`. `is_child`: the queue is under that parent already, and not only after
+    the edit.
+    """
 
     name: str
     own: Quota = Quota()
@@ -59,7 +62,7 @@ class QuotaFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """By how much a rule is broken, and what to say of it."""
+    """By how much a rule is broken, and the refusal."""
 
     excess: Amount
     text: str
@@ -73,13 +76,13 @@ _SHARED = ("guarantee", "deserved")
 
 
 def quota_of(*, guarantee: object, deserved: object, capability: object) -> Quota:
-    """The quota that a spec holds; what is no amount is left out, since a stored object can be anything."""
+    """The quota in a spec. What is no amount is left out: a stored object can hold anything."""
     promised = guarantee.get("resource") if isinstance(guarantee, dict) else None
     return Quota(guarantee=_amounts(promised), deserved=_amounts(deserved), capability=_amounts(capability))
 
 
 def quota_refusal(before: QuotaFamily, after: QuotaFamily) -> str | None:
-    """The first rule that an edit breaks, or breaks more than it was.
+    """The first rule that an edit breaks, or breaks by more than before.
 
     Both families are the same but for the queue that is edited; `before.own` is empty for a new one.
     """
@@ -102,14 +105,14 @@ def violations(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
 
 def _within(own: Quota) -> Iterator[tuple[Key, Violation]]:
     for low, high in _ORDER:
-        for resource, less, more in _both(_of(own, low), _of(own, high)):
+        for resource, less, more in _both(_amounts_of(own, low), _amounts_of(own, high)):
             if less > more:
                 yield (
                     ("within", low, high, resource),
                     Violation(
                         less - more,
-                        f"{_place(low, resource)}: {_told(less, resource)} is more than "
-                        f"{_place(high, resource)}, {_told(more, resource)}; lower it or raise the other",
+                        f"{_place(low, resource)}: {_shown(less, resource)} is more than "
+                        f"{_place(high, resource)}, {_shown(more, resource)}; lower it or raise the other",
                     ),
                 )
 
@@ -118,17 +121,17 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
     """The queue as one of its parent's children."""
     parent = quoted(family.parent)
     for field in _SHARED:
-        for resource, bound in _of(above, field).items():
-            mine = _of(family.own, field).get(resource, 0)
+        for resource, bound in _amounts_of(above, field).items():
+            mine = _amounts_of(family.own, field).get(resource, 0)
             others = _sum(family.sibling_quotas, field, resource)
             if mine + others > bound:
                 yield (
                     ("under", field, resource),
                     Violation(
                         mine + others - bound,
-                        f"{_place(field, resource)}: {_told(mine, resource)} makes "
-                        f"{_told(mine + others, resource)} for the children of queue {parent}, which has "
-                        f"{_told(bound, resource)}; set {_told(max(bound - others, 0), resource)} at most, "
+                        f"{_place(field, resource)}: {_shown(mine, resource)} makes "
+                        f"{_shown(mine + others, resource)} for the children of queue {parent}, which has "
+                        f"{_shown(bound, resource)}; set {_shown(max(bound - others, 0), resource)} at most, "
                         f"or raise that of queue {parent} first",
                     ),
                 )
@@ -138,9 +141,9 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
                 ("under", "capability", resource),
                 Violation(
                     mine - bound,
-                    f"{_place('capability', resource)}: {_told(mine, resource)} is more than the "
-                    f"{_told(bound, resource)} of its parent, queue {parent}; set "
-                    f"{_told(bound, resource)} at most, or raise that of queue {parent} first",
+                    f"{_place('capability', resource)}: {_shown(mine, resource)} is more than the "
+                    f"{_shown(bound, resource)} of its parent, queue {parent}; set "
+                    f"{_shown(bound, resource)} at most, or raise that of queue {parent} first",
                 ),
             )
 
@@ -148,7 +151,7 @@ def _under(family: QuotaFamily, above: Quota) -> Iterator[tuple[Key, Violation]]
 def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
     """The queue as its children's parent."""
     for field in _SHARED:
-        for resource, bound in _of(family.own, field).items():
+        for resource, bound in _amounts_of(family.own, field).items():
             needed = _sum(family.child_quotas, field, resource)
             children = _named(family.child_quotas, field, resource)
             if needed > bound:
@@ -156,9 +159,9 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
                     ("over", field, resource),
                     Violation(
                         needed - bound,
-                        f"{_place(field, resource)}: {_told(bound, resource)} is less than its children have "
-                        f"together, {_told(needed, resource)} ({children}); "
-                        f"set {_told(needed, resource)} at least, or lower theirs first",
+                        f"{_place(field, resource)}: {_shown(bound, resource)} is less than its children "
+                        f"have together, {_shown(needed, resource)} ({children}); "
+                        f"set {_shown(needed, resource)} at least, or lower theirs first",
                     ),
                 )
     for resource, bound in family.own.capability.items():
@@ -173,21 +176,21 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
                 ("over", "capability", resource),
                 Violation(
                     most - bound,
-                    f"{_place('capability', resource)}: {_told(bound, resource)} is less than children of it "
-                    f"have ({_named(over, 'capability', resource)}); "
-                    f"set {_told(most, resource)} at least, or lower theirs first",
+                    f"{_place('capability', resource)}: {_shown(bound, resource)} is less than children "
+                    f"of it have ({_named(over, 'capability', resource)}); "
+                    f"set {_shown(most, resource)} at least, or lower theirs first",
                 ),
             )
 
 
 def _without(family: QuotaFamily) -> QuotaFamily:
-    """The same while the queue is not there yet."""
+    """The same without the queue, which comes to this parent only now."""
     return QuotaFamily(name=family.name, parent=family.parent, sibling_quotas=family.sibling_quotas)
 
 
-def _of(quota: Quota, field: str) -> Amounts:
-    found: Amounts = getattr(quota, field)
-    return found
+def _amounts_of(quota: Quota, field: str) -> Amounts:
+    amounts: Amounts = getattr(quota, field)
+    return amounts
 
 
 def _both(low: Amounts, high: Amounts) -> Iterator[tuple[str, Amount, Amount]]:
@@ -195,14 +198,14 @@ def _both(low: Amounts, high: Amounts) -> Iterator[tuple[str, Amount, Amount]]:
 
 
 def _sum(quotas: Mapping[str, Quota], field: str, resource: str) -> Amount:
-    return sum_amounts(_of(quota, field).get(resource, 0) for quota in quotas.values())
+    return sum_amounts(_amounts_of(quota, field).get(resource, 0) for quota in quotas.values())
 
 
 def _named(quotas: Mapping[str, Quota], field: str, resource: str) -> str:
-    """Those that have most of it, and how many more there are."""
-    having = {name: _of(quota, field).get(resource, 0) for name, quota in quotas.items()}
+    """The queues that have most of the resource, and how many more there are."""
+    having = {name: _amounts_of(quota, field).get(resource, 0) for name, quota in quotas.items()}
     most = sorted((name for name in having if having[name]), key=lambda name: (-having[name], name))
-    shown = [f"{quoted(name)} {_told(having[name], resource)}" for name in most[:_NAMED]]
+    shown = [f"{quoted(name)} {_shown(having[name], resource)}" for name in most[:_NAMED]]
     return ", ".join([*shown, f"{len(most) - _NAMED} more"] if len(most) > _NAMED else shown)
 
 
@@ -210,15 +213,15 @@ def _place(field: str, resource: str) -> str:
     return key_path("spec.guarantee.resource" if field == "guarantee" else f"spec.{field}", resource)
 
 
-def _told(amount: Amount, resource: str) -> str:
+def _shown(amount: Amount, resource: str) -> str:
     return f'"{format_quantity(amount, resource)}"'
 
 
 def _amounts(value: Any) -> Amounts:
-    found = {}
+    amounts = {}
     for resource, text in value.items() if isinstance(value, dict) else ():
         try:
-            found[resource] = parse_quantity(text)
+            amounts[resource] = parse_quantity(text)
         except BadQuantity:
             continue
-    return found
+    return amounts

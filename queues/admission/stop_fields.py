@@ -1,20 +1,20 @@
-"""Which of `spec.reason` and `spec.resumeAt` an edit of a queue takes away.
+"""Which of `spec.reason` and `spec.resumeAt` an edit of a queue removes.
 
-Both belong to the stop that they were set with. An edit shows a queue before and after, and a value that
-reads the same may have been left as it was or set once more. So:
+Both belong to the stop that they were set with. A review shows the queue before and after the edit. A value
+that is the same in both may have been left as it was, or set once more. So:
 
-| the stop           | a value that changed  | one that reads the same              |
+| the stop           | a value that changed  | one that is the same                 |
 |--------------------|-----------------------|--------------------------------------|
 | is what it was     | stays                 | stays                                |
 | ends               | `resumeAt` stays [1]  | goes                                 |
 | begins             | stays                 | stays, a `resumeAt` in the past goes [2] |
 | becomes another    | stays                 | stays if the request sets it, else goes |
 
-[1] `reason` goes: it is in the history, and would become that of the next stop.
-[2] The end of the stop before took its own away: what is there was written for the stop that begins.
+[1] `reason` goes: it is in the history, and would become the reason of the next stop.
+[2] The end of the stop before removed its own: what is there was written for the stop that begins.
 
-A stop: `state` other than Open, or a `stopPolicy`. Closed knows no `resumeAt`: one that reads the same goes.
-What a request sets, as far as that can be seen: `webhooks.queues.requested_fields`.
+A stop: `state` other than Open, or a `stopPolicy`. Closed has no `resumeAt`: one that is the same goes.
+What a request sets, as far as the review shows it: `webhooks.queues.requested_fields`.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def has_stop(queue: Queue) -> bool:
 
 
 def replaces_stop(before: Queue, after: Queue) -> bool:
-    """Whether a stop takes the place of another stop."""
+    """Whether one stop replaces another."""
     return is_stop_changed(before, after) and has_stop(before) and has_stop(after)
 
 
 def fields_to_clear(
     before: Queue, after: Queue, *, same: Collection[str], set_anew: Collection[str], now: datetime
 ) -> tuple[str, ...]:
-    """The fields of the edit that go.
+    """The fields that are to be removed.
 
-    `same`: the fields that are there and read the same before and after. `set_anew`: those that the request
-    sets, whatever was there before.
+    `same`: the fields that are there with the same value before and after. `set_anew`: those that the
+    request sets, whatever was there before.
     """
     if not is_stop_changed(before, after):
         return ()

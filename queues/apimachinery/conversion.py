@@ -1,10 +1,9 @@
-"""What was read from JSON or YAML already, into structs.
+"""Converts values that were read from JSON or YAML into structs.
 
-msgspec builds what it needs to know of a type when the type is first used, and keeps it with the type. If
-threads use a type for the first time at once, that can crash the process (seen with msgspec 0.22: SIGSEGV
-in `json_decode_struct_map_inner`). So it is done at import, by whoever imports: every `msgspec.json.Decoder`
-and every `Converter` is made at the top level of a module, and nothing is decoded otherwise
-(`tests/server/test_decoders.py`).
+msgspec builds the decoder of a type at the first use of the type. If several threads use a type for the first
+time at once, that can crash the process (seen with msgspec 0.22: SIGSEGV in `json_decode_struct_map_inner`).
+So decoders are built at import: every `msgspec.json.Decoder` and every `Converter` is made at the top level
+of a module, and nothing is decoded otherwise (`tests/server/test_decoders.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 class Converter(Generic[T]):
-    """`msgspec.convert` to one type, which is built here and now. Make it at the top level of a module."""
+    """`msgspec.convert` to one type, whose decoder is built now. Make it at the top level of a module."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind

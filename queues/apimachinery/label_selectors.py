@@ -2,8 +2,9 @@
 
 Promises
 - An empty selector selects everything, no selector (None) nothing.
-- What cannot be read as a selector raises `BadSelector`: nobody guesses what it was to select. So does what
-  the API server would refuse: what no label can be, an operator with the wrong number of values.
+- What cannot be read as a selector raises `BadSelector`: what it should select is not guessed. So does what
+  the API server would refuse: a key or value that no label can have, an operator with the wrong number of
+  values.
 
 Source: `LabelSelectorAsSelector` and `labels.NewRequirement` of `k8s.io/apimachinery`.
 """
@@ -30,7 +31,7 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 class BadSelector(ValueError):
-    """What should be a label selector is none."""
+    """The value is not a label selector."""
 
 
 class Operator(StrEnum):
@@ -77,14 +78,14 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that it asks for."""
+        """The keys of the labels that it asks for."""
         return frozenset(self.match_labels or ()) | {one.key for one in self.match_expressions or ()}
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        held = self.match_labels
-        if held and any(labels.get(key) != value for key, value in held.items()):
+        wanted = self.match_labels
+        if wanted and any(labels.get(key) != value for key, value in wanted.items()):
             return False
-        return all(one.matches(labels) for one in self.match_expressions or ())
+        return all(requirement.matches(labels) for requirement in self.match_expressions or ())
 
     def __str__(self) -> str:
         equal = [f"{key}={value}" for key, value in (self.match_labels or {}).items()]
@@ -95,7 +96,7 @@ _selector = Converter[Selector | None](Selector | None)
 
 
 def parse_selector(value: Any) -> Selector | None:
-    """What was decoded from JSON, as a selector. Raises `BadSelector`."""
+    """The selector that was decoded from JSON. Raises `BadSelector`."""
     try:
         selector = _selector(value)
     except msgspec.ValidationError as exc:

@@ -1,14 +1,14 @@
-"""Amounts of resources as Kubernetes writes them, held exactly.
+"""Amounts of resources as Kubernetes writes them, stored exactly.
 
 Promises
 - A value is an `int` where it is whole and a `Fraction` where it is not: they compare and add
   exactly, and nothing is ever a float.
-- What Kubernetes takes as a quantity is taken and means the same: up to 2^63-1 either way, and what is
-  finer than a billionth is rounded away from zero. Beyond that Kubernetes caps; here it is refused, since
-  nobody can have meant it.
+- What Kubernetes accepts as a quantity is accepted and means the same: up to 2^63-1 either way, and what is
+  finer than a billionth is rounded away from zero. Beyond that Kubernetes caps; here it is refused, since it
+  is a mistake.
 - `parse_quantity(format_quantity(x, ...)) == x` for each amount that `parse_quantity` returns, and for
   binary amounts that are whole.
-- `BadQuantity` shows what was written on one line, cut, and says how a quantity is written.
+- `BadQuantity` shows the text on one line, cut, and says how a quantity is written.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`, `Quantity`.
 """
@@ -26,13 +26,13 @@ from queues.text import printable
 #: An exact amount: bytes, cores, or pieces.
 Amount = int | Fraction
 
-#: Kubernetes counts to here.
+#: The greatest amount of Kubernetes.
 MAX_AMOUNT = 2**63 - 1
-#: Characters that any sensible quantity fits in, and that are shown of one that is none.
+#: Characters that any sensible quantity fits in; as many are shown of a text that is not a quantity.
 MAX_LENGTH = 64
 #: The smallest part that Kubernetes keeps.
 _NANO = 10**9
-#: More zeros than these are over the limit, or under the smallest part, whatever they follow.
+#: A greater exponent makes any mantissa greater than the limit, or smaller than the smallest part.
 _EXPONENT_LIMIT = MAX_LENGTH + 30
 
 _SHAPE = re.compile(
@@ -50,16 +50,16 @@ _WAY_OUT = 'write a number with a unit, such as "500m", "2" or "4Gi"'
 
 
 class BadQuantity(ValueError):
-    """What was written is no amount of a resource; the text is for whoever wrote it."""
+    """The text is not an amount of a resource; the message is for its author."""
 
 
 def parse_quantity(text: str | int | float) -> Amount:
-    """The amount that was written, exactly. Raises `BadQuantity`."""
+    """The amount that the text stands for, exactly. Raises `BadQuantity`."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise BadQuantity(f'"{printable(str(text)[:MAX_LENGTH])}" is not a quantity; {_WAY_OUT}')
     if isinstance(text, int):
         return _bounded(
-            text, told=str(text) if abs(text) < 10 * MAX_AMOUNT else "a whole number of over 20 digits"
+            text, shown=str(text) if abs(text) < 10 * MAX_AMOUNT else "a whole number of over 20 digits"
         )
     return _parsed(str(text)[: MAX_LENGTH + 1])
 
@@ -72,20 +72,20 @@ def format_quantity(value: Amount, resource: str = "") -> str:
 
 
 def sum_amounts(values: Iterable[Amount]) -> Amount:
-    """Their sum, whole again where it is."""
+    """Their sum, an `int` where it is whole."""
     return _simplest(sum(map(Fraction, values), start=Fraction(0)))
 
 
 @lru_cache(maxsize=8192)
 def _parsed(text: str) -> Amount:
-    """`text` is at most one character longer than what is taken."""
-    found = _SHAPE.fullmatch(text)
-    if len(text) > MAX_LENGTH or not found or not (found["whole"] or found["part"]):
+    """`text` has at most one character more than `MAX_LENGTH`."""
+    match = _SHAPE.fullmatch(text)
+    if len(text) > MAX_LENGTH or not match or not (match["whole"] or match["part"]):
         raise BadQuantity(f'"{printable(text, limit=MAX_LENGTH)}" is not a quantity; {_WAY_OUT}')
-    digits, part = found["whole"], found["part"] or ""
+    digits, part = match["whole"], match["part"] or ""
     mantissa = Fraction(int(digits + part), 10 ** len(part))
-    value = _rounded(mantissa * _scale(found["suffix"] or "", text))
-    return _bounded(-value if found["sign"] == "-" else value, told=text)
+    value = _rounded(mantissa * _scale(match["suffix"] or "", text))
+    return _bounded(-value if match["sign"] == "-" else value, shown=text)
 
 
 def _scale(suffix: str, text: str) -> Fraction:
@@ -111,9 +111,9 @@ def _away_from_zero(value: Amount) -> int:
     return math.ceil(value) if value > 0 else math.floor(value)
 
 
-def _bounded(value: Amount, *, told: str) -> Amount:
+def _bounded(value: Amount, *, shown: str) -> Amount:
     if not -MAX_AMOUNT <= value <= MAX_AMOUNT:
-        raise BadQuantity(f'"{printable(told, limit=MAX_LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
+        raise BadQuantity(f'"{printable(shown, limit=MAX_LENGTH)}" is beyond 2^63-1; {_WAY_OUT}')
     return value
 
 

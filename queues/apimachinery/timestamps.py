@@ -1,7 +1,7 @@
-"""Moments as the API server writes and takes them: RFC 3339, in UTC and whole seconds.
+"""Moments as the API server writes and accepts them: RFC 3339, in UTC and whole seconds.
 
-`strftime` is of no use for that: it writes the year 1 as `1`, which the API server refuses. It takes the year
-0000, too, which no `datetime` can hold.
+`strftime` cannot be used: it writes the year 1 as `1`, which the API server refuses. The API server accepts
+the year 0000, which no `datetime` can hold.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 
 def rfc3339(moment: datetime) -> str:
-    """In UTC; a moment that has none in UTC, at either end of the calendar, in its own zone."""
+    """In UTC; in its own zone where UTC would be beyond either end of the calendar."""
     try:
         moment = moment.astimezone(UTC)
     except OverflowError:
@@ -18,12 +18,12 @@ def rfc3339(moment: datetime) -> str:
     return f"{moment.replace(tzinfo=None, microsecond=0).isoformat()}Z"
 
 
-#: Before all that a `datetime` can hold.
+#: The first moment that a `datetime` can hold.
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The moment that is written; `EARLIEST` where that cannot be read, as the year 0 cannot."""
+    """The moment that is written; `EARLIEST` where the text cannot be read, as the year 0 cannot."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -3,37 +3,36 @@
 The promise: once a stop is acknowledged, no pod of the queue or of a queue below it is bound, until a spec on
 the queue's chain or of a queue below it changes.
 
-A pod is bound in three steps: filter lets it through on one replica, on that replica's view of the queues;
-the scheduler sends the bind, sooner or later (a volume may take minutes); the API server asks the bind guard
-where it is on, and stores. A pod of a scheduler that does not call filter takes the last step alone.
+A pod is bound in three steps. Filter lets the pod pass on one replica, by that replica's view of the queues.
+The scheduler sends the bind, sooner or later (a volume may take minutes). The API server calls the bind guard
+where it is on, and stores the bind. A pod of a scheduler that does not call filter takes the last two steps.
 
 Invariants. A stop that the queues have since version `since` is acknowledged only if
 
-1. every live replica answers from queues of version `since` or later, so filter passes nobody any more;
+1. every live replica answers from queues of version `since` or later, so filter lets no pod pass any more;
 2. every live replica, the leader included, knows the pods at least as they were when (1) was read
    (`pods_since`, a resource version of that moment; `cluster.cache.watch_progress` makes views catch up).
-   From then on no
-   pod that was passed is unknown: not to the leader, who turns the guard on where a member could be bound,
-   nor to the replica that the guard happens to ask;
-3. nothing that a replica which is gone may have passed is unaccounted for;
+   From then on each pod that was let pass is known to the leader, which turns the guard on where a member
+   could be bound, and to every replica that the guard may call;
+3. all that a replica which is gone may have let pass is accounted for;
 4. the guard is known to be on in each namespace where a member could be bound; for members whose scheduler
    does not call filter since `unasked_seconds`, longer than a bind takes from admission to storage;
-5. no open pass can land any more. A pass of filter lands unless its bind must meet the guard: the guard has
-   been on for longer than the API server lets a request take, or the bind had not been sent when the guard
-   was on already (`waiting_at`). A bind that the guard itself let pass lands within the time of a request, on
-   whichever replica it was asked, and however long the guard has been on;
+5. no open pass can lead to a bind any more. A pass of filter can, unless its bind must meet the guard: the
+   guard has been on for longer than the API server lets a request take, or the bind had not been sent when
+   the guard was on already (`unsent_at`). A bind that the guard itself let pass is stored within the time of
+   a request, whichever replica answered it, and however long the guard has been on;
 6. what a replica does not say counts as not known: an older version says less.
 
 ====================================================  ==============================================
-what is known                                          what is wanting (`Obstacle.reason`)
+what is known                                          what is missing (`Obstacle.reason`)
 ====================================================  ==============================================
 the Leases of the other replicas cannot be read        ReplicasUnknown
 a replica's queues are older than the stop             ReplicaBehind
-a replica's pods are older, or it does not say         PodsBehind
-a replica is gone, its passes not counted in yet       ReplicaLost
+a replica's pods are older, or it does not report      PodsBehind
+a replica is gone, its passes are not counted yet      ReplicaLost
 a namespace with a bindable member, guard not on       Unguarded
 the same, on, but not for long enough (no filter)      GuardTooNew
-a pass that may still land                             PassOpen
+a pass that may still lead to a bind                   PassOpen
 ====================================================  ==============================================
 """
 
@@ -58,17 +57,17 @@ class ObstacleReason(StrEnum):
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """One thing that a stop waits for; `text` names it for people."""
+    """One thing that the acknowledgement of a stop waits for; `text` names it for users."""
 
     reason: ObstacleReason
     text: str
 
 
 class PodPass(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that was let through and is neither bound nor gone, as far as is known.
+    """A pod that was let pass and, as far as is known, is neither bound nor gone.
 
-    `bind`: the guard let its bind pass, or may have; else filter let the pod pass. `unsent_at`: a moment, in
-    monotonic seconds, at which its bind had certainly not been sent; None if no such moment is known.
+    `bind`: the guard let its bind pass, or may have; otherwise filter let the pod pass. `unsent_at`: a time
+    in monotonic seconds at which its bind had certainly not been sent; None if no such time is known.
     """
 
     queue: str
@@ -167,8 +166,8 @@ def _pods_behind(evidence: Evidence, views: tuple[ReplicaView, ...], *, since: i
         yield Obstacle(ObstacleReason.PODS_BEHIND, "the leader's view of the pods is older than the stop")
     for view in views:
         if view.pods is None or view.pods < since:
-            said = "says nothing of its pods" if view.pods is None else "knows pods older than the stop"
-            yield Obstacle(ObstacleReason.PODS_BEHIND, f"replica {view.name} {said}")
+            state = "says nothing of its pods" if view.pods is None else "knows pods older than the stop"
+            yield Obstacle(ObstacleReason.PODS_BEHIND, f"replica {view.name} {state}")
 
 
 def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
@@ -200,7 +199,7 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             named = [each for each in view.passes if each.queue in concerned]
             yield from (_open(each, view.name) for each in named if can_land(each, evidence))
             concerned -= {each.queue for each in named}
-        # Unnamed passes: the pods are known, so each is in one of these places, or bound, or gone.
+        # Passes without names: the pods are known, so each is in one of these namespaces, or bound, or gone.
         if any(
             p.queue in concerned and not _guarded_long(p.namespace, evidence)
             for p in evidence.bindable_namespaces

@@ -1,4 +1,4 @@
-"""What changed between two wishes for a queue: the lines of `status.changes`."""
+"""The history of a queue, `status.changes`: what changed between two specs, and the lines as stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: datetime) -> list[Change]:
     """One line for each of state, stopPolicy, resumeAt, parent and namespaceSelector that differs.
 
-    The lines are kept in an annotation, of which all together may have 256 KiB: a name is cut.
+    The lines are stored in an annotation; all annotations together may have 256 KiB. So names are cut.
     """
     by = truncated(by, limit=NAME_LIMIT)
     time = _time(at)
@@ -48,7 +48,7 @@ def changes_between(before: Queue, after: Queue, *, by: str, reason: str, at: da
 
 
 def _selector(queue: Queue) -> str:
-    """As it is shown, cut; "" selects every namespace."""
+    """The text of the selector, cut; "" where it selects every namespace."""
     return queue.namespace_selector.text if queue.namespace_selector else ""
 
 
@@ -56,7 +56,7 @@ _history = msgspec.json.Decoder(list[Change])
 
 
 def parse_history(text: str) -> list[Change]:
-    """What was written down, oldest first; nothing where it is not what admission writes."""
+    """The stored lines, the oldest first; none where the text is not what admission writes."""
     try:
         return _history.decode(text) if text else []
     except (msgspec.DecodeError, RecursionError):
@@ -64,7 +64,7 @@ def parse_history(text: str) -> list[Change]:
 
 
 def new_changes(before: Sequence[Change], after: Sequence[Change]) -> list[Change]:
-    """The lines that the later history has and the former one has not."""
+    """The lines of the later history that the earlier one does not have."""
     known = set(before)
     return [line for line in after if line not in known]
 

@@ -1,20 +1,20 @@
 """A queue's conditions, from its verdict.
 
-===========  =======  ==================  =========================================
+===========  =======  ==================  ==================================================
 type         status   reason              when
-===========  =======  ==================  =========================================
+===========  =======  ==================  ==================================================
 Accepting    True     Open                submissions are taken
-             False    Closed              someone on the chain desires Closed
+             False    Closed              a queue on the chain desires Closed
              False    ChainBroken         a parent is missing or there is a cycle
 Active       True     Ready               its pods are scheduled
-             False    Suspended           someone on the chain desires Suspended
-             False    Stopped             someone on the chain has a stop policy
+             False    Suspended           a queue on the chain desires Suspended
+             False    Stopped             a queue on the chain has a stop policy
              False    ChainBroken         a parent is missing or there is a cycle
-             Unknown  NotAcknowledged     a stop that held rests on specs that changed since
-===========  =======  ==================  =========================================
+             Unknown  NotAcknowledged     a stop was acknowledged for specs that changed since
+===========  =======  ==================  ==================================================
 
-`Active` False says that the stop is acknowledged. It holds for the specs that `status.stop.scope` stands for:
-of the queue, of those above it and of those below it.
+`Active` False says that the stop is acknowledged, for the specs that `status.stop.scope` stands for: those of
+the queue, of the queues above it and of those below it.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ def active_condition(verdict: Verdict) -> DerivedCondition:
 
 
 def not_acknowledged_condition(verdict: Verdict) -> DerivedCondition:
-    """In place of a stop that was acknowledged for other specs than there are now."""
+    """In place of False, where the stop was acknowledged for other specs than there are now."""
     text = f'queue "{verdict.queue}" is stopped, which is not acknowledged for the specs that there are now'
     return DerivedCondition(ACTIVE, None, "NotAcknowledged", text)

@@ -1,10 +1,10 @@
 """Cycles of parents: which there are, who made them, and the way out.
 
-No server admits the edit that closes a cycle it knows of. Two edits at once through two servers can close
-one all the same: each was right by what its server knew.
+No replica admits an edit that makes a cycle by the queues that it knows. Two edits at once through two
+replicas can make one: each edit is right by what its replica knows.
 
 Promises
-- Each cycle is found once, whichever of its queues is asked; it begins with the first name in order.
+- A cycle is returned once, whichever of its queues are given; it begins with the first name in order.
 - The text names the two latest edits of parents in the cycle, and is a function of its arguments.
 """
 
@@ -24,12 +24,12 @@ Cycle = tuple[str, ...]
 
 def find_cycles(tree: Tree, among: Iterable[str]) -> tuple[Cycle, ...]:
     """The cycles that the chains of these queues run into."""
-    found = {
+    turned = {
         _turned(broken.cycle)
         for name in among
         if name in tree and (broken := tree.chain(name).broken) is not None and broken.cycle
     }
-    return tuple(sorted(found))
+    return tuple(sorted(turned))
 
 
 def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[Change]]) -> str:
@@ -37,20 +37,20 @@ def cycle_text(cycle: Cycle, histories: Mapping[str, Iterable[Change]]) -> str:
     edits = sorted(
         (edit.at, name, edit) for name in cycle if (edit := _set_last(histories.get(name, ()))) is not None
     )[-2:]
-    told = "; ".join(
+    history = "; ".join(
         f"{_name(edit.by)} put queue {_name(name)} under {_name(edit.to)} at {edit.at}"
         for _, name, edit in edits
     )
     last = edits[-1][1] if edits else cycle[0]
     return (
         f"{ChainBreak(cycle[-1], cycle[0], cycle) if _fits(cycle) else 'the parents form a cycle'}"
-        f"{': ' if told else ''}{told}; give one of them another parent, such as: "
+        f"{': ' if history else ''}{history}; give one of them another parent, such as: "
         f"""kubectl patch queue {last} --type merge -p '{{"spec":{{"parent":"root"}}}}'"""
     )
 
 
 def _set_last(history: Iterable[Change]) -> Change | None:
-    """The latest change of its parent; None if it was made where it stands, or the line is gone."""
+    """The latest change of the parent; None if it was set at creation, or the line is gone."""
     return next((change for change in reversed(list(history)) if change.field == "parent"), None)
 
 

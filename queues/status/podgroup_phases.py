@@ -1,6 +1,6 @@
-"""A PodGroup's phase, from its pods and its queue. Pure.
+"""The phase of a PodGroup, from its pods and its queue. Pure.
 
-The first that holds:
+The first that holds counts:
 
 ==========================================================================  =========
 none of its pods is left to run, at least `minMember` of them are done       Completed
@@ -10,10 +10,10 @@ its queue schedules                                                          Inq
 otherwise                                                                    Pending
 ==========================================================================  =========
 
-So a group whose queue is stopped goes back from Inqueue to Pending: what it had reserved is free for others.
-Completed stays while no pod of the group is there or only such as are done.
+A group whose queue is stopped goes back from Inqueue to Pending: what it had reserved is free for others.
+Completed stays while the group has no pods, or only pods that have ended.
 
-Source of the words: Volcano's `scheduling.volcano.sh/v1beta1`.
+Source of the phases: Volcano's `scheduling.volcano.sh/v1beta1`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a reader of a queue may take from its status: whether its stop is acknowledged. Pure.
+"""Whether a queue's stop is acknowledged, from its status. Pure.
 
 The server writes `status.stop` with the specs that the stop follows from (`chain`), and `scope` once the stop
 is acknowledged for them. An acknowledgement ends with the next change of one of these specs. The status may
-be older than the specs that were read, so its reader compares.
+be older than the specs that were read, so a reader compares the two.
 
 =================  ===================  ==========================  ===================
 `Active` False     `status.stop`        its chain                   the stop is
@@ -36,7 +36,7 @@ WAITING_LIMIT = 300
 
 
 class Acknowledgement(StrEnum):
-    """PENDING: the controller knows of the stop. OUTDATED: the status is of other specs than those read."""
+    """PENDING: the controller has seen the stop. OUTDATED: the status is for other specs than those read."""
 
     ACKNOWLEDGED = "Acknowledged"
     PENDING = "Pending"
@@ -44,7 +44,7 @@ class Acknowledgement(StrEnum):
 
 
 class QueueGeneration(msgspec.Struct, frozen=True, gc=False):
-    """A queue of a chain, and which of its specs."""
+    """A queue of a chain, and the generation of its spec."""
 
     name: str
     generation: int
@@ -54,7 +54,7 @@ _chain: Converter[list[QueueGeneration]] = Converter(list[QueueGeneration])
 
 
 class ObservedChain(msgspec.Struct, frozen=True):
-    """The chain of a queue as it was read, its own spec first. `whole`: all of it was read."""
+    """The chain of a queue as it was read, the queue first. `whole`: all of it was read."""
 
     links: tuple[QueueGeneration, ...] = ()
     whole: bool = False
@@ -71,13 +71,13 @@ def read_acknowledgement(*, stop: Any, active_is_false: bool, chain: ObservedCha
 
 
 def waiting_for(stop: Any) -> str:
-    """What the acknowledgement waits for, as the server says it; empty where it does not."""
+    """What the acknowledgement waits for, as the server writes it; "" where it does not."""
     text = stop.get("waitingFor") if isinstance(stop, Mapping) else None
     return printable(text, limit=WAITING_LIMIT) if isinstance(text, str) and text else ""
 
 
 def matches_chain(stop: Any, chain: ObservedChain) -> bool:
-    """Whether `status.stop` is of the specs of the chain, as far as that was read."""
+    """Whether `status.stop` is for the specs of the chain, as far as that was read."""
     if not isinstance(stop, Mapping):
         return False
     links = _links(stop.get("chain"))

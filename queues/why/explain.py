@@ -1,14 +1,14 @@
-"""Why an object waits: its queue, who stops that, since when, and what lets the object go.
+"""Why an object waits: its queue, what stops the queue, since when, and the way out.
 
 Promises
-- A function of values: what was read of the cluster goes in, an `Explanation` comes out.
-- The first that holds is told:
+- `explain` is a function of values: from what was read of the cluster to an `Explanation`.
+- The fate is the first that holds:
 
 ================  ==========================================================================
 fate              when
 ================  ==========================================================================
 Finished          it has ended
-NotMember         it is of no queue
+NotMember         it is in no queue
 Runs              it is on a node
 Stopped           a queue of its chain stops it or does not select its namespace; its PodGroup is missing
 Unread            its queue may not be read
@@ -17,7 +17,7 @@ TakesNothingNew   a queue that schedules and takes nothing new
 Free              nothing stops it
 ================  ==========================================================================
 
-- What could not be read is said to be unread, never guessed.
+- What could not be read is reported as unread, never guessed.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from queues.why.stop_causes import (
     namespace_stop,
 )
 
-#: Characters of what others say that are shown.
-_SAID_LIMIT = 1000
-_KEPT = "kept from Closed"
+#: Characters of other components' messages that are shown.
+_MESSAGE_LIMIT = 1000
+_KEPT_FROM_CLOSED = "kept from Closed"
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known before the words are found."""
+    """What is known of the object and its queue."""
 
     subject: ObservedObject
     belonging: ExplainedMembership | None
@@ -69,7 +69,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def queue(self) -> str:
-        """As it stands in a sentence."""
+        """Its name, as it stands in a sentence."""
         return f"queue {quoted((self.belonging and self.belonging.queue) or '')}"
 
     @property
@@ -103,19 +103,19 @@ def _case(
 ) -> _Case:
     queue = belonging.queue if belonging else None
     verdict = queues.verdict(queue) if queues and queue else None
-    found = tuple(explain_stops(verdict, queues=queues)) if verdict and queues else ()
+    all_stops = tuple(explain_stops(verdict, queues=queues)) if verdict and queues else ()
     denied = _denied(subject, verdict, queues)
     if denied is not None:
-        found = (denied, *found)
+        all_stops = (denied, *all_stops)
     if belonging and queue is None:
         missing = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=belonging.group)
-        found = (explain_cause(missing, queues=queues),)
+        all_stops = (explain_cause(missing, queues=queues),)
     return _Case(
         subject=subject,
         belonging=belonging,
         queues=queues,
         verdict=verdict,
-        stops=found,
+        stops=all_stops,
         denied=denied,
         refusal=explain_refusal(verdict, queues=queues) if verdict and queues else None,
     )
@@ -166,20 +166,20 @@ def _summary(case: _Case, fate: Fate) -> str:
 
 
 def _of_a_queue(case: _Case) -> str:
-    told = [each.text for each in (*case.stops[:1], *filter(None, [case.refusal]))]
-    return told[0] if told else f"{case.subject.ref} schedules its pods and takes new work"
+    texts = [each.text for each in (*case.stops[:1], *filter(None, [case.refusal]))]
+    return texts[0] if texts else f"{case.subject.ref} schedules its pods and takes new work"
 
 
 def _closing(case: _Case) -> str:
-    """What keeps a Closing queue from Closed, in the controller's words."""
+    """What keeps a Closing queue from Closed, from the message that the controller wrote."""
     if case.verdict is None or case.queues is None or case.verdict.state is not State.CLOSING:
         return ""
-    _, found, kept = case.queues.record(case.verdict.queue).accepting.rpartition(_KEPT)
-    return printable(found + kept, limit=_SAID_LIMIT) if found else ""
+    _, keyword, blockers = case.queues.record(case.verdict.queue).accepting.rpartition(_KEPT_FROM_CLOSED)
+    return printable(keyword + blockers, limit=_MESSAGE_LIMIT) if keyword else ""
 
 
 def _notes(case: _Case, fate: Fate) -> Iterator[str]:
-    """What else there is to know."""
+    """What else is worth knowing."""
     if case.subject.deleting:
         yield "it is being deleted"
     if case.subject.idle_reason and fate is not Fate.FINISHED:
@@ -196,7 +196,7 @@ def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
         if case.denied is not None:
             yield f"nothing new of its namespace is scheduled: {case.denied.text}"
     elif fate is Fate.STOPPED and is_pod and not case.subject.calls_extender:
-        yield _unasked(case.subject)
+        yield _without_marker(case.subject)
     elif fate in {Fate.WAITS, Fate.UNREAD, Fate.STRANGER, Fate.FREE} and not case.subject.node:
         yield from _waiting(case)
     if fate is Fate.FREE and not (is_pod or case.is_queue):
@@ -211,14 +211,14 @@ def _running(verdict: Verdict) -> Iterator[str]:
         yield "its queue does not schedule now; what runs goes on"
 
 
-def _unasked(subject: ObservedObject) -> str:
+def _without_marker(subject: ObservedObject) -> str:
     gated = names.GATE in subject.gates
     by = "its gate and the bind guard alone stop it" if gated else "the bind guard alone stops it"
     return f"kube-scheduler does not ask about it, since it requests no {names.MARKER}: {by}"
 
 
 def _waiting(case: _Case) -> Iterator[str]:
-    """What others say of a pod that waits."""
+    """What other components say of a pod that waits."""
     subject = case.subject
     others = [printable(gate) for gate in subject.gates if gate != names.GATE]
     if others:
@@ -228,7 +228,7 @@ def _waiting(case: _Case) -> Iterator[str]:
     elif subject.message:
         own = subject.ref.kind != POD or names.GATE in subject.gates
         by = "it says" if own else "kube-scheduler says"
-        yield f"{by}: {printable(subject.message, limit=_SAID_LIMIT)}"
+        yield f"{by}: {printable(subject.message, limit=_MESSAGE_LIMIT)}"
     elif subject.ref.kind == POD and not others:
         yield "kube-scheduler has said nothing of it yet"
 
@@ -256,6 +256,6 @@ def _about_the_acknowledgement(verdict: Verdict, record: QueueRecord) -> Iterato
 
 def _asks_for_labels(case: _Case) -> bool:
     """Whether a selector is on the chain of its queue."""
-    assert case.queues is not None and case.verdict is not None  # noqa: S101 - the caller has seen to it
+    assert case.queues is not None and case.verdict is not None  # noqa: S101 - its caller has checked
     chain = case.queues.tree.chain(case.verdict.queue).queues
     return any(queue.namespace_selector is not None for queue in chain)

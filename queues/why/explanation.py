@@ -1,6 +1,6 @@
-"""What goes into an answer to "why does it wait?", and the answer: values alone.
+"""The values of `explain`: what it is given, and the `Explanation` that it returns.
 
-Their fields in camelCase are what `kubectl queue why -o json` shows.
+`kubectl queue why -o json` shows an `Explanation` with its fields in camelCase.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Fate(StrEnum):
 
 
 class _JsonStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """The common shape of what `-o json` shows."""
+    """What `-o json` shows, in camelCase."""
 
 
 class ObjectRef(_JsonStruct, frozen=True):
@@ -57,9 +57,9 @@ class ObjectRef(_JsonStruct, frozen=True):
 
 
 class ExplainedMembership(_JsonStruct, frozen=True):
-    """The queue of an object. `rule`: what says so; `origin`: what that was written down from.
+    """The queue of an object. `rule`: what names it. `origin`: where the webhook took it from.
 
-    `queue` is None while the PodGroup `group`, which has the say, is not there.
+    `queue` is None while the PodGroup `group`, which decides it, does not exist.
     """
 
     queue: str | None
@@ -91,9 +91,9 @@ class ObservedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a queue's object says beside its wishes. `accepting`: the message of that condition.
+    """What a Queue holds beside its spec. `accepting`: the message of that condition.
 
-    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: it is not known.
+    `acknowledgement`, `waiting_for`: of its stop, where it has one; None: not known.
     """
 
     changes: tuple[Change, ...] = ()
@@ -106,7 +106,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ChainMember(_JsonStruct, frozen=True):
-    """One queue of the chain: what it is, what it asks for itself; its own selector, where it has one."""
+    """One queue of the chain: its state, what its own spec asks for, and its selector, where it has one."""
 
     queue: str
     state: State
@@ -117,9 +117,9 @@ class ChainMember(_JsonStruct, frozen=True):
 
 
 class Stop(_JsonStruct, frozen=True):
-    """One queue that stops the object. `change`: who did that; None where its history does not say.
+    """One queue that stops the object. `change`: the edit that did it; None where the history has none.
 
-    `created`: when the queue was made, where it was made so; `lost`: the history no longer goes back so far.
+    `created`: when the queue was created, if it was created so. `lost`: the history does not go back so far.
     """
 
     queue: str
@@ -135,7 +135,7 @@ class Stop(_JsonStruct, frozen=True):
 
 
 class Explanation(_JsonStruct, frozen=True):
-    """The whole answer. `refusal`: why its queue takes nothing new, and what keeps that from being Closed."""
+    """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed."""
 
     object: ObjectRef
     fate: Fate
@@ -151,7 +151,7 @@ class Explanation(_JsonStruct, frozen=True):
 
 
 class ObservedQueues(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues of the chain as they were read, at one time."""
+    """The queues of the chain as they were read, and the time."""
 
     tree: Tree
     records: Mapping[str, QueueRecord]

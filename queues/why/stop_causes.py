@@ -1,9 +1,9 @@
-"""Who stops a queue: all of its chain that do, who made each do so, and the way out.
+"""What stops a queue: each queue of its chain that does, the edit that made it so, and the way out.
 
 Promises
-- Every queue of the chain that stops it is told, first the one that the cluster itself names.
-- Who stopped it is the latest change of that field in the queue's history, and only where it led to what
-  is there now; else nobody is named.
+- Every queue of the chain that stops it is named, first the one that events and conditions name.
+- The edit is the latest change of the field in that queue's history, if it led to the present value.
+  Otherwise no author is named.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from queues.why.explanation import (
     Stop,
 )
 
-#: The causes that somebody made by setting a field, at the latest when the queue was made.
+#: The causes that come from a field, which was set at the latest when the queue was created.
 _OF_A_FIELD = frozenset({CauseKind.SUSPENDED, CauseKind.STOPPED, CauseKind.CLOSED, CauseKind.NOT_SELECTED})
 
 
-def explain_stops(found: Verdict, *, queues: ObservedQueues) -> Iterator[Stop]:
-    """What stops the queue, then what would stop it next."""
-    if found.stop is not None:
-        for cause in (found.stop, *_others(found.stop, queues=queues)):
+def explain_stops(verdict: Verdict, *, queues: ObservedQueues) -> Iterator[Stop]:
+    """What stops the queue, then what would stop it after that."""
+    if verdict.stop is not None:
+        for cause in (verdict.stop, *_others(verdict.stop, queues=queues)):
             yield explain_cause(cause, queues=queues)
 
 
 def namespace_stop(
     name: str, *, namespace: str, labels: Mapping[str, str], queues: ObservedQueues
 ) -> Stop | None:
-    """The selector of the chain that does not select the namespace; None where all do."""
+    """The first selector of the chain that does not select the namespace; None where all do."""
     if name not in queues.tree:
         return None
     restricted = chain_restrictions(queues.tree.chain(name))
@@ -51,12 +51,12 @@ def namespace_stop(
     return explain_cause(cause, queues=queues) if cause is not None else None
 
 
-def explain_refusal(found: Verdict, *, queues: ObservedQueues) -> Stop | None:
-    """Why the queue takes nothing new; None where it does."""
-    if found.refusal is None:
+def explain_refusal(verdict: Verdict, *, queues: ObservedQueues) -> Stop | None:
+    """Why the queue accepts nothing new; None where it accepts."""
+    if verdict.refusal is None:
         return None
     return _stop(
-        found.refusal, text=refusal_text(found.refusal, state=found.state, kind="work"), queues=queues
+        verdict.refusal, text=refusal_text(verdict.refusal, state=verdict.state, kind="work"), queues=queues
     )
 
 
@@ -86,7 +86,7 @@ def _stop(cause: Cause, *, text: str, queues: ObservedQueues | None) -> Stop:
 
 
 def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
-    """The queue and its ancestors, as far as they are there."""
+    """The queue and its ancestors, as far as they exist."""
     if name not in queues.tree:
         return
     for queue in queues.tree.chain(name).queues:
@@ -101,7 +101,7 @@ def chain_members(name: str, queues: ObservedQueues) -> Iterator[ChainMember]:
 
 
 def _others(first: Cause, *, queues: ObservedQueues) -> Iterator[Cause]:
-    """Whoever else on the chain stops the queue by its own wish."""
+    """The other queues on the chain whose own specs stop the queue."""
     if first.queue not in queues.tree:
         return
     for queue in queues.tree.chain(first.queue).queues:
@@ -122,7 +122,7 @@ def _own_stop(queue: Queue, *, of: str, now: datetime) -> Cause | None:
 
 
 def find_change(cause: Cause, *, queue: Queue | None, changes: tuple[Change, ...]) -> Change | None:
-    """The change that made the queue stop, if it is the latest of its field and led to what is there."""
+    """The change that made the queue stop, if it is the latest of its field and led to the present value."""
     field, value = _made_by(cause, queue)
     latest = next((line for line in reversed(changes) if line.field == field), None)
     return latest if latest and latest.to == value else None

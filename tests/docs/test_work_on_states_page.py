@@ -168,8 +168,8 @@ TAKEN: dict[str, list[dict[str, Any]]] = {
         {"owner": msgspec.structs.replace(OWNER, queue=queue)} for queue in ("other", "")
     ],
     "of an owner that is finished": [{"owner": msgspec.structs.replace(OWNER, live=False)}],
-    "said to be of such an owner by a user": [{"owner": BY_A_USER}],
-    "whatever, once the queue is Closed": [{"closed": True}],
+    "that a user gave such an owner": [{"owner": BY_A_USER}],
+    "any, once the queue is Closed": [{"closed": True}],
 }
 
 

@@ -111,7 +111,10 @@ def test_a_board_keeps_its_tree_and_time() -> None:
 
 def test_a_board_says_how_new_its_tree_is() -> None:
     """What was seen is told as it was given, 0 if nothing was, and changes no ruling."""
-    old, new = QueueSnapshot(tree(queue("q")), now=NOW), QueueSnapshot(tree(queue("q")), now=NOW, seen=7)
+    old, new = (
+        QueueSnapshot(tree(queue("q")), now=NOW),
+        QueueSnapshot(tree(queue("q")), now=NOW, resource_version=7),
+    )
     assert (old.resource_version, new.resource_version) == (0, 7)
     assert rulings(old) == rulings(new)
 
@@ -251,8 +254,10 @@ def test_a_board_that_follows_another_is_the_one_made_anew(
     """Whatever changed, came or went, and however much time went by."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     former = QueueSnapshot(Tree(before), now=min(then, now))
-    following = QueueSnapshot.updated(former, Tree(after), changed=changed, now=max(then, now), seen=7)
-    anew = QueueSnapshot(Tree(after), now=max(then, now), seen=7)
+    following = QueueSnapshot.updated(
+        former, Tree(after), changed=changed, now=max(then, now), resource_version=7
+    )
+    anew = QueueSnapshot(Tree(after), now=max(then, now), resource_version=7)
     assert rulings(following) == rulings(anew)
     assert (following.valid_until, following.resource_version, following.now) == (
         anew.valid_until,

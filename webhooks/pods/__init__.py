@@ -1,0 +1,3 @@
+"""Pods: `pod_admission` (mutating, CREATE), `pod_patch` (what that writes), `pod_validation` (validating,
+CREATE and UPDATE), and `binds`, the guard on `pods/binding`.
+"""

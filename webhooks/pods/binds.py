@@ -1,16 +1,18 @@
-"""Binds: the guard that holds whatever bind was under way when a stop landed.
+"""The bind guard: the validating webhook on `pods/binding` and `bindings`.
 
-| the pod                              | the answer                              |
-|--------------------------------------|-----------------------------------------|
-| the controller's probe (a dry run)   | refused with `PROBE_SEEN`: the guard is on |
-| any, when we have lost the API server | refused: stops may have been acknowledged without us |
-| is of no queue, or unknown           | allowed                                 |
-| waits for its PodGroup               | refused                                 |
-| is in a queue that schedules         | allowed, and a pass is open             |
-| is in a queue that does not          | refused with the queue's text           |
-| is in a queue that does not select its namespace | refused with the reason     |
+It denies the binds that were under way when their queue was stopped.
 
-As in filter, a pass is recorded before the board is read.
+| the pod                                          | the answer                                          |
+|--------------------------------------------------|-----------------------------------------------------|
+| is the controller's probe (a dry run)            | denied with `PROBE_SEEN`: the guard is on           |
+| any, while the API server is lost                | denied: stops may have been acknowledged without us |
+| is in no queue, or unknown                       | allowed                                             |
+| waits for its PodGroup                           | denied                                              |
+| is in a queue that schedules                     | allowed, and a pass is open                         |
+| is in a queue that does not schedule             | denied with the queue's text                        |
+| is in a queue that does not select its namespace | denied with the reason                              |
+
+As in filter, a pass is recorded before the snapshot is read.
 """
 
 from __future__ import annotations
@@ -68,5 +70,5 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 
 
 def _answer(queue: str, namespace: str, *, store: Store) -> Answer:
-    ruling = store.decision_for(queue, namespace=namespace)
-    return ALLOWED if ruling.schedules else deny(ruling.text)
+    decision = store.decision_for(queue, namespace=namespace)
+    return ALLOWED if decision.schedules else deny(decision.text)

@@ -1,16 +1,14 @@
-"""Queues: defaults and history on the way in, the table of actions and the tree on the way through.
+"""The mutating webhook for Queues, on CREATE and UPDATE: defaults and history.
 
-Mutating (CREATE, UPDATE)
-- `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is
-  not said: so `vcctl queue create -S Closed` means what it says.
-- `SchedulerPolicy` becomes `schedulerPolicy`.
-- A change of state or stopPolicy clears the `resumeAt` and the `reason` of the stop before, unless it sets
-  them (`queues.admission.stop_fields`); where that takes them from a stop that follows another, a warning
-  says so.
-- Who changed what is added to the annotation `sluice.dev/changes`, taken from the request, never
-  from what the user wrote; the controller shows it as `status.changes`.
+- `status.state` of a new queue, which the API server drops, becomes `spec.state` where that is absent. So
+  `vcctl queue create -S Closed` creates a closed queue.
+- `SchedulerPolicy` is copied to `schedulerPolicy`.
+- A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
+  request sets them (`queues.admission.stop_fields`). Where one stop replaces another, a warning says so.
+- Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
+  user wrote there. The controller shows it as `status.changes`.
 
-Validating (CREATE, UPDATE, DELETE): see `webhooks.queues.queue_validation`.
+The validating webhook: `webhooks.queues.queue_validation`.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from queues.status.changes import (
     changes_between,
     parse_history,
 )
-from queues.text import printable
+from queues.text import quoted
 from webhooks.json_patch import PatchStep, patch_map
 from webhooks.queues.queue_validation import (
     SubmittedQueue,
@@ -46,9 +44,9 @@ from webhooks.review import Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
 
 _CLOSED_WORDS = {"Closed": "Closed", "Closing": "Closed", "Suspended": "Suspended"}
-#: What else is false is of a wrong type, and no wish to be given one of ours.
+#: Other false values are of a wrong type; the validating webhook refuses them.
 _ABSENT = (None, "")
-#: What the controller has noted as done; nobody else writes it, or takes it off by a replace.
+#: What the controller has carried out. No other user writes or removes it, by a replace for example.
 CARRIED_OUT = (names.COMMANDS, names.RESUMED)
 
 _encoder = msgspec.json.Encoder()
@@ -57,14 +55,14 @@ _queue = Converter[QueueObject](QueueObject)
 
 def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the mutating webhook on CREATE and UPDATE."""
-    told = decode_object(request.object, submitted_queue_decoder)
-    steps, spec = _spec_steps(told, creating=request.operation == "CREATE")
+    submitted = decode_object(request.object, submitted_queue_decoder)
+    steps, spec = _spec_steps(submitted, creating=request.operation == "CREATE")
     try:
-        after = _value(told.metadata, spec)
+        after = _value(submitted.metadata, spec)
     except Unreadable as exc:
         return deny(str(exc), code=422)
     if request.operation == "CREATE":
-        return Answer(patch=(*steps, *_history_steps(told, [], dict.fromkeys(CARRIED_OUT))))
+        return Answer(patch=(*steps, *_history_steps(submitted, [], dict.fromkeys(CARRIED_OUT))))
     before = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
     was = queue_from_object(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
@@ -73,46 +71,48 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
         was,
         after,
         same=same,
-        set_anew=_set_anew(request, before, told.metadata, spec, settings=settings) if same else (),
+        set_anew=_set_anew(request, before, submitted.metadata, spec, settings=settings) if same else (),
         now=store.clock.now(),
     )
     warnings = _clearing_warnings(cleared) if stop_fields.replaces_stop(was, after) else ()
     steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
     reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
-    after = _value(told.metadata, {key: value for key, value in spec.items() if key not in cleared})
+    after = _value(submitted.metadata, {key: value for key, value in spec.items() if key not in cleared})
     lines = changes_between(
-        was, after, by=_author(request, told, settings=settings), reason=reason, at=store.clock.now()
+        was, after, by=_author(request, submitted, settings=settings), reason=reason, at=store.clock.now()
     )
     own = request.user_info.username == settings.own_user
     kept = {} if own else {key: before.metadata.annotation(key) or None for key in CARRIED_OUT}
     return Answer(
         patch=(
             *steps,
-            *_history_steps(told, [*parse_history(before.metadata.annotation(names.CHANGES)), *lines], kept),
+            *_history_steps(
+                submitted, [*parse_history(before.metadata.annotation(names.CHANGES)), *lines], kept
+            ),
         ),
         warnings=warnings,
     )
 
 
-def _spec_steps(told: SubmittedQueue, *, creating: bool) -> tuple[list[PatchStep], dict[str, Any]]:
-    """What is missing or misspelt in `spec`, and the spec as it will be."""
-    held, status = told.spec or {}, told.status or {}
+def _spec_steps(queue: SubmittedQueue, *, creating: bool) -> tuple[list[PatchStep], dict[str, Any]]:
+    """The steps for what is missing or misspelt in `spec`, and the spec as it will be."""
+    submitted, status = queue.spec or {}, queue.status or {}
     wanted: dict[str, Any] = {}
-    if creating and held.get("state") is None:
+    if creating and submitted.get("state") is None:
         wanted["state"] = _CLOSED_WORDS.get(str(status.get("state")), "Open")
-    if told.metadata.name != ROOT and held.get("parent") in _ABSENT:
+    if queue.metadata.name != ROOT and submitted.get("parent") in _ABSENT:
         wanted["parent"] = ROOT
-    other = held.get("SchedulerPolicy")
-    if other and held.get("schedulerPolicy") in _ABSENT:
+    other = submitted.get("SchedulerPolicy")
+    if other and submitted.get("schedulerPolicy") in _ABSENT:
         wanted["schedulerPolicy"] = other
-    spec = {**held, **wanted}
-    if not held:
+    spec = {**submitted, **wanted}
+    if not submitted:
         return [{"op": "add", "path": "/spec", "value": spec}], spec
     return [{"op": "add", "path": f"/spec/{key}", "value": value} for key, value in wanted.items()], spec
 
 
 def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[PatchStep]:
-    """The spelling that was changed alone takes the other one along, where both are there."""
+    """Where both spellings are there and one is changed, the other is changed too."""
     spellings = ("SchedulerPolicy", "schedulerPolicy")
     changed = [key for key in spellings if after.get(key) != before.get(key)]
     if len(changed) != 1 or not after.get("SchedulerPolicy") or not after.get(changed[0]):
@@ -122,7 +122,7 @@ def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[PatchSt
 
 
 def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
-    """The fields of a stop that are there and read as they did."""
+    """The fields of a stop that are there, with the same value before and after."""
     fields = stop_fields.FIELDS
     return frozenset(key for key in fields if after.get(key) and after.get(key) == before.get(key))
 
@@ -147,18 +147,18 @@ def _clearing_warnings(cleared: Sequence[str]) -> tuple[str, ...]:
     return (f"{fields} went with the stop before; if this stop is to have the same, set it again",)
 
 
-def _author(request: Request, told: SubmittedQueue, *, settings: AdmissionSettings) -> str:
+def _author(request: Request, submitted: SubmittedQueue, *, settings: AdmissionSettings) -> str:
     user = request.user_info.username
-    behalf = told.metadata.annotation(names.ON_BEHALF_OF)
+    behalf = submitted.metadata.annotation(names.ON_BEHALF_OF)
     return behalf if user == settings.own_user and behalf else user
 
 
 def _history_steps(
-    told: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
+    submitted: SubmittedQueue, lines: list[Change], kept: Mapping[str, str | None]
 ) -> list[PatchStep]:
     text = _encoder.encode(lines[-HISTORY_LIMIT:]).decode() if lines else None
     wanted = {names.CHANGES: text, names.ON_BEHALF_OF: None, **kept}
-    return patch_map("/metadata/annotations", told.metadata.annotations, wanted)
+    return patch_map("/metadata/annotations", submitted.metadata.annotations, wanted)
 
 
 def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
@@ -170,6 +170,6 @@ def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
     for key, kind in (("state", Desired), ("stopPolicy", StopPolicy)):
         word = spec.get(key)
         if word is not None and word not in {one.value for one in kind}:
-            told = printable(str(word), limit=80)
-            raise Unreadable(f'spec.{key}: "{told}" is not known; use one of {", ".join(kind)}')
+            shown = quoted(str(word), limit=80)
+            raise Unreadable(f"spec.{key}: {shown} is not known; use one of {', '.join(kind)}")
     return queue_from_object(obj)

@@ -1,12 +1,11 @@
-"""What may be done to queues: the validating webhook on CREATE, UPDATE and DELETE.
+"""The validating webhook for Queues, on CREATE, UPDATE and DELETE: which edits are allowed.
 
-In this order: each field by itself (`queues.admission.field_validation`), what no edit may ask for, by now
-too, and where a queue
-may stand (`queues.admission.queue_edits`), its quota beside that of others (`queues.admission.quota`), the
-table of actions.
+The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
+drain, the spec and the parent (`queues.admission.queue_edits`); the quota (`queues.admission.quota`); the
+table of actions (`queues.states`).
 
-Every edit is judged among the queues as they will be: those that the store holds and those that were
-admitted a moment ago (`cluster.inflight.queue_edits`).
+Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
+moment ago (`cluster.inflight.queue_edits`).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from webhooks.settings import AdmissionSettings
 
 
 class SubmittedQueue(msgspec.Struct, frozen=True):
-    """A queue as it came: the whole spec, and the state that its author may have written."""
+    """A queue as it was submitted: the whole spec, and the state that its author may have written."""
 
     metadata: Metadata
     spec: dict[str, Any] | None = None
@@ -53,14 +52,14 @@ class SubmittedQueue(msgspec.Struct, frozen=True):
 
 
 class AdmittedQueues(msgspec.Struct, frozen=True):
-    """All queues as they will be once what was admitted is stored."""
+    """All queues as they will be once the admitted edits are stored. `pending`: these edits."""
 
     tree: Tree
     objects: Mapping[str, QueueObject]
-    coming: Mapping[str, QueueObject | None]
+    pending: Mapping[str, QueueObject | None]
 
     def quota(self, name: str) -> Quota:
-        obj = self.coming[name] if name in self.coming else self.objects.get(name)
+        obj = self.pending[name] if name in self.pending else self.objects.get(name)
         return _quota(obj) if obj is not None else Quota()
 
     def quotas(self, names: tuple[str, ...], *, but: str = "") -> dict[str, Quota]:
@@ -76,7 +75,7 @@ _time = Converter[datetime | None](datetime | None)
 def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> Answer:
     """The answer to the validating webhook."""
     with store.queue_edits.lock:
-        answer, before, after = _judged(request, store=store, settings=settings)
+        answer, before, after = _validate(request, store=store, settings=settings)
         if answer.allowed and not request.dry_run:
             latest = after or before
             if latest is not None:
@@ -85,7 +84,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 
 
 def stored_queue(before: SubmittedQueue) -> QueueObject:
-    """What is stored, whatever it is: an object that should not be can be mended."""
+    """The stored object; without a spec where that is faulty, so that it can be corrected."""
     meta = msgspec.to_builtins(before.metadata)
     try:
         return _queue({"metadata": meta, "spec": before.spec or {}})
@@ -93,19 +92,19 @@ def stored_queue(before: SubmittedQueue) -> QueueObject:
         return QueueObject(metadata=before.metadata)
 
 
-def _judged(
+def _validate(
     request: Request, *, store: Store, settings: AdmissionSettings
 ) -> tuple[Answer, QueueObject | None, QueueObject | None]:
     """The answer, and the queue before and after."""
     before = None
     was: dict[str, Any] = {}
-    said = False
+    shown_closed = False
     if request.operation != "CREATE":
         old = decode_object(request.old_object, submitted_queue_decoder, where="oldObject")
         before, was = stored_queue(old), old.spec or {}
-        said = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
+        shown_closed = (old.status or {}).get("state") == State.CLOSED and _observed(old, store=store)
     if request.operation == "DELETE":
-        return _deletion(before, store=store, settled=said), before, None
+        return _deletion(before, store=store, settled=shown_closed), before, None
     spec = decode_object(request.object, submitted_queue_decoder).spec or {}
     wrong = field_refusal(was, spec) or deadline_refusal(
         _deadline(was), _deadline(spec), now=store.clock.now(), begins=_drains(spec) and not _drains(was)
@@ -135,32 +134,32 @@ def _deadline(spec: Mapping[str, Any]) -> datetime | None:
 def _edit(
     before: QueueObject | None, after: QueueObject, *, store: Store, settings: AdmissionSettings
 ) -> str | None:
-    world = _world(store)
+    queues = _admitted_queues(store)
     was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     return (
-        _wish(was, wanted)
-        or _place(was, wanted, store=store, settings=settings, tree=world.tree)
-        or _share(before, after, world=world)
-        or (_state(was, wanted, store=store, tree=world.tree) if was else None)
+        _spec(was, wanted)
+        or _parent(was, wanted, store=store, settings=settings, tree=queues.tree)
+        or _quota_among(before, after, queues=queues)
+        or (_state(was, wanted, store=store, tree=queues.tree) if was else None)
     )
 
 
-def _wish(was: Queue | None, wanted: Queue) -> str | None:
-    wish = spec_refusal(wanted)
-    return None if was is not None and wish == spec_refusal(was) else wish
+def _spec(was: Queue | None, wanted: Queue) -> str | None:
+    refusal = spec_refusal(wanted)
+    return None if was is not None and refusal == spec_refusal(was) else refusal
 
 
 def _root(before: QueueObject | None, after: QueueObject) -> str | None:
-    """`queue_from_object` knows no parent of `root`; a stored one may stay until it is mended."""
+    """`queue_from_object` reads no parent of `root`. A stored one may stay until it is removed."""
     if after.metadata.name != ROOT or (before is not None and before.spec.parent == after.spec.parent):
         return None
     return ROOT_HAS_NO_PARENT if after.spec.parent else None
 
 
-def _place(
+def _parent(
     was: Queue | None, wanted: Queue, *, store: Store, settings: AdmissionSettings, tree: Tree
 ) -> str | None:
-    """Where it is put, if it is put anywhere."""
+    """Whether its parent allows it, where the parent is new."""
     if wanted.name == ROOT or (was is not None and was.parent == wanted.parent):
         return None
     parent = wanted.parent or ROOT
@@ -169,23 +168,23 @@ def _place(
     )
 
 
-def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQueues) -> str | None:
-    """Its quota among its family's, if that or its place is changed."""
+def _quota_among(before: QueueObject | None, after: QueueObject, *, queues: AdmittedQueues) -> str | None:
+    """Its quota compared with its parent's, siblings' and children's, if its quota or its parent changes."""
     was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
     quotas = _quota(before) if before else Quota(), _quota(after)
     if was is not None and was.parent == wanted.parent and quotas[0] == quotas[1]:
         return None
     parent = wanted.parent
-    above = world.quota(parent) if parent else None
+    above = queues.quota(parent) if parent else None
     shared = above is not None and (above.guarantee or above.deserved)
     around = QuotaFamily(
         name=wanted.name,
         parent=parent or "",
         parent_quota=above,
-        sibling_quotas=world.quotas(world.tree.children(parent), but=wanted.name)
+        sibling_quotas=queues.quotas(queues.tree.children(parent), but=wanted.name)
         if parent and shared
         else {},
-        child_quotas=world.quotas(world.tree.children(wanted.name), but=wanted.name),
+        child_quotas=queues.quotas(queues.tree.children(wanted.name), but=wanted.name),
     )
     is_child = was is not None and was.parent == parent
     return quota_refusal(
@@ -195,7 +194,7 @@ def _share(before: QueueObject | None, after: QueueObject, *, world: AdmittedQue
 
 
 def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None:
-    """The table of actions, in the state that the queue has by itself."""
+    """The table of actions, in the queue's own state."""
     if was.desired is wanted.desired:
         return None
     around = tree.with_queue(was)
@@ -207,13 +206,13 @@ def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None
     return edit_refusal(was, wanted, own=own)
 
 
-def _observed(told: SubmittedQueue, *, store: Store) -> bool:
-    """Whether what is said of a queue is of its wishes, and its ancestors', as they are now."""
-    if (told.status or {}).get("observedGeneration") != told.metadata.generation:
+def _observed(queue: SubmittedQueue, *, store: Store) -> bool:
+    """Whether a queue's status is for its spec, and its ancestors', as they are now."""
+    if (queue.status or {}).get("observedGeneration") != queue.metadata.generation:
         return False
     chain = (
-        store.snapshot.tree.chain(told.metadata.name).queues
-        if told.metadata.name in store.snapshot.tree
+        store.snapshot.tree.chain(queue.metadata.name).queues
+        if queue.metadata.name in store.snapshot.tree
         else ()
     )
     above = [store.queues.get(queue.name) for queue in chain[1:]]
@@ -222,15 +221,15 @@ def _observed(told: SubmittedQueue, *, store: Store) -> bool:
 
 def _deletion(obj: QueueObject | None, *, store: Store, settled: bool) -> Answer:
     queue = queue_from_object(obj) if obj else Queue(name="")
-    tree = _world(store).tree.with_queue(queue)
+    tree = _admitted_queues(store).tree.with_queue(queue)
     live = store.live_members_below(queue.name, tree=tree) > 0
-    found = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
-    refusal = deletion_refusal(found, children=tree.children(queue.name), settled=settled)
+    result = verdict(queue.name, tree=tree, live=live, now=store.clock.now())
+    refusal = deletion_refusal(result, children=tree.children(queue.name), settled=settled)
     return deny(refusal) if refusal else ALLOWED
 
 
-def _world(store: Store) -> AdmittedQueues:
-    """What is settled is looked up first: the board that is read after it has it."""
+def _admitted_queues(store: Store) -> AdmittedQueues:
+    """The pending edits are read before the snapshot: what is no longer pending is in the snapshot."""
     coming = store.queue_edits.pending(store.queues)
     tree = store.snapshot.tree
     if coming:

@@ -1,19 +1,19 @@
 """Which fields of a Queue's spec a request sets, as far as its review shows that.
 
-A review holds the object before and after, not what its author sent. A field that reads the same may have
-been left alone or set once more. It counts as set where the review proves it:
+A review holds the object before and after, not what its author sent. A field with the same value in both may
+have been left as it was, or set once more. It counts as set where the review proves it:
 
 | the request                  | what it sets                                                     |
 |------------------------------|------------------------------------------------------------------|
-| of our own controller        | all that is there: each of its writes says both fields           |
+| of our own controller        | all that is there: each of its writes has both fields            |
 | `kubectl replace`            | all that is there: the whole object is the author's              |
 | `kubectl queue`              | all that is there: it writes both fields, or means them to stay  |
 | a server-side apply          | what its field manager owns: that is what was applied            |
 | `kubectl apply`              | what the configuration says that it stores as an annotation      |
-| any other patch or update    | nothing that reads the same                                      |
+| any other patch or update    | no field that has the same value before and after                |
 
-A server-side apply is known by this: an entry of `managedFields` with operation Apply owns a field that this
-request has changed. An update by anybody would have taken that field from it.
+A server-side apply is recognised so: an entry of `managedFields` with operation Apply owns a field that this
+request has changed. After any other update the entry would no longer own that field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from webhooks.review import Request
 from webhooks.settings import AdmissionSettings
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-#: The field managers of clients that mean each field that is there.
+#: The field managers of clients that set each field that is there.
 WHOLE = frozenset({"kubectl-replace", "kubectl-queue"})
 
 
@@ -64,7 +64,7 @@ def requested_fields(
     after: tuple[Metadata, Mapping[str, Any]],
     settings: AdmissionSettings,
 ) -> frozenset[str]:
-    """The fields of spec that the request sets, those that read the same included.
+    """The fields of spec that the request sets, also those whose value stays the same.
 
     `before` and `after`: the metadata and the spec of the object.
     """
