@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tests.support.e2e.calling import Api, Object
+from tests.support.e2e.api_requests import Api, Object
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     condition,
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence, expired_event
 from tests.support.faults.intercepting import Asked, Interceptor
 from tests.support.faults.slow_webhook import SlowWebhook

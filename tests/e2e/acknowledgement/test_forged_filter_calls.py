@@ -15,14 +15,14 @@ import pytest
 
 from localcluster.apiserver import Https
 from localcluster.components import REQUEST_SECONDS
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
 SOON = REQUEST_SECONDS * 0.6

@@ -12,9 +12,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from queues.labels import PROBE_PREFIX
+from tests.support.e2e.objects import is_stopped
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
 BINDS = "binds.sluice.dev"

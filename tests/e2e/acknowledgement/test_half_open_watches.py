@@ -8,9 +8,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import is_stopped
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 

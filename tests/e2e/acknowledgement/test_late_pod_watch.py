@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     is_stopped,
     on_a_node,
     version,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import Silence
 from tests.support.faults.intercepting import Asked
 from tests.support.faults.slow_webhook import SlowWebhook

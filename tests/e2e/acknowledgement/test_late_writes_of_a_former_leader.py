@@ -16,11 +16,11 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from queues.labels import GUARD
-from tests.support.e2e.calling import Object, watched
+from tests.support.e2e.api_requests import Object, watched
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import is_active, is_stopped
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import is_active, is_stopped
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/sluice-controller"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import on_a_node
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import on_a_node
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 LABEL = "tests.sluice.dev-team"
 LATE = "server-2"

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from localcluster.components import REQUEST_SECONDS
-from tests.support.e2e.calling import Api
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Api
+from tests.support.e2e.objects import (
     NAMED_BY,
     is_stopped,
     on_a_node,
     pod_body,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 SOON = REQUEST_SECONDS * 0.6
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"

@@ -17,25 +17,25 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import (
+from tests.support.e2e.api_requests import (
     Answer,
     Api,
     Object,
     watched,
 )
-from tests.support.e2e.sandbox import (
-    METADATA,
-    QUEUES,
-    Sandbox,
-)
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     binding_body,
     is_answered,
     pod_body,
     suspended_text,
     version,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import (
+    METADATA,
+    QUEUES,
+    Sandbox,
+)
+from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
 PODS = 300

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import binding_body, is_stopped
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.second_api_server import SecondApiServer
-from tests.support.e2e.shapes import binding_body, is_stopped
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 #: No scheduler asks us about such a pod: the guard alone keeps it from being bound.
 BY_HAND = "by-hand"

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Api, watched
+from tests.support.e2e.api_requests import Api, watched
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     pod_body,
     state_of,
     version,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
 ROUNDS = 5

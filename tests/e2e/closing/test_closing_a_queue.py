@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     COMPLETES,
     condition,
     pod_body,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from cluster.api.client import Client
 from controller.drain import snapshot as drain_reading
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, read_snapshot
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import FaultyProxy, status
 
 _numbers = itertools.count()

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import history, queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import history, queue_body
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 ANN = "ann@example.com"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import history
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import history
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 ACTIONS = ("OpenQueue", "CloseQueue", "SuspendQueue", "ResumeQueue")
 ANN, BOB = "ann@example.com", "bob@example.com"

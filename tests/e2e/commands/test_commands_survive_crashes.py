@@ -9,11 +9,11 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import history
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import history
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Kept
 
 ANN, BOB = "ann@example.com", "bob@example.com"

@@ -9,9 +9,9 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import history
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import history
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked
 
 ANN = "ann@example.com"

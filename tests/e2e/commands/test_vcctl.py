@@ -14,17 +14,17 @@ import pytest
 
 from localcluster.exceptions import BuildFailed
 from localcluster.external_tools import vcctl
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import (
-    QUEUES,
-    Sandbox,
-)
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     condition,
     history,
     is_active,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import (
+    QUEUES,
+    Sandbox,
+)
+from tests.support.e2e.wait import until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     is_answered,
     is_stopped,
     queue_body,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 TEAM: Object = {
     "weight": 4,

@@ -18,10 +18,10 @@ from tests.support.drain.draining import (
     wait_for_none_running,
     wait_for_running,
 )
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DAEMON_SET,
     DEPLOYMENT,
     JOB,

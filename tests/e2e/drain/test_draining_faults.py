@@ -25,7 +25,7 @@ from tests.support.e2e.drain_replicas import (
 )
 from tests.support.e2e.mixed_load import MixedLoad, evicted
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.faulty_proxy import (
     Fault,
     When,

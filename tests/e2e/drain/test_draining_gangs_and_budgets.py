@@ -17,11 +17,11 @@ from tests.support.drain.draining import (
     wait_for_drain,
     wait_for_running,
 )
-from tests.support.e2e.calling import MERGE, Object
+from tests.support.e2e.api_requests import MERGE, Object
+from tests.support.e2e.objects import GROUPED_BY
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import GROUPED_BY
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
     work_body,

@@ -17,18 +17,18 @@ from tests.support.drain.draining import (
     wait_for_none_running,
     wait_for_running,
 )
-from tests.support.e2e.calling import (
+from tests.support.e2e.api_requests import (
     MERGE,
     Api,
     Object,
 )
+from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import pod_body
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
-    Made,
+    WorkloadKind,
     work_body,
 )
 from tests.support.faults.slow_webhook import SlowWebhook
@@ -47,7 +47,7 @@ def owned_by(sandbox: Sandbox, path: str, owner: Object) -> None:
     sandbox.api.patch(path, {"metadata": {"ownerReferences": [owner]}}, kind=MERGE).must()
 
 
-def uid_of(sandbox: Sandbox, made: Made, name: str) -> str:
+def uid_of(sandbox: Sandbox, made: WorkloadKind, name: str) -> str:
     return str(sandbox.api.get(f"{made.path(sandbox.namespace)}/{name}").must().body["metadata"]["uid"])
 
 

@@ -30,13 +30,13 @@ from tests.support.drain.draining import (
     wait_for_drain,
     wait_for_running,
 )
-from tests.support.e2e.calling import Api, Object
+from tests.support.e2e.api_requests import Api, Object
+from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import pod_body
-from tests.support.e2e.waiting_for import PAUSE, until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import PAUSE, until
+from tests.support.e2e.workloads import (
     JOB,
-    Made,
+    WorkloadKind,
     owned_by,
     work_body,
 )
@@ -124,7 +124,7 @@ class JobSets(StandIn):
                 api.patch(path, {"spec": {"suspend": wish}}).must()
 
 
-def read(api: Api, sandbox: Sandbox, made: Made, name: str) -> Object:
+def read(api: Api, sandbox: Sandbox, made: WorkloadKind, name: str) -> Object:
     return api.get(f"{made.path(sandbox.namespace)}/{name}").must().body
 
 
@@ -151,7 +151,7 @@ def volcano_job(sandbox: Sandbox, queue: str) -> None:
     wait_for_running(sandbox, 2)
 
 
-def mark(sandbox: Sandbox, made: Made) -> str:
+def mark(sandbox: Sandbox, made: WorkloadKind) -> str:
     """The queue whose drain has suspended it, as is written on it."""
     found = read(sandbox.api, sandbox, made, "train")["metadata"].get("annotations", {})
     return str(found.get(SUSPENDED, ""))

@@ -26,11 +26,11 @@ from tests.support.drain.draining import (
     wait_for_none_running,
     wait_for_running,
 )
-from tests.support.e2e.calling import Object, watched
+from tests.support.e2e.api_requests import Object, watched
+from tests.support.e2e.objects import why
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import why
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
     STATEFUL_SET,

@@ -26,11 +26,11 @@ from tests.support.drain.draining import (
     wait_for_drain,
     wait_for_running,
 )
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import IGNORES_SIGTERM, pod_body
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import IGNORES_SIGTERM, pod_body
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import JOB, work_body
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import JOB, work_body
 
 #: The server's limits: pods in flight, and seconds that one counts as that.
 IN_FLIGHT, GRACE_LIMIT = 4, 2

@@ -15,14 +15,14 @@ from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.layout import ROOT
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     gates,
     is_answered,
     is_stopped,
 )
-from tests.support.e2e.waiting_for import settled, until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import settled, until
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.volcano.sh"
 #: What a definition of queues has without us, as far as it matters here.

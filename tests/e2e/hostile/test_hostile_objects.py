@@ -6,17 +6,17 @@ import pytest
 
 from cluster.cache.trimming import RESOURCES as KEPT
 from tests.support.drain.draining import BUDGETS, DRAIN
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import GROUPED_BY as GROUP
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import GROUPED_BY as GROUP
+from tests.support.e2e.objects import (
     command_body,
     condition,
     is_stopped,
     pod_body,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 #: A name as long as a name may be.
 LONG = "-".join(["n" * 62] * 4)

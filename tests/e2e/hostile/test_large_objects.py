@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import NAMED_BY, pod_body
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import NAMED_BY, pod_body
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     template_of,
     work_body,

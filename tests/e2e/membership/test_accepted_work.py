@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     GROUPED_BY,
     NO_UID,
     condition,
     pod_body,
 )
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     CRON_CONTROLLER,
     CRON_JOB,
     DEPLOYMENT,

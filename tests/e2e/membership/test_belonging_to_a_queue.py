@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.e2e.calling import Answer, Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Answer, Object
+from tests.support.e2e.objects import (
     COMPLETES,
     GATE,
     GROUPED_BY,
@@ -17,7 +16,8 @@ from tests.support.e2e.shapes import (
     pod_body,
     suspended_text,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 MARKER = "sluice.dev/member"
 LABELLED_BY = "volcano.sh/queue-name"

@@ -11,31 +11,31 @@ from functools import partial
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     GATE,
     NAMED_BY,
     condition,
 )
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     JOB,
-    Made,
+    WorkloadKind,
     owned_by,
     template_body,
     work_body,
 )
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-VOLCANO_JOB = Made("Job", "batch.volcano.sh/v1alpha1", "jobs")
-JOB_SET = Made("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets")
+VOLCANO_JOB = WorkloadKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
+JOB_SET = WorkloadKind("JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets")
 BOTH = pytest.mark.parametrize("made", [VOLCANO_JOB, JOB_SET], ids=["Volcano's Job", "JobSet"])
 #: A kind that is installed while the server runs is found after ten seconds at most.
 FOUND = 30.0
 
 
-def definition(made: Made) -> Object:
+def definition(made: WorkloadKind) -> Object:
     """As much of a definition as the API server asks for."""
     group, version = made.group.split("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -60,7 +60,7 @@ def definition(made: Made) -> Object:
     }
 
 
-def is_served(sandbox: Sandbox, made: Made) -> bool:
+def is_served(sandbox: Sandbox, made: WorkloadKind) -> bool:
     return sandbox.api.get(made.path(sandbox.namespace)).status == 200
 
 
@@ -75,7 +75,7 @@ def own_sandbox(module_cluster: LocalCluster) -> Iterator[Sandbox]:
     sandbox.close()
 
 
-def body(made: Made, name: str, queue: str = "", *, on_itself: bool = False) -> Object:
+def body(made: WorkloadKind, name: str, queue: str = "", *, on_itself: bool = False) -> Object:
     """A Job of two tasks, or of two replicated Jobs."""
     named = {NAMED_BY: queue} if queue else {}
     templates = [template_body(name, {} if on_itself else named) for _ in range(2)]
@@ -96,7 +96,7 @@ def body(made: Made, name: str, queue: str = "", *, on_itself: bool = False) -> 
     return {"apiVersion": made.group, "kind": made.kind, "metadata": meta, "spec": spec}
 
 
-def templates(made: Made, obj: Object) -> list[Object]:
+def templates(made: WorkloadKind, obj: Object) -> list[Object]:
     if made is VOLCANO_JOB:
         return [task["template"] for task in obj["spec"]["tasks"]]
     return [each["template"]["spec"]["template"] for each in obj["spec"]["replicatedJobs"]]
@@ -104,7 +104,9 @@ def templates(made: Made, obj: Object) -> list[Object]:
 
 @BOTH
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its templates", "on itself"])
-def test_the_queue_is_written_in_every_template(own_sandbox: Sandbox, made: Made, on_itself: bool) -> None:
+def test_the_queue_is_written_in_every_template(
+    own_sandbox: Sandbox, made: WorkloadKind, on_itself: bool
+) -> None:
     """And on the job, to be listed by."""
     queue = own_sandbox.queue(f"written-{made.resource}-{on_itself}".lower())
     found = (
@@ -124,7 +126,7 @@ def test_a_volcano_job_that_names_no_queue_is_in_default(own_sandbox: Sandbox) -
 
 
 @BOTH
-def test_a_live_one_keeps_its_queue_from_closed(own_sandbox: Sandbox, made: Made) -> None:
+def test_a_live_one_keeps_its_queue_from_closed(own_sandbox: Sandbox, made: WorkloadKind) -> None:
     """Until it is finished, as its own controller says."""
     queue = own_sandbox.queue(f"kept-{made.resource}")
     found = own_sandbox.make(made, body(made, "kept", queue)).must().body

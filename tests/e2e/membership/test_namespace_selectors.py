@@ -10,8 +10,7 @@ from tests.support.drain.draining import (
     wait_for_drain,
     wait_for_running,
 )
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     GATE,
     GROUPED_BY,
     NAMED_BY,
@@ -22,8 +21,9 @@ from tests.support.e2e.shapes import (
     queue_body,
     why,
 )
-from tests.support.e2e.waiting_for import settled, until
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import settled, until
+from tests.support.e2e.workloads import (
     CRON_JOB,
     DEPLOYMENT,
     JOB,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     GATE,
     NAMED_BY,
     condition,
@@ -13,13 +12,14 @@ from tests.support.e2e.shapes import (
     on_a_node,
     suspended_text,
 )
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     CRON_JOB,
     DEPLOYMENT,
     JOB,
     KINDS,
-    Made,
+    WorkloadKind,
     template_of,
     work_body,
 )
@@ -38,7 +38,7 @@ def queue(sandbox: Sandbox) -> str:
 
 @EVERY_KIND
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its template", "on itself"])
-def test_the_queue_is_written_down(sandbox: Sandbox, queue: str, made: Made, on_itself: bool) -> None:
+def test_the_queue_is_written_down(sandbox: Sandbox, queue: str, made: WorkloadKind, on_itself: bool) -> None:
     """On the workload, to be listed by, and in its template, wherever it was named."""
     body = sandbox.make(made, work_body(made, "work", queue, on_itself=on_itself)).must().body
     assert body["metadata"]["labels"][GATE] == body["metadata"]["annotations"][GATE] == queue
@@ -47,7 +47,7 @@ def test_the_queue_is_written_down(sandbox: Sandbox, queue: str, made: Made, on_
 
 @MAKERS
 @pytest.mark.parametrize("on_itself", [False, True], ids=["in its template", "on itself"])
-def test_its_pods_are_members(sandbox: Sandbox, queue: str, made: Made, on_itself: bool) -> None:
+def test_its_pods_are_members(sandbox: Sandbox, queue: str, made: WorkloadKind, on_itself: bool) -> None:
     """And stand still with their queue."""
     sandbox.suspend(queue)
     made_one = sandbox.make(made, work_body(made, "work", queue, on_itself=on_itself)).must()
@@ -60,7 +60,7 @@ def test_its_pods_are_members(sandbox: Sandbox, queue: str, made: Made, on_itsel
 
 
 @MAKERS
-def test_the_user_is_told_on_the_workload(sandbox: Sandbox, queue: str, made: Made) -> None:
+def test_the_user_is_told_on_the_workload(sandbox: Sandbox, queue: str, made: WorkloadKind) -> None:
     """Not only on its pods, which the user did not make."""
     sandbox.suspend(queue)
     sandbox.make(made, work_body(made, "work", queue)).must()
@@ -68,7 +68,9 @@ def test_the_user_is_told_on_the_workload(sandbox: Sandbox, queue: str, made: Ma
 
 
 @EVERY_KIND
-def test_a_closed_queue_refuses_it_where_its_user_is(sandbox: Sandbox, queue: str, made: Made) -> None:
+def test_a_closed_queue_refuses_it_where_its_user_is(
+    sandbox: Sandbox, queue: str, made: WorkloadKind
+) -> None:
     """Not three objects later."""
     sandbox.edit(queue, state="Closed")
     sandbox.in_state(queue, "Closed")
@@ -79,7 +81,7 @@ def test_a_closed_queue_refuses_it_where_its_user_is(sandbox: Sandbox, queue: st
 
 
 @EVERY_KIND
-def test_one_that_names_no_queue_is_none_of_our_business(sandbox: Sandbox, made: Made) -> None:
+def test_one_that_names_no_queue_is_none_of_our_business(sandbox: Sandbox, made: WorkloadKind) -> None:
     """Nothing is written on it, and what a user wrote in our name is taken off."""
     wanted = work_body(made, "work", annotations={GATE: "root"})
     until(lambda: sandbox.make(made, wanted, dry=True).status != 503, "the namespace to be known")
@@ -89,7 +91,7 @@ def test_one_that_names_no_queue_is_none_of_our_business(sandbox: Sandbox, made:
 
 
 @EVERY_KIND
-def test_two_names_that_differ_are_refused(sandbox: Sandbox, queue: str, made: Made) -> None:
+def test_two_names_that_differ_are_refused(sandbox: Sandbox, queue: str, made: WorkloadKind) -> None:
     """Both are named in the refusal."""
     body = work_body(made, "work", queue)
     body["metadata"]["annotations"] = {NAMED_BY: "another"}

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     GROUPED_BY,
     NAMED_BY,
     command_body,
     podgroup_body,
 )
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.workloads import (
     KINDS,
-    Made,
+    WorkloadKind,
     template_of,
     work_body,
 )
@@ -108,7 +108,7 @@ def test_no_field_of_a_command_is_taken_wrongly(sandbox: Sandbox, queue: str) ->
 
 
 @pytest.mark.parametrize("made", KINDS, ids=[made.kind for made in KINDS])
-def test_no_workload_names_a_queue_that_cannot_be(sandbox: Sandbox, made: Made) -> None:
+def test_no_workload_names_a_queue_that_cannot_be(sandbox: Sandbox, made: WorkloadKind) -> None:
     """Neither in its template nor on itself; and no annotation may be anything but a string."""
     for name in NAMES:
         for on_itself in (False, True):

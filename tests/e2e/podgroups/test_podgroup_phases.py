@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     COMPLETES,
     GROUPED_BY,
     NAMED_BY,
     suspended_text,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 
 @pytest.fixture

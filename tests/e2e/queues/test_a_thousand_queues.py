@@ -9,15 +9,15 @@ import pytest
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import metric
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import metric
+from tests.support.e2e.objects import (
     condition,
     is_answered,
     queue_body,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 LEVELS, WIDTH = 10, 100
 

@@ -11,11 +11,11 @@ from functools import partial
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Api
+from tests.support.e2e.api_requests import Api
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import queue_body
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 REPLICAS = ("server-1", "server-2", "server-3")
 #: How late the replicas hear of each other's edits while these race, in seconds.

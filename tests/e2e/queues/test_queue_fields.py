@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.e2e.objects import queue_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import queue_body
 
 AMOUNTS: list[Any] = [
     *[1, "all", [], {"cpu": {}}, {"cpu": "-1"}, {"cpu": "four"}, {"cpu": "NaN"}, {"cpu": "1e99"}],

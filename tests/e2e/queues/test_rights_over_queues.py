@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 ANN = "ann"
 

@@ -7,8 +7,7 @@ import signal
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     GATE,
     gates,
     is_active,
@@ -16,7 +15,8 @@ from tests.support.e2e.shapes import (
     suspended_text,
     why,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 
 @pytest.fixture

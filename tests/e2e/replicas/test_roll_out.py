@@ -20,15 +20,15 @@ import pytest
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
-from tests.support.e2e.calling import (
+from tests.support.e2e.api_requests import (
     Api,
     Object,
     metric,
 )
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import is_stopped
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import is_stopped
-from tests.support.e2e.waiting_for import settled
+from tests.support.e2e.wait import settled
 from tests.support.faults.faulty_proxy import Closing, FaultyProxy
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

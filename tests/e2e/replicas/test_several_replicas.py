@@ -15,11 +15,11 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.e2e.acknowledgement.test_stop_in_mid_flow import Stop
-from tests.support.e2e.calling import Api
+from tests.support.e2e.api_requests import Api
 from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.objects import pod_body
 from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import pod_body
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 #: Members that wait when a round begins; members and pods of no queue that are made while it is stopped.
 BACKLOG, LATE, OTHERS = 30, 3, 3

@@ -16,14 +16,14 @@ from cluster.cache.store import queue_from_object
 from cluster.objects import QueueObject
 from queues.tree import Tree
 from queues.verdict import verdict
-from tests.support.e2e.calling import Api, Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Api, Object
+from tests.support.e2e.objects import (
     condition,
     is_answered,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 #: The parent, a child where a pod runs, and one that is empty.
 SHORT = ("parent", "busy", "empty")

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     condition,
     gates,
     is_active,
@@ -15,6 +14,7 @@ from tests.support.e2e.shapes import (
     on_a_node,
     state_of,
 )
+from tests.support.e2e.sandbox import Sandbox
 
 SOON = timedelta(seconds=3)
 

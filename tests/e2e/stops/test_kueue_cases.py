@@ -24,9 +24,8 @@ from tests.support.drain.draining import (
     wait_for_none_running,
     wait_for_running,
 )
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     COMPLETES,
     GROUPED_BY,
     condition,
@@ -34,11 +33,12 @@ from tests.support.e2e.shapes import (
     is_stopped,
     why,
 )
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
-    Made,
+    WorkloadKind,
     work_body,
 )
 
@@ -90,7 +90,7 @@ def counts(sandbox: Sandbox, queue: str, **pods: int) -> None:
 
 
 @pytest.mark.parametrize("made", [DEPLOYMENT, JOB], ids=["Deployment", "Job"])
-def test_a_workload_is_evicted_once_and_runs_again(sandbox: Sandbox, tree: Tree, made: Made) -> None:
+def test_a_workload_is_evicted_once_and_runs_again(sandbox: Sandbox, tree: Tree, made: WorkloadKind) -> None:
     """K1 (the parent is stopped), K2 (the child): once by event and by metric; both run after None."""
     sandbox.make(made, work_body(made, "first", tree.child)).must(201)
     (pod,) = wait_for_running(sandbox, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from cluster.recorder import BURST, PER_SECOND
+from tests.support.e2e.objects import suspended_text, why
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import suspended_text, why
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 PODS = 300
 DROPPED = r'sluice_events_total\{outcome="dropped"\}'

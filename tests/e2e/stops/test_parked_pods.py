@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     GATE,
     gates,
     on_a_node,
     pod_body,
     suspended_text,
 )
-from tests.support.e2e.waiting_for import settled, until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import settled, until
 
 EARLY = 5
 

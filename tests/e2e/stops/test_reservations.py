@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.e2e.objects import on_a_node
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import on_a_node
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 #: So much of a node's 64 CPUs that no two fit.
 MOST = "60"

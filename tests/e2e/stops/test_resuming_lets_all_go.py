@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from tests.support.e2e.objects import suspended_text
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import suspended_text
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 PODS = 50
 

@@ -25,14 +25,14 @@ from tests.support.drain.draining import (
     running,
     wait_for_running,
 )
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     condition,
     is_answered,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 OPEN, SUSPENDED, CLOSED, CLOSING = "Open", "Suspended", "Closed", "Closing"
 #: In this order each may be asked for after the one before, there and back; Closed to Suspended is refused.

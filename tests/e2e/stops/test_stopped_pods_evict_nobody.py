@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from localcluster.scheduler_config import without_preempt
+from tests.support.e2e.objects import is_active, on_a_node
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import is_active, on_a_node
-from tests.support.e2e.waiting_for import settled, until
+from tests.support.e2e.wait import settled, until
 
 #: So much of a node's 64 CPUs that no two fit.
 MOST = "60"

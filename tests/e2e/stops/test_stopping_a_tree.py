@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     condition,
     is_active,
     is_stopped,
     state_of,
     suspended_text,
 )
+from tests.support.e2e.sandbox import QUEUES, Sandbox
 
 
 @pytest.fixture

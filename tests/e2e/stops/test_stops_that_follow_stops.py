@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.e2e.calling import Answer, Object
+from tests.support.e2e.api_requests import Answer, Object
 from tests.support.e2e.sandbox import QUEUES, Sandbox
 
 LATER = "2099-06-01T00:00:00Z"

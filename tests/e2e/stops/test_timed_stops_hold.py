@@ -11,16 +11,16 @@ import pytest
 
 from controller.stops.resume_at import AUTHOR
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     history,
     is_active,
     is_answered,
     is_stopped,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 SOON = timedelta(seconds=4)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
-from tests.support.e2e.calling import Object
-from tests.support.e2e.shapes import OWN_GATE
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import OWN_GATE
 
 #: The pod whose coming ends the watch: all that happened before it was seen by then.
 END = "end-of-the-watch"

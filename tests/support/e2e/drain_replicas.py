@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.mixed_load import MixedLoad, evicted
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Interceptor
 
 #: Evictions a second, where a drain is to last; and where it is to end.

@@ -14,7 +14,7 @@ from localcluster import processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.ports import LOOPBACK, spare_port
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.faults.forwarding import Forwarder
 from tests.support.faults.intercepting import Interceptor
 

@@ -14,7 +14,7 @@ from localcluster import apiserver
 from localcluster.audit_log import Bind
 from localcluster.cluster import LocalCluster
 from queues.queue import BUILT_IN
-from tests.support.e2e.calling import (
+from tests.support.e2e.api_requests import (
     MERGE,
     STRATEGIC,
     Answer,
@@ -22,7 +22,7 @@ from tests.support.e2e.calling import (
     Object,
     metric,
 )
-from tests.support.e2e.shapes import (
+from tests.support.e2e.objects import (
     NO_UID,
     OWN_GATE,
     binding_body,
@@ -35,15 +35,15 @@ from tests.support.e2e.shapes import (
     state_of,
     why,
 )
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import (
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import (
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
     REPLICA_SET,
     STATEFUL_SET,
-    Made,
+    WorkloadKind,
 )
 
 T = TypeVar("T")
@@ -268,7 +268,7 @@ class Sandbox:
 
     # Workloads and PodGroups
 
-    def make(self, made: Made, body: Object, *, dry: bool = False) -> Answer:
+    def make(self, made: WorkloadKind, body: Object, *, dry: bool = False) -> Answer:
         """Ask for a workload of that kind."""
         return self.api.create(made.path(self.namespace) + ("?dryRun=All" if dry else ""), body)
 

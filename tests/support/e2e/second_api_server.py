@@ -8,8 +8,8 @@ from localcluster import apiserver, processes
 from localcluster.cluster import LocalCluster
 from localcluster.components import BY_NAME
 from localcluster.ports import LOOPBACK, spare_port
-from tests.support.e2e.calling import Object
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.wait import until
 from tests.support.faults.forwarding import Forwarder
 
 NAME = "kube-apiserver-2"

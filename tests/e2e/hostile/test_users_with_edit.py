@@ -15,9 +15,8 @@ import pytest
 
 from localcluster import apiserver
 from localcluster.ports import LOOPBACK
-from tests.support.e2e.calling import Answer, Object
-from tests.support.e2e.sandbox import RBAC, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Answer, Object
+from tests.support.e2e.objects import (
     GATE,
     GROUPED_BY,
     NAMED_BY,
@@ -25,7 +24,8 @@ from tests.support.e2e.shapes import (
     pod_body,
     podgroup_body,
 )
-from tests.support.e2e.work import (
+from tests.support.e2e.sandbox import RBAC, Sandbox
+from tests.support.e2e.workloads import (
     DEPLOYMENT,
     JOB,
     KINDS,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.e2e.calling import Answer, Api
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Answer, Api
+from tests.support.e2e.objects import (
     condition,
     pod_body,
     state_of,
 )
-from tests.support.e2e.waiting_for import settled, until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import settled, until
 from tests.support.faults.slow_webhook import SlowWebhook
 
 #: As long as the API server waits for a webhook, less than a bit.

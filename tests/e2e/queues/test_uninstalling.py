@@ -11,8 +11,8 @@ from pathlib import Path
 from localcluster.scheduler_config import Configuration, without_extenders
 from queues import labels as names
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.waiting_for import until
-from tests.support.e2e.work import DEPLOYMENT, work_body
+from tests.support.e2e.wait import until
+from tests.support.e2e.workloads import DEPLOYMENT, work_body
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operating.md").read_text().split("\n## Removing it\n")[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
 
 GATE = "sluice.dev/queue"
 #: A gate of the test's own: the pod is there, and nobody looks at it until the gate is taken off.

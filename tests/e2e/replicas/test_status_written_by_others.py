@@ -9,14 +9,14 @@ import pytest
 
 from localcluster import apiserver
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import metric, watched
-from tests.support.e2e.sandbox import QUEUES, Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import metric, watched
+from tests.support.e2e.objects import (
     is_answered,
     is_stopped,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 
 ONCE = "StatusOverwritten"
 RIVALRY = "SecondController"

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import (
     condition,
     history,
     is_answered,
     state_of,
 )
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
 
 #: Each step: what is asked for, and then spec.state, status.state, Accepting and Active with their reasons.
 STORY = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tests.support.e2e.calling import Object
-from tests.support.e2e.shapes import NAMED_BY, pod_body
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import NAMED_BY, pod_body
 
 
-class Made(NamedTuple):
+class WorkloadKind(NamedTuple):
     """A kind: its name, and where it is made in a namespace."""
 
     kind: str
@@ -20,12 +20,12 @@ class Made(NamedTuple):
         return f"/apis/{self.group}/namespaces/{namespace}/{self.resource}"
 
 
-DEPLOYMENT = Made("Deployment", "apps/v1", "deployments")
-STATEFUL_SET = Made("StatefulSet", "apps/v1", "statefulsets")
-REPLICA_SET = Made("ReplicaSet", "apps/v1", "replicasets")
-DAEMON_SET = Made("DaemonSet", "apps/v1", "daemonsets")
-JOB = Made("Job", "batch/v1", "jobs")
-CRON_JOB = Made("CronJob", "batch/v1", "cronjobs")
+DEPLOYMENT = WorkloadKind("Deployment", "apps/v1", "deployments")
+STATEFUL_SET = WorkloadKind("StatefulSet", "apps/v1", "statefulsets")
+REPLICA_SET = WorkloadKind("ReplicaSet", "apps/v1", "replicasets")
+DAEMON_SET = WorkloadKind("DaemonSet", "apps/v1", "daemonsets")
+JOB = WorkloadKind("Job", "batch/v1", "jobs")
+CRON_JOB = WorkloadKind("CronJob", "batch/v1", "cronjobs")
 KINDS = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, DAEMON_SET, JOB, CRON_JOB)
 
 #: As whom the controllers of kube-controller-manager write.
@@ -33,7 +33,7 @@ CRON_CONTROLLER = "system:serviceaccount:kube-system:cronjob-controller"
 
 
 def work_body(
-    made: Made,
+    made: WorkloadKind,
     name: str,
     queue: str = "",
     *,

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.calling import STRATEGIC
-from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import (
+from tests.support.e2e.api_requests import STRATEGIC
+from tests.support.e2e.objects import (
     GATE,
     GROUPED_BY,
     NAMED_BY,
@@ -20,7 +19,8 @@ from tests.support.e2e.shapes import (
     on_a_node,
     suspended_text,
 )
-from tests.support.e2e.waiting_for import settled, until
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import settled, until
 
 OTHERS_SCHEDULER = "somebody-elses"
 USER = "bob@example.com"

@@ -14,7 +14,7 @@ from localcluster import apiserver
 from localcluster.apiserver import Https
 from localcluster.cluster import LocalCluster
 from localcluster.ports import LOOPBACK
-from tests.support.e2e.waiting_for import PATIENCE
+from tests.support.e2e.wait import PATIENCE
 
 Object = dict[str, Any]
 
