@@ -31,6 +31,7 @@ import msgspec
 
 from queues import labels as names
 from queues.queue import DEFAULT
+from queues.text import NAME_LIMIT, show_character
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 VOLCANO_ANNOTATION = "scheduling.volcano.sh/queue-name"
@@ -213,12 +214,25 @@ def _named_queue(
     return Membership(queue, Source.KUEUE) if queue else None
 
 
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def valid_name(name: str) -> bool:
     """Whether an object of the API server can have this name (a DNS-1123 subdomain)."""
-    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
+    return len(name) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def name_fault(name: str) -> str:
+    """What keeps this from being a name: the first wrong character, the length or a part; "" for a name."""
+    if valid_name(name):
+        return ""
+    for position, character in enumerate(name, start=1):
+        if character not in _NAME_CHARACTERS:
+            return f"{show_character(character)} at position {position}"
+    if len(name) > NAME_LIMIT:
+        return f"{len(name)} characters, and {NAME_LIMIT} are allowed"
+    return "each part between dots begins and ends with a letter or digit" if name else "it is empty"
 
 
 def label_value(queue: str) -> str:

@@ -21,6 +21,11 @@ def quoted(name: str, *, limit: int = NAME_LIMIT) -> str:
     return f'"{printable(name, limit=limit)}"'
 
 
+def show_character(character: str) -> str:
+    """One character, so that it can be recognised: as it is, or its code point where it cannot be seen."""
+    return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+
+
 def join_limited(names: Sequence[str], *, limit: int, joined: str = ", ") -> str:
     """The first `limit` names, and how many more there are."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""

@@ -26,6 +26,7 @@ from cluster.objects import OwnerReference
 from queues import labels as names
 from queues.admission.accepted_work import Owner, is_accepted_work
 from queues.apimachinery.timestamps import parse_timestamp
+from queues.membership import name_fault
 from queues.messages import NAME_RULE, refusal_text
 from queues.snapshot import QueueDecision
 from queues.states import State
@@ -104,7 +105,8 @@ def refusal_message(decision: QueueDecision, *, kind: str, store: Store) -> str:
 
 
 def deny_bad_name(queue: str, *, where: str) -> Answer:
-    return deny(f"{where}: {quoted(queue, limit=80)} is not a queue name; {NAME_RULE}", code=422)
+    shown = quoted(queue, limit=80)
+    return deny(f"{where}: {shown} is not a queue name: {name_fault(queue)}; {NAME_RULE}", code=422)
 
 
 def deny_unknown_namespace(request: Request) -> Answer:

@@ -13,7 +13,7 @@ Command with an event.
 
 from __future__ import annotations
 
-from queues.membership import valid_name
+from queues.membership import name_fault, valid_name
 from queues.messages import NAME_RULE
 from queues.queue import ROOT
 from queues.states import Action
@@ -51,7 +51,8 @@ def target_refusal(*, api_version: str, kind: str, name: str) -> str | None:
     if api_version.partition("/")[0] != GROUP:
         return f"target.apiVersion: {quoted(api_version, limit=_SHOWN)} has no queues; {_HOW}"
     if not valid_name(name):
-        return f"target.name: {quoted(name, limit=_SHOWN)} is not the name of a queue; {NAME_RULE}"
+        shown = quoted(name, limit=_SHOWN)
+        return f"target.name: {shown} is not a queue name: {name_fault(name)}; {NAME_RULE}"
     return None
 
 

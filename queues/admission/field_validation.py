@@ -26,10 +26,11 @@ import msgspec
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import LABEL_VALUE, QUALIFIED_NAME
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
-from queues.membership import valid_name
+from queues.membership import name_fault, valid_name
+from queues.messages import NAME_RULE
 from queues.namespace_selectors import EXPRESSIONS_LIMIT, LABELS_LIMIT, VALUES_LIMIT, is_reserved_label
 from queues.states import Desired, StopPolicy
-from queues.text import printable
+from queues.text import printable, show_character
 
 REASON_LENGTH = 1024
 TEXT_LENGTH = 253
@@ -110,8 +111,16 @@ def _one_of(*words: str) -> Check:
 
 def _text(length: int) -> Check:
     def check(place: str, value: Any, before: Any) -> None:
-        if not isinstance(value, str) or len(value) > length or _CONTROL.search(value):
-            raise _not(place, value, f"a text of at most {length} characters without control characters")
+        if not isinstance(value, str):
+            raise _not(place, value, "a text")
+        if len(value) > length:
+            raise BadField(f"{place}: {show_value(value)} has {len(value)} characters; use {length} at most")
+        control = _CONTROL.search(value)
+        if control:
+            character = f"{show_character(control[0])} at position {control.start() + 1}"
+            raise BadField(
+                f"{place}: {show_value(value)} has the control character {character}; leave it out"
+            )
 
     return check
 
@@ -125,8 +134,10 @@ def _matching(pattern: re.Pattern[str], length: int, wanted: str) -> Check:
 
 
 def _queue_name(place: str, value: Any, before: Any) -> None:
-    if not isinstance(value, str) or (value and not valid_name(value)):
-        raise _not(place, value, "a queue's name, of lower case letters, digits, '-' and '.'")
+    if not isinstance(value, str):
+        raise _not(place, value, "a queue name")
+    if value and not valid_name(value):
+        raise BadField(f"{place}: {show_value(value)} is not a queue name: {name_fault(value)}; {NAME_RULE}")
 
 
 def _time(place: str, value: Any, before: Any) -> None:

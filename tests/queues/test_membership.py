@@ -16,6 +16,7 @@ from queues.membership import (
     PodFacts,
     Source,
     label_value,
+    name_fault,
     stored_pod_membership,
     submitted_pod_membership,
     valid_name,
@@ -283,7 +284,7 @@ def test_a_pod_whose_podgroup_is_not_there_is_a_member_of_no_queue_yet(namespace
         ("a;reboot", False),
     ],
 )
-def test_a_name_is_one_that_an_object_can_bear(name: str, valid: bool) -> None:
+def test_a_name_is_one_that_an_object_can_have(name: str, valid: bool) -> None:
     """Lower-case letters, digits and hyphens, in parts between dots, at most 253 characters."""
     assert valid_name(name) is valid
 
@@ -303,6 +304,26 @@ def test_a_name_is_valid_just_where_each_part_is(name: str) -> None:
 def test_a_name_is_judged_in_no_time(name: str) -> None:
     """No name makes the pattern try every way to read it: this test ends."""
     assert not valid_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("research", ""),
+        ("Research", "'R' at position 1"),
+        ("re search", "' ' at position 3"),
+        ("re\nsearch", "U+000A at position 3"),
+        ("re\u202e", "U+202E at position 3"),
+        ("half\ud800", "U+D800 at position 5"),
+        ("x" * 254, "254 characters, and 253 are allowed"),
+        ("-a", "each part between dots begins and ends with a letter or digit"),
+        ("a..b", "each part between dots begins and ends with a letter or digit"),
+        ("", "it is empty"),
+    ],
+    ids=lambda text: ascii(text)[:20],
+)
+def test_the_fault_of_a_name_is_shown_with_its_position(name: str, fault: str) -> None:
+    assert name_fault(name) == fault
 
 
 LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")

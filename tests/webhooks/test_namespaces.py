@@ -51,13 +51,21 @@ def test_namespaces_that_never_hold_members_do_not(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Research", "a b", "x" * 254, "a\u202eb", "../a"], ids=lambda name: name[:9]
+    ("name", "fault"),
+    [
+        ("Research", "'R' at position 1"),
+        ("a b", "' ' at position 2"),
+        ("x" * 254, "254 characters, and 253 are allowed"),
+        ("a\u202eb", "U+202E at position 2"),
+        ("../a", "'/' at position 3"),
+    ],
+    ids=lambda text: text[:9],
 )
-def test_a_name_that_no_queue_can_bear_is_refused(name: str) -> None:
+def test_a_name_that_no_queue_can_have_is_refused_with_what_is_wrong(name: str, fault: str) -> None:
     answer = Server().ask("/mutate/namespaces", namespace("team", queue=name))
     assert (answer.allowed, answer.code) == (False, 422)
     assert answer.message.startswith(f"metadata.annotations[{NAMED}]: ")
-    assert "is not a queue name; names are made of lower case letters" in answer.message
+    assert f"is not a queue name: {fault}; names are made of lower case letters" in answer.message
     assert answer.message.isprintable()
 
 
