@@ -43,7 +43,7 @@ def test_a_serving_certificate_without_a_name_is_refused(ca: Authority) -> None:
         ca.serving(now=NOW)
 
 
-def test_a_client_certificate_says_who_and_in_which_groups(ca: Authority) -> None:
+def test_a_client_certificate_names_the_user_and_the_groups(ca: Authority) -> None:
     subject = read(ca.client(name="alice", organisations=["a", "b"], now=NOW)).subject
     assert [each.value for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["alice"]
     assert [each.value for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == ["a", "b"]
@@ -54,7 +54,7 @@ def test_a_client_certificate_serves_nothing(ca: Authority) -> None:
     assert list(usage.value) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-def test_a_user_beyond_what_a_certificate_can_name_is_refused(ca: Authority) -> None:
+def test_a_user_name_that_is_too_long_is_refused(ca: Authority) -> None:
     with pytest.raises(ValueError, match="64"):
         ca.client(name="a" * 65, now=NOW)
 
@@ -72,7 +72,7 @@ def test_keys_are_p256(ca: Authority) -> None:
         assert isinstance(key.curve, ec.SECP256R1)
 
 
-def test_it_is_valid_five_minutes_back_for_a_peer_whose_clock_is_behind(ca: Authority) -> None:
+def test_a_certificate_is_valid_for_a_peer_whose_clock_is_behind(ca: Authority) -> None:
     leaf = read(ca.client(name="a", now=NOW))
     assert leaf.not_valid_before_utc == NOW - timedelta(days=1)
     assert read(ca).not_valid_before_utc == NOW - timedelta(days=1)
@@ -83,17 +83,17 @@ def test_an_authority_lasts_ten_years_and_a_leaf_one(ca: Authority) -> None:
     assert authority.expires(ca.client(name="a", now=NOW).certificate) == NOW + timedelta(days=365)
 
 
-def test_a_leaf_lasts_as_long_as_it_is_told(ca: Authority) -> None:
+def test_a_certificate_has_the_validity_that_was_asked_for(ca: Authority) -> None:
     leaf = ca.client(name="a", now=NOW, validity=timedelta(hours=1))
     assert authority.expires(leaf.certificate) == NOW + timedelta(hours=1)
 
 
-def test_what_is_saved_is_loaded(ca: Authority, tmp_path: Path) -> None:
+def test_a_saved_authority_is_loaded(ca: Authority, tmp_path: Path) -> None:
     ca.save(tmp_path, stem="ca")
     assert authority.load(tmp_path) == ca
 
 
-def test_a_key_is_its_owners_alone_and_nothing_else_is_left(ca: Authority, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_key_and_no_temporary_file_is_left(ca: Authority, tmp_path: Path) -> None:
     certificate, key = ca.save(tmp_path, stem="ca")
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert set(tmp_path.iterdir()) == {certificate, key}
@@ -127,7 +127,7 @@ def test_halves_of_two_authorities_are_not_one(ca: Authority, tmp_path: Path) ->
         authority.load(tmp_path)
 
 
-def test_all_who_ask_at_once_get_the_same_authority(tmp_path: Path) -> None:
+def test_processes_that_create_an_authority_at_once_get_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: authority.load_or_create(tmp_path, name="t", now=NOW), range(8)))
     assert len(set(made)) == 1

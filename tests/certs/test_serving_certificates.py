@@ -43,7 +43,7 @@ def test_a_certificate_for_all_hosts_is_made_where_there_is_none(tmp_path: Path)
     assert ensured(folder).certificate == (folder / "ca.crt").read_bytes()
 
 
-def test_a_good_one_is_kept(tmp_path: Path) -> None:
+def test_a_valid_certificate_is_kept(tmp_path: Path) -> None:
     ensured(tmp_path)
     files = {path: path.read_bytes() for path in tmp_path.iterdir()}
     ensured(tmp_path, now=NOW + timedelta(days=1))
@@ -54,7 +54,7 @@ def test_a_good_one_is_kept(tmp_path: Path) -> None:
     ("left", "renewed"),
     [(timedelta(days=123), False), (timedelta(days=121), True), (timedelta(), True), (-LEAF_VALIDITY, True)],
 )
-def test_it_is_renewed_when_a_third_of_its_life_is_left(
+def test_a_certificate_is_renewed_when_a_third_of_its_validity_is_left(
     tmp_path: Path, left: timedelta, renewed: bool
 ) -> None:
     before = ensured(tmp_path), served(tmp_path)
@@ -63,13 +63,13 @@ def test_it_is_renewed_when_a_third_of_its_life_is_left(
     assert later == before[0], "the authority stays"
 
 
-def test_a_host_that_was_added_has_it_renewed_with_the_same_authority(tmp_path: Path) -> None:
+def test_an_added_host_renews_the_certificate_and_keeps_the_authority(tmp_path: Path) -> None:
     before = ensured(tmp_path)
     assert ensured(tmp_path, hosts=(*HOSTS, "10.0.0.9", "more.example")) == before
 
 
 @pytest.mark.parametrize("other", ["127.0.0.2", "::1", "localhost.localdomain", "sluice.other.svc"])
-def test_another_host_has_it_renewed(tmp_path: Path, other: str) -> None:
+def test_another_host_renews_the_certificate(tmp_path: Path, other: str) -> None:
     ensured(tmp_path)
     before = served(tmp_path)
     ensured(tmp_path, hosts=(other,))
@@ -122,7 +122,7 @@ def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None
     ensured(tmp_path)
 
 
-def test_one_that_does_not_hold_yet_is_made_anew(tmp_path: Path) -> None:
+def test_a_certificate_that_is_not_valid_yet_is_renewed(tmp_path: Path) -> None:
     """The clock was wrong when it was made."""
     ensured(tmp_path, now=NOW + timedelta(days=3))
     ensured_now = authority.load(tmp_path)
@@ -151,5 +151,5 @@ def test_a_damaged_authority_is_not_replaced_in_silence(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_what_is_an_address(host: str, expected: bool) -> None:
+def test_addresses_and_names_are_told_apart(host: str, expected: bool) -> None:
     assert is_ip(host) is expected

@@ -207,14 +207,14 @@ def test_a_value_in_the_file_that_a_flag_overrides_is_still_read(tmp_path: Path)
 
 
 @pytest.mark.parametrize("arguments", [["--unheard-of", "1"], ["extra"], ["--bind"]])
-def test_flags_that_are_none_end_with_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_flags_end_with_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read(arguments, env={})
     assert ended.value.code == 2
     assert "usage: sluice serve" in capsys.readouterr().err
 
 
-def test_help_names_each_setting_and_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_each_setting(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read(["--help"], env={})
     assert ended.value.code == 0

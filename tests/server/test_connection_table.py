@@ -117,7 +117,7 @@ def test_entering_again_begins_anew() -> None:
     assert (kept.told, other.told) == ([], [Phase.IDLE])
 
 
-def test_the_slowest_sender_goes_when_too_much_is_held() -> None:
+def test_the_oldest_sender_is_aborted_when_too_much_is_buffered() -> None:
     """Whoever it is that brings the last straw; what has left is no longer counted."""
     table, members = table_of(Phase.RECEIVING, Phase.RECEIVING, Phase.RECEIVING, clock=Clock())
     table.set_buffered(members[2], 900)
@@ -128,7 +128,7 @@ def test_the_slowest_sender_goes_when_too_much_is_held() -> None:
     assert dropped(members) == [0]
 
 
-def test_who_has_left_is_forgotten() -> None:
+def test_a_removed_connection_is_in_no_phase() -> None:
     """Twice is once."""
     table, (member,) = table_of(Phase.IDLE, clock=Clock())
     table.remove(member)
@@ -141,7 +141,7 @@ def set_unsent(table: ConnectionTable, member: RecordingConnection, size: int) -
     table.set_unsent(member, size)
 
 
-def test_beyond_what_may_be_owed_whoever_takes_least_goes() -> None:
+def test_beyond_the_bound_of_unsent_bytes_the_connection_with_most_is_aborted() -> None:
     table, members = table_of(Phase.SENDING, Phase.RECEIVING, Phase.SENDING, clock=Clock())
     for member, size in zip(members, (900, 400, 600), strict=True):
         set_unsent(table, member, size)
@@ -161,7 +161,7 @@ def test_beyond_what_may_be_owed_whoever_takes_least_goes() -> None:
     assert (dropped(members), newcomer.told) == ([2], [])
 
 
-def test_what_has_been_sent_meanwhile_is_not_owed() -> None:
+def test_bytes_that_were_sent_meanwhile_do_not_count_as_unsent() -> None:
     """A transport sends what it was given a moment later, and says nothing."""
     table, members = table_of(Phase.IDLE, Phase.IDLE, Phase.IDLE, clock=Clock())
     set_unsent(table, members[0], 1500)

@@ -22,7 +22,7 @@ BUILDERS = {
 SECONDS = 300
 
 
-def test_threads_that_decode_at_once_what_none_has_decoded_before_crash_nothing() -> None:
+def test_first_decodes_in_several_threads_at_once_do_not_crash() -> None:
     """Of 60 processes 13 to 15 died of it before decoders were built at import."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.http.first_use"],
@@ -61,7 +61,7 @@ def test_every_decoder_is_built_at_import(package: str) -> None:
         "from msgspec.json import decode as read",
     ],
 )
-def test_what_is_built_late_is_found(text: str) -> None:
+def test_a_decoder_built_in_a_function_is_found(text: str) -> None:
     assert len(list(late(ast.parse(text)))) == 1
 
 
@@ -75,7 +75,7 @@ def test_what_is_built_late_is_found(text: str) -> None:
         "from msgspec.json import Decoder",
     ],
 )
-def test_what_is_built_at_import_is_not(text: str) -> None:
+def test_a_decoder_built_at_import_is_accepted(text: str) -> None:
     assert list(late(ast.parse(text))) == []
 
 

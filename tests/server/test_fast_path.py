@@ -21,7 +21,7 @@ def both(path: str, body: object) -> tuple[TestResponse, TestResponse]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_what_is_good_is_answered_alike(path: str) -> None:
+def test_good_requests_get_the_same_answer_from_the_fast_path_and_flask(path: str) -> None:
     short, long = both(path, BODIES[path])
     assert short.status_code == 200
     assert (short.status_code, short.data, short.content_type) == (
@@ -34,7 +34,7 @@ def test_what_is_good_is_answered_alike(path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", [*NOT_JSON.values(), b"{}", b"[]"], ids=lambda body: repr(body[:20]))
-def test_what_is_not_is_refused_alike(path: str, body: bytes) -> None:
+def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str, body: bytes) -> None:
     short, long = both(path, body)
     assert short.status_code == 400
     assert (short.data, short.content_type) == (long.data, long.content_type)

@@ -58,7 +58,9 @@ def flooding() -> Iterator[Flooder]:
 
 @pytest.mark.parametrize("reading", [False, True], ids=["deaf", "reading"])
 @pytest.mark.parametrize("kind", [*KINDS, "pings+tiny"])
-def test_others_are_answered_meanwhile(flooded: Served, flooding: Flooder, kind: str, reading: bool) -> None:
+def test_other_clients_are_answered_during_a_flood(
+    flooded: Served, flooding: Flooder, kind: str, reading: bool
+) -> None:
     waits: list[float] = []
     before = forget_most(worker_of(flooded))
     while len(waits) < ROUNDS and min(waits, default=1.0) > WAIT_SECONDS:

@@ -10,7 +10,7 @@ from tests.support.http.asking import Server
 from tests.support.http.wire_objects import pod, review
 
 
-def test_it_is_ready_once_the_cluster_has_been_read() -> None:
+def test_the_app_is_ready_once_the_cluster_has_been_read() -> None:
     server = Server()
     server.synced = False
     reply = server.http.get("/readyz")
@@ -21,7 +21,7 @@ def test_it_is_ready_once_the_cluster_has_been_read() -> None:
     assert (reply.status_code, reply.get_json()) == (200, {"ok": True, "missing": []})
 
 
-def test_it_is_healthy_before_that() -> None:
+def test_the_app_is_healthy_before_the_cluster_has_been_read() -> None:
     server = Server()
     server.synced = False
     assert server.http.get("/healthz").status_code == 200
@@ -42,7 +42,7 @@ def test_a_dead_thread_makes_it_neither_healthy_nor_ready_and_is_named() -> None
         assert reply.get_json()["missing"] == ["queue-controller"]
 
 
-def test_what_is_missing_is_said_after_what_is_dead() -> None:
+def test_readyz_names_dead_threads_before_what_is_missing() -> None:
     http = create_app(alive=lambda: ["a"], ready=lambda: ["b"]).test_client()
     assert http.get("/readyz").get_json()["missing"] == ["a", "b"]
     assert http.get("/healthz").get_json()["missing"] == ["a"]
@@ -63,7 +63,7 @@ def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
     }
 
 
-def test_the_metrics_count_requests_by_route_and_never_by_what_was_asked() -> None:
+def test_metrics_count_requests_by_route_and_not_by_path() -> None:
     counting = Metrics()
     http = create_app(counting=counting).test_client()
     http.post("/mutate/pods", json=review(pod()))
@@ -86,7 +86,7 @@ def test_the_metrics_are_in_prometheus_format() -> None:
     assert {"sluice_requests", "sluice_request_seconds", "sluice_members", "sluice_queues"} <= names
 
 
-def test_two_servers_in_one_process_do_not_mix() -> None:
+def test_two_apps_in_one_process_have_metrics_of_their_own() -> None:
     one, two = Metrics(), Metrics()
     create_app(counting=one).test_client().get("/healthz")
     assert ("/healthz", "200") not in requests_counted(two)

@@ -80,7 +80,7 @@ def test_without_hostile_objects_all_are_answered() -> None:
     kind=st.sampled_from(sorted(HOSTILE)),
     operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),
 )
-def test_any_value_at_any_place_is_answered_and_changes_nobody_elses_answer(
+def test_any_value_at_any_place_is_answered_and_changes_no_other_answer(
     data: st.DataObject, kind: str, operation: str
 ) -> None:
     """Stored, submitted, and in the scheduler's question."""

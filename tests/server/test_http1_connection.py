@@ -50,7 +50,7 @@ def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContex
     )
 
 
-def test_a_refusal_that_was_read_at_the_end_of_a_slice_is_said() -> None:
+def test_an_error_found_at_the_end_of_a_slice_is_sent() -> None:
     turns: list[Any] = []
     context = context_where_every_slice_ends_at_once(turns)
     transport = RecordingTransport()

@@ -90,14 +90,14 @@ def code(frame: Frame) -> int:
 # What is taken
 
 
-def test_a_request_is_what_its_headers_and_data_say(both: Both) -> None:
+def test_headers_and_data_become_a_request(both: Both) -> None:
     both.say(both.words.ask(1, "/a?b=c", body=b"body"))
     stream, request = both.session.ready.popleft()
     assert (stream, request.method, request.target, request.version) == (1, "POST", b"/a?b=c", "2")
     assert (request.body.getvalue(), request.values(b"host")) == (b"body", [b"localhost"])
 
 
-def test_it_may_come_in_any_pieces(both: Both) -> None:
+def test_a_request_may_arrive_in_any_pieces(both: Both) -> None:
     for byte in both.words.ask(1, body=b"in pieces"):
         both.say(bytes([byte]))
     assert both.session.ready[0][1].body.getvalue() == b"in pieces"
@@ -119,7 +119,7 @@ def test_headers_may_go_on_in_further_frames(both: Both) -> None:
     assert both.session.ready[0][1].values(b"x") == [b"y" * 100]
 
 
-def test_padding_priorities_trailers_and_what_is_unknown_change_nothing(both: Both) -> None:
+def test_padding_priorities_trailers_and_unknown_frames_change_nothing(both: Both) -> None:
     flags = END_HEADERS | frames.PADDED | frames.WITH_PRIORITY
     both.say(frames.frame(Kind.HEADERS, flags, 1, b"\x03" + b"\0" * 5 + both.words.block() + b"\0" * 3))
     both.say(frames.frame(Kind.PRIORITY, 0, 7, b"\0" * 5), frames.frame(99, 255, 0, b"what"))
@@ -129,7 +129,7 @@ def test_padding_priorities_trailers_and_what_is_unknown_change_nothing(both: Bo
     assert (request.body.getvalue(), request.values(b"x-trailer")) == (b"body", [])
 
 
-def test_what_is_refused_is_read_all_the_same_for_what_comes_after_it(both: Both) -> None:
+def test_headers_of_a_refused_request_still_update_the_compression_table(both: Both) -> None:
     """The table of headers is the connection's."""
     both.say(frames.headers(1, both.words.headers([(":path", "/a"), ("x-some", "thing")]), ends=True))
     assert [code(one) for one in only(Kind.RST_STREAM, both.heard())] == [Error.PROTOCOL_ERROR]
@@ -169,14 +169,14 @@ def test_what_is_refused_is_read_all_the_same_for_what_comes_after_it(both: Both
     ],
     ids=repr,
 )
-def test_what_is_no_request_ends_its_stream_alone(both: Both, given: list[tuple[str, str]]) -> None:
+def test_an_invalid_request_ends_only_its_stream(both: Both, given: list[tuple[str, str]]) -> None:
     both.say(frames.headers(1, both.words.headers(given), ends=True), both.words.ask(3))
     assert [(one[2], code(one)) for one in only(Kind.RST_STREAM, both.heard())] == [(1, Error.PROTOCOL_ERROR)]
     assert [stream for stream, _ in both.session.ready] == [3]
 
 
 @pytest.mark.parametrize("length", ["3", "5", "x", "-1"])
-def test_a_body_has_the_length_that_was_said(both: Both, length: str) -> None:
+def test_a_body_has_the_announced_length(both: Both, length: str) -> None:
     """To h2 it is a fault of the connection."""
     both.say(frames.headers(1, both.words.block(content_length=length), ends=False))
     both.say(frames.data(1, b"body", ends=True))
@@ -185,7 +185,7 @@ def test_a_body_has_the_length_that_was_said(both: Both, length: str) -> None:
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_a_body_that_is_too_long_is_answered_so_before_it_is_read(both: Both, said: bool) -> None:
+def test_a_body_that_is_too_long_is_answered_413_before_it_is_read(both: Both, said: bool) -> None:
     length = {"content_length": "100001"} if said else {}
     both.say(frames.headers(1, both.words.block(**length), ends=False))
     if not said:
@@ -263,7 +263,7 @@ def head(both: Both, stream: int = 1) -> bytes:
         ),
     ],
 )
-def test_a_fault_of_the_connection_is_told_and_ends_it(
+def test_a_connection_fault_ends_the_connection_with_a_goaway(
     both: Both, said: Callable[[Both], bytes], error: Error
 ) -> None:
     both.say(said(both))
@@ -281,7 +281,7 @@ def test_headers_that_grow_when_they_are_read_are_bounded(both: Both) -> None:
     assert [code(one) for one in only(Kind.GOAWAY, both.heard())] == [Error.ENHANCE_YOUR_CALM]
 
 
-def test_what_does_not_begin_as_http2_is_not() -> None:
+def test_a_wrong_preface_ends_the_connection() -> None:
     session = Http2Session(limits=LIMITS, clock=lambda: 0.0)
     session.receive(b"GET / HTTP/1.1\r\n\r\n")
     assert not session.advance()
@@ -316,7 +316,7 @@ WORK: dict[str, Work] = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_whoever_makes_work_and_asks_nothing_is_cut_off(both: Both, work: Work) -> None:
+def test_a_client_that_makes_work_and_asks_nothing_is_disconnected(both: Both, work: Work) -> None:
     for number in range(1, 2 * int(ALLOWANCE) + 2, 2):
         both.say(work(both, number))
         both.session.take()
@@ -325,7 +325,7 @@ def test_whoever_makes_work_and_asks_nothing_is_cut_off(both: Both, work: Work) 
     pytest.fail("it goes on for ever")
 
 
-def test_it_is_not_forgiven_for_a_request_now_and_then(both: Both) -> None:
+def test_a_request_now_and_then_does_not_pay_for_a_flood(both: Both) -> None:
     """Each pays for a little, as much as it costs itself."""
     for number in range(1, 200, 2):
         both.say(WORK["pings"](both, number) * 30, both.words.ask(number))
@@ -335,7 +335,7 @@ def test_it_is_not_forgiven_for_a_request_now_and_then(both: Both) -> None:
     assert number < 2 * ALLOWANCE / (30 - ALLOWANCE_PER_RESPONSE)
 
 
-def test_who_takes_requests_back_as_it_must_is_served(both: Both) -> None:
+def test_a_client_that_resets_requests_now_and_then_is_served(both: Both) -> None:
     """An API server that waits for each of its calls no longer than its time-out."""
     for number in range(1, 20_001, 2):
         both.now += 4 / ALLOWANCE_PER_SECOND
@@ -344,7 +344,7 @@ def test_who_takes_requests_back_as_it_must_is_served(both: Both) -> None:
     assert not both.session.closed
 
 
-def test_what_is_asked_and_answered_goes_on_for_ever(both: Both) -> None:
+def test_a_client_that_is_answered_may_go_on_without_end(both: Both) -> None:
     for number in range(1, 4 * int(ALLOWANCE), 2):
         both.say(both.words.ask(number, body=b"x"))
         both.answer(b"x" * 5_000)
@@ -370,7 +370,7 @@ def test_few_frames_are_taken_at_a_time(both: Both) -> None:
     assert len(both.heard()) == FRAMES_PER_BATCH
 
 
-def test_what_is_to_be_sent_is_taken_a_piece_at_a_time() -> None:
+def test_bytes_to_send_are_taken_in_chunks() -> None:
     both = Both(INITIAL_WINDOW_SIZE=2**30)
     both.say(frames.window_update(0, 2**30), both.words.ask(1))
     both.session.answer(both.session.ready.popleft()[0], OK, b"x" * 1_000_000)
@@ -433,7 +433,7 @@ def test_frames_are_no_longer_than_they_are_taken() -> None:
     assert [len(one[3]) for one in only(Kind.DATA, both.answer(b"x" * 50_000))] == [20_000, 20_000, 10_000]
 
 
-def test_who_sends_much_may_send_on(both: Both) -> None:
+def test_the_window_for_bodies_is_opened_again(both: Both) -> None:
     total, number = 0, 1
     while total < 2 * CONNECTION_WINDOW:
         both.say(both.words.ask(number, body=b"x" * 90_000))
@@ -454,7 +454,7 @@ def test_settings_and_pings_are_answered(both: Both) -> None:
     assert both.heard() == [(Kind.SETTINGS, ACK, 0, b""), (Kind.PING, ACK, 0, b"12345678")]
 
 
-def test_who_reads_much_makes_room_for_it_as_often_as_it_likes() -> None:
+def test_a_client_may_open_windows_as_often_as_it_reads() -> None:
     both = Both(INITIAL_WINDOW_SIZE=2**16)
     both.say(both.words.ask(1))
     found, read = only(Kind.DATA, both.answer(b"x" * 20_000_000)), 0
@@ -466,7 +466,7 @@ def test_who_reads_much_makes_room_for_it_as_often_as_it_likes() -> None:
     assert (read, both.session.closed) == (20_000_000, False)
 
 
-def test_answers_that_nobody_makes_room_for_are_not_kept_for_ever() -> None:
+def test_responses_without_a_window_expire() -> None:
     both = Both(INITIAL_WINDOW_SIZE=0)
     both.say(both.words.ask(1, body=b"x" * 90_000))
     _, request = both.session.ready[0]
@@ -481,7 +481,7 @@ def test_answers_that_nobody_makes_room_for_are_not_kept_for_ever() -> None:
     assert both.session.expire()
 
 
-def test_nor_is_one_that_is_taken_a_little_at_a_time() -> None:
+def test_a_response_that_is_read_slowly_expires() -> None:
     both = Both(INITIAL_WINDOW_SIZE=0)
     both.say(both.words.ask(1))
     both.answer(b"y" * 1_000_000)
@@ -504,7 +504,7 @@ def test_nor_are_too_many_of_them() -> None:
     assert both.session.closed
 
 
-def test_who_holds_too_much_is_refused_the_youngest_and_keeps_the_others(both: Both) -> None:
+def test_too_many_buffered_bytes_refuse_the_youngest_request(both: Both) -> None:
     numbers = (1, 3, 5)
     both.say(*(head(both, number) for number in numbers))
     for _ in range(8):
@@ -524,7 +524,7 @@ def test_no_word_of_ours_is_longer_than_a_frame(both: Both) -> None:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_whoever_goes_finishes_what_was_begun_and_takes_nothing_new(both: Both, ours: bool) -> None:
+def test_after_goaway_requests_are_finished_and_no_new_one_is_taken(both: Both, ours: bool) -> None:
     both.say(both.words.ask(1), head(both, 3))
     if ours:
         both.session.send_goaway()
@@ -539,7 +539,7 @@ def test_whoever_goes_finishes_what_was_begun_and_takes_nothing_new(both: Both, 
     assert both.session.idle
 
 
-def test_what_does_not_become_complete_is_given_up(both: Both) -> None:
+def test_a_request_that_does_not_become_complete_is_reset(both: Both) -> None:
     both.say(head(both, 1))
     both.now += 9
     both.say(head(both, 3))
@@ -563,7 +563,7 @@ def test_a_connection_that_is_stuck_is_known_to_be(both: Both, begun: bytes) -> 
     assert not both.session.expire()
 
 
-def test_what_is_held_is_what_is_not_complete(both: Both) -> None:
+def test_only_incomplete_requests_count_as_buffered(both: Both) -> None:
     both.say(
         head(both, 1), frames.data(1, b"12345", ends=False), head(both, 3), frames.data(3, b"1", ends=False)
     )

@@ -95,7 +95,7 @@ def caller(server: Served) -> Iterator[Caller]:
         yield connected.greet()
 
 
-def test_by_a_name_it_may_be_spoken_and_by_an_address_not(server: Served) -> None:
+def test_http2_is_offered_to_clients_by_name_and_not_by_address(server: Served) -> None:
     """kube-scheduler knows an address; one call after the other is answered sooner over HTTP/1.1."""
     with Caller(server) as named, Caller(server, name=None) as addressed:
         assert (named.speaks, addressed.speaks) == ("h2", "http/1.1")
@@ -153,7 +153,7 @@ def test_a_body_that_is_too_long_is_answered_so(caller: Caller) -> None:
     assert caller.answer(3)[0] == "200"
 
 
-def test_a_body_is_held_to_the_limit_of_its_path(certificate: tuple[Path, Path]) -> None:
+def test_each_path_has_its_body_limit(certificate: tuple[Path, Path]) -> None:
     """One of 1.1 MiB is an honest review, and too long for whatever takes none."""
     with served(certificate) as server, Caller(server) as caller:
         caller.greet()
@@ -162,14 +162,14 @@ def test_a_body_is_held_to_the_limit_of_its_path(certificate: tuple[Path, Path])
             assert caller.answer(stream)[0] == expected
 
 
-def test_whoever_breaks_the_rules_is_told_and_cut_off(server: Served) -> None:
+def test_a_protocol_error_is_answered_with_goaway_and_the_connection_closed(server: Served) -> None:
     with Caller(server) as caller:
         caller.greet().send(frames.frame(Kind.PING, 0, 0, b"short"))
         assert caller.at_end()
         assert caller.gone
 
 
-def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tuple[Path, Path]) -> None:
+def test_an_unfinished_request_does_not_keep_others_waiting(certificate: tuple[Path, Path]) -> None:
     with served(certificate, request_timeout=1.0) as server, Caller(server) as caller:
         caller.greet().send(frames.headers(1, caller.words.block(), ends=False))
         caller.send(caller.words.ask(3))
@@ -183,7 +183,9 @@ def test_whoever_does_not_end_a_request_does_not_keep_the_others(certificate: tu
 
 
 @pytest.mark.parametrize("begun", [b"PRI * HT", PREFACE + b"\0\0"], ids=["a preface", "a frame"])
-def test_whoever_gets_stuck_is_cut_off(certificate: tuple[Path, Path], begun: bytes) -> None:
+def test_a_client_that_stops_in_the_middle_is_disconnected(
+    certificate: tuple[Path, Path], begun: bytes
+) -> None:
     with served(certificate, request_timeout=1.0) as server, Caller(server) as caller:
         caller.send(begun)
         assert caller.at_end()
@@ -198,7 +200,7 @@ def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate:
         assert caller.gone
 
 
-def test_whoever_makes_no_room_for_an_answer_is_cut_off(certificate: tuple[Path, Path]) -> None:
+def test_a_client_that_opens_no_window_is_disconnected(certificate: tuple[Path, Path]) -> None:
     with served(certificate, response_timeout=1.0) as server, Caller(server) as caller:
         caller.send(caller.words.greeting(INITIAL_WINDOW_SIZE=0), caller.words.ask(1))
         assert caller.at_end()
@@ -206,7 +208,9 @@ def test_whoever_makes_no_room_for_an_answer_is_cut_off(certificate: tuple[Path,
         assert caller.bodies == {}
 
 
-def test_a_server_that_stops_finishes_what_was_begun(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_stopping_server_finishes_requests_that_have_begun(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
     with served(certificate) as server, Caller(server) as caller:
         caller.greet().send(caller.words.ask(1))
         assert caller.answer(1)[0] == "200"

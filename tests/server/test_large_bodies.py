@@ -66,7 +66,7 @@ def test_which_are_large(large_bodies: LargeBodies, data: bytes, expected: bool)
     assert large_bodies.is_large(body(data)) is expected
 
 
-def test_what_no_honest_caller_sends_is_refused(large_bodies: LargeBodies) -> None:
+def test_a_body_with_too_many_values_is_refused(large_bodies: LargeBodies) -> None:
     with pytest.raises(RequestError, match="150,000 values") as caught:
         large_bodies.is_large(body(b"," * (VALUE_LIMIT + 1)))
     assert caught.value.status == 413
@@ -118,7 +118,7 @@ def test_only_so_many_wait(gated: Gated, size: int, callers: int, taken: int) ->
     gated.submit("0", size)
 
 
-def test_callers_have_their_turn_one_after_the_other(gated: Gated) -> None:
+def test_connections_take_turns(gated: Gated) -> None:
     for caller in ("a", "a", "a", "b", "c", "c"):
         gated.submit(caller)
     for _ in range(6):
@@ -126,7 +126,7 @@ def test_callers_have_their_turn_one_after_the_other(gated: Gated) -> None:
     assert gated.answered == ["a", "a", "b", "c", "a", "c"]
 
 
-def test_what_one_that_has_gone_waits_for_is_not_begun(gated: Gated) -> None:
+def test_requests_of_a_closed_connection_are_not_started(gated: Gated) -> None:
     for caller in ("a", "b", "b", "c"):
         gated.submit(caller, QUEUED_BYTES // 4)
     gated.large_bodies.cancel("b")
@@ -163,7 +163,7 @@ def roomy(certificate: tuple[Path, Path]) -> Iterator[Served]:
         yield running
 
 
-def test_others_are_answered_while_one_is_worked_on(roomy: Served, tmp_path: Path) -> None:
+def test_other_clients_are_answered_while_a_large_body_is_processed(roomy: Served, tmp_path: Path) -> None:
     """The app waits in it until another caller has been answered."""
     with roomy.caller() as slow, roomy.caller() as other:
         slow.send(request(f"/wait{tmp_path}/go", body=LARGE) + request(body=b"after"))
@@ -174,7 +174,9 @@ def test_others_are_answered_while_one_is_worked_on(roomy: Served, tmp_path: Pat
         assert seen(slow.reply()[2])["body"] == "after"
 
 
-def test_over_http2_so_are_others_of_the_same_caller(roomy: Served, tmp_path: Path) -> None:
+def test_over_http2_other_requests_of_the_client_are_answered_meanwhile(
+    roomy: Served, tmp_path: Path
+) -> None:
     with Caller(roomy) as caller:
         caller.greet().send(
             caller.words.ask(1, f"/wait{tmp_path}/go", body=LARGE), caller.words.ask(3, body=b"small")
@@ -185,7 +187,7 @@ def test_over_http2_so_are_others_of_the_same_caller(roomy: Served, tmp_path: Pa
         assert seen(caller.answer(1)[1])["read"] == len(LARGE)
 
 
-def test_who_leaves_meanwhile_disturbs_nobody(roomy: Served, tmp_path: Path) -> None:
+def test_a_client_that_disconnects_meanwhile_disturbs_nobody(roomy: Served, tmp_path: Path) -> None:
     for protocol in ("1", "2"):
         if protocol == "1":
             with roomy.caller() as leaving:

@@ -63,7 +63,7 @@ def test_the_largest_filter_call_fits() -> None:
     assert len(escaped(call)) < EXTENDER_BYTES
 
 
-def test_what_all_callers_send_at_once_is_bounded_and_has_room_for_the_largest() -> None:
+def test_the_bound_of_all_requests_has_room_for_the_largest_review() -> None:
     """Half of it is one connection's: kube-apiserver's reviews come on one."""
     assert REVIEW_BYTES <= Limits().buffered_request_bytes // 2 <= 32 * 1024 * 1024
 
@@ -87,14 +87,14 @@ def whole(certificate: tuple[Path, Path]) -> Iterator[Served]:
         ("/metrics", NO_BODY_BYTES + 1, 413),
     ],
 )
-def test_a_body_is_held_to_the_limit_of_its_path(whole: Served, path: str, size: int, status: int) -> None:
+def test_each_path_has_its_body_limit(whole: Served, path: str, size: int, status: int) -> None:
     with whole.caller() as caller:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
         caller.send(head.encode() + (b"x" * size if status == 200 else b""))
         assert caller.reply()[0] == status
 
 
-def test_a_body_without_a_length_is_held_to_it_too(whole: Served) -> None:
+def test_a_chunked_body_has_the_same_limit(whole: Served) -> None:
     piece = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
     for path, status in (("/mutate/pods", 200), ("/metrics", 413)):
         with whole.caller() as caller:

@@ -30,7 +30,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said.err.split("\n") if line]
 
 
-def test_a_line_says_when_how_bad_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[str]) -> None:
     configure("info")
     log.warning("queue %s has %d pods", "research", 5)
     [line] = lines(capsys)
@@ -42,7 +42,7 @@ def test_a_line_says_when_how_bad_who_and_what(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_whatever_is_said_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_message_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure("info")
     log.info("reason: %s", HOSTILE[name])
     [line] = lines(capsys)

@@ -44,7 +44,7 @@ def test_help_ends_with_0(arguments: list[str], capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("arguments", [[], ["server"], ["--bind", "x"], ["Serve"]])
-def test_without_the_verb_it_ends_with_2_and_usage(
+def test_without_a_command_the_exit_code_is_2_with_the_usage(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -61,7 +61,7 @@ def test_a_setting_that_cannot_be_ends_with_2_and_its_name(capsys: pytest.Captur
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", "a: b", "clusters: 5", "\x00", KUBECONFIG.replace("context: x", "context: y")]
 )
-def test_a_kubeconfig_that_is_none_ends_with_1_and_says_which(
+def test_an_invalid_kubeconfig_ends_with_1_and_is_named(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "kubeconfig"

@@ -35,7 +35,7 @@ def read_on(begin: bytes, more: bytes, *, most: int) -> RequestParser:
     ],
     ids=["header", "trailer", "trailers", "extension", "long extensions", "extensions", "tiny chunks"],
 )
-def test_what_is_no_body_has_an_end(begin: bytes, more: bytes) -> None:
+def test_bytes_that_are_no_body_are_bounded(begin: bytes, more: bytes) -> None:
     reader = read_on(begin, more, most=10 * LIMITS.header_bytes)
     assert reader.error is not None
     assert reader.error.status == 431
@@ -51,7 +51,7 @@ def test_a_body_in_chunks_may_be_as_long_as_any(begin: bytes = CHUNKED) -> None:
     assert reader.ready.popleft().body.tell() == 100_000
 
 
-def test_what_is_held_is_what_is_not_complete() -> None:
+def test_only_incomplete_requests_count_as_buffered() -> None:
     reader = RequestParser(limits=LIMITS)
     reader.feed(CHUNKED + b"5\r\nhello\r\n")
     assert reader.buffered_bytes > 5

@@ -58,13 +58,13 @@ def queue(loop: Loop) -> RunQueue:
     return RunQueue(call_soon=loop.call_soon, clock=lambda: loop.now)
 
 
-def test_who_has_little_to_do_does_it_at_once(loop: Loop, queue: RunQueue) -> None:
+def test_a_connection_with_little_to_do_runs_at_once(loop: Loop, queue: RunQueue) -> None:
     """It costs an honest caller nothing."""
     queue.submit(Busy("a", loop, SLICE / 2))
     assert (loop.order, loop.soon) == (["a"], [])
 
 
-def test_who_has_much_to_do_does_it_in_slices(loop: Loop, queue: RunQueue) -> None:
+def test_a_connection_with_much_to_do_runs_in_slices(loop: Loop, queue: RunQueue) -> None:
     busy = Busy("a", loop, 10 * SLICE)
     queue.submit(busy)
     assert loop.now == pytest.approx(SLICE)
@@ -76,7 +76,7 @@ def test_who_has_much_to_do_does_it_in_slices(loop: Loop, queue: RunQueue) -> No
     assert loop.soon == []
 
 
-def test_a_newcomer_waits_for_one_turn_however_many_are_busy(loop: Loop, queue: RunQueue) -> None:
+def test_a_new_connection_waits_one_turn_however_many_are_busy(loop: Loop, queue: RunQueue) -> None:
     for number in range(100):
         queue.submit(Busy(str(number), loop, 10.0))
     while len(set(loop.order)) < 100:
@@ -88,7 +88,7 @@ def test_a_newcomer_waits_for_one_turn_however_many_are_busy(loop: Loop, queue: 
     assert loop.now - before <= TURN + SLICE
 
 
-def test_all_get_on_whoever_else_comes(loop: Loop, queue: RunQueue) -> None:
+def test_the_backlog_progresses_whatever_else_arrives(loop: Loop, queue: RunQueue) -> None:
     """Those who come anew all the time do not keep the others from their turn."""
     busy = [Busy("old", loop, 3 * SLICE) for _ in range(3)]
     for each in busy:
@@ -100,7 +100,7 @@ def test_all_get_on_whoever_else_comes(loop: Loop, queue: RunQueue) -> None:
     assert [each.left for each in busy] == [pytest.approx(0)] * 3
 
 
-def test_who_has_gone_is_not_asked(loop: Loop, queue: RunQueue) -> None:
+def test_a_removed_connection_does_not_run(loop: Loop, queue: RunQueue) -> None:
     busy = Busy("a", loop, 1.0)
     queue.submit(busy)
     queue.remove(busy)
@@ -108,7 +108,7 @@ def test_who_has_gone_is_not_asked(loop: Loop, queue: RunQueue) -> None:
     assert (loop.order, loop.soon) == (["a"], [])
 
 
-def test_who_waits_already_is_there_once(loop: Loop, queue: RunQueue) -> None:
+def test_a_connection_waits_only_once(loop: Loop, queue: RunQueue) -> None:
     busy = Busy("a", loop, 3 * SLICE)
     for _ in range(5):
         queue.submit(busy)

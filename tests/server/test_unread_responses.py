@@ -58,7 +58,7 @@ def deaf(server: Served, asked: bytes, *, protocol: str) -> Iterator[ssl.SSLSock
 @pytest.mark.parametrize(
     ("protocol", "asking"), [("http/1.1", over_http1), ("h2", over_http2)], ids=["HTTP/1.1", "HTTP/2"]
 )
-def test_they_are_kept_up_to_a_bound(
+def test_unread_responses_are_kept_up_to_a_bound(
     certificate: tuple[Path, Path], protocol: str, asking: Callable[[], bytes]
 ) -> None:
     with (
@@ -76,7 +76,7 @@ def test_they_are_kept_up_to_a_bound(
         assert memory(worker) - before <= OWED + SLACK
 
 
-def test_an_answer_is_sent_whole_to_whoever_takes_it_slowly(certificate: tuple[Path, Path]) -> None:
+def test_a_slow_reader_gets_its_whole_response(certificate: tuple[Path, Path]) -> None:
     """It waits here rather than in the transport, and in its order."""
     asked = request("/huge") + request(body=b"after")
     with served(certificate) as server, deaf(server, asked, protocol="http/1.1") as line:

@@ -79,7 +79,7 @@ def test_a_chunked_body_reaches_the_app_whole(caller: Caller) -> None:
     assert not {"HTTP_TRANSFER_ENCODING", "HTTP_X_TRAILER"} & answer["environ"].keys()
 
 
-def test_a_caller_that_waits_for_100_is_told_to_go_on(caller: Caller) -> None:
+def test_expect_100_continue_is_answered(caller: Caller) -> None:
     """Expect: 100-continue."""
     whole = request(body=b"later", headers="Expect: 100-continue\r\n")
     caller.send(whole[:-5])
@@ -96,7 +96,7 @@ def test_head_has_no_body_and_any_method_reaches_the_app(caller: Caller) -> None
     assert caller.ask("/post", method="POST")[0] == 200
 
 
-def test_the_environ_says_what_was_asked(caller: Caller) -> None:
+def test_the_environ_describes_the_request(caller: Caller) -> None:
     """Decoded path, query as it came, headers joined, and none with an underscore."""
     caller.send(request("/a%20b?c=%20d", headers="X-Two: 1\r\nX-Two: 2\r\nX_Two: 3\r\nContent-Type: a/b\r\n"))
     environ = seen(caller.reply()[2])["environ"]
@@ -177,7 +177,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("sent", "status"), REFUSED.values(), ids=REFUSED)
-def test_what_is_wrong_is_refused_with_a_reason(
+def test_an_invalid_request_is_refused_with_a_reason(
     server: Served, caller: Caller, sent: bytes, status: int
 ) -> None:
     """A status, a reason in JSON, the end of the connection; and the next caller is served."""
@@ -195,7 +195,7 @@ def test_too_large_a_body_is_refused_before_it_is_read(caller: Caller) -> None:
     assert caller.reply()[0] == 413
 
 
-def test_who_sends_too_large_a_body_can_read_why(caller: Caller) -> None:
+def test_a_client_with_a_too_large_body_can_read_the_error(caller: Caller) -> None:
     """The bytes on their way do not take the reply back."""
     caller.send(request(body=b"x" * 3_000_000))
     status, headers, _ = caller.reply()
@@ -235,7 +235,7 @@ def test_a_header_of_the_app_cannot_add_another(caller: Caller) -> None:
     assert (status, headers["X-Injected"]) == (500, None)
 
 
-def test_a_caller_that_goes_in_mid_reply_disturbs_nobody(server: Served) -> None:
+def test_a_client_that_disconnects_during_a_response_disturbs_nobody(server: Served) -> None:
     """It asks for megabytes and leaves."""
     for _ in range(5):
         with server.caller() as leaving:
@@ -245,7 +245,7 @@ def test_a_caller_that_goes_in_mid_reply_disturbs_nobody(server: Served) -> None
         assert len(other.ask("/huge")[2]) == HUGE
 
 
-def test_a_caller_that_goes_in_mid_request_disturbs_nobody(server: Served) -> None:
+def test_a_client_that_disconnects_during_a_request_disturbs_nobody(server: Served) -> None:
     """Half a request, then nothing, with and without a goodbye."""
     with server.caller() as leaving:
         leaving.send(request(body=b"x" * 1000)[:-500])
@@ -265,7 +265,7 @@ def test_plain_http_on_the_tls_port_is_closed(server: Served) -> None:
         assert other.ask()[0] == 200
 
 
-def test_without_a_certificate_it_speaks_plain_http() -> None:
+def test_without_a_certificate_the_worker_speaks_plain_http() -> None:
     """For one machine and for tests."""
     with served(None) as plain, plain.caller() as caller:
         assert seen(caller.ask()[2])["environ"]["wsgi.url_scheme"] == "http"

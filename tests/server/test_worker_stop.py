@@ -36,9 +36,7 @@ def replace(current: tuple[Path, Path], new: tuple[Path, Path]) -> None:
     new[0].replace(current[0])
 
 
-def test_sigterm_finishes_the_request_that_is_under_way(
-    certificate: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_sigterm_lets_the_request_under_way_finish(certificate: tuple[Path, Path], tmp_path: Path) -> None:
     """One in the app, and one of which half has come; both are told that this is the end."""
     with served(certificate) as server, server.caller() as half, server.caller() as waiting:
         half.ask()
@@ -56,7 +54,9 @@ def test_sigterm_finishes_the_request_that_is_under_way(
         server.log.wait_for("hook: threads must stop")
 
 
-def test_after_sigterm_nobody_new_gets_in_and_idle_callers_are_told(certificate: tuple[Path, Path]) -> None:
+def test_after_sigterm_no_connection_is_accepted_and_idle_ones_are_closed(
+    certificate: tuple[Path, Path],
+) -> None:
     """A kept connection gets one more reply, with Connection: close, rather than a broken pipe."""
     with served(certificate) as server, server.caller() as kept:
         kept.ask()
@@ -75,7 +75,7 @@ def until_refused(port: int) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=WAIT).close()
 
 
-def test_a_connection_is_closed_with_a_reply_once_it_is_old(certificate: tuple[Path, Path]) -> None:
+def test_an_old_connection_is_closed_after_a_response(certificate: tuple[Path, Path]) -> None:
     """So that callers spread over replicas."""
     with served(certificate, connection_age=0.0) as server, server.caller() as caller:
         assert caller.ask()[1]["Connection"] == "close"
