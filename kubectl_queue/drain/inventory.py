@@ -95,7 +95,7 @@ class InventoryReader:
         except ForbiddenError as exc:
             self._only = self._namespace
             pods = self._list(POD, fields=_UNFINISHED)
-            self._warn(f'only namespace "{self._only}" is looked at (another: -n NAME): {exc}')
+            self._warn(f'only the pods of namespace "{self._only}" are read (another: -n NAME): {exc}')
             return pods
 
     def _list_or_warn(self, kind: Type) -> list[Object]:
@@ -104,7 +104,7 @@ class InventoryReader:
         except KindMissingError:
             return []
         except ForbiddenError as exc:
-            self._warn(f"what {kind.full} have to do with it is not known: {exc}")
+            self._warn(f"{kind.full} are left out: {exc}")
             return []
 
     def _list(self, kind: Type, *, fields: str = "") -> list[Object]:

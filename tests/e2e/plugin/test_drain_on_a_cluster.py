@@ -259,7 +259,7 @@ def test_the_same_drain_again_changes_nothing(corner: Corner, queue: str) -> Non
 
 
 def test_a_user_who_may_not_read_pods_is_told_so(corner: Corner, queue: str) -> None:
-    """A dry run says that it cannot tell, and no drain begins unasked; of one namespace it can be told."""
+    """A dry run fails, and no drain begins without --yes; the pods of one namespace do for a preview."""
     with_bare_pods(corner, queue, "shell")
     kubectl, named = corner.cluster.kubectl, f"{corner.namespace}-ann"
     rule = ("--verb=get,patch,update", "--resource=queues.scheduling.volcano.sh")
@@ -267,24 +267,24 @@ def test_a_user_who_may_not_read_pods_is_told_so(corner: Corner, queue: str) -> 
     kubectl("create", "clusterrolebinding", named, f"--clusterrole={named}", f"--user={named}")
     try:
         blind = corner.run("drain", queue, "--dry-run=client", f"--as={named}")
-        assert (blind.returncode, "what would go cannot be told: " in blind.stderr) == (1, True)
+        assert (blind.returncode, "the pods that would go cannot be listed: " in blind.stderr) == (1, True)
         refused = corner.run("drain", queue, f"--as={named}")
         assert (refused.returncode, spec(corner, queue)["stopPolicy"]) == (1, "None")
-        assert "and so be gone, cannot be told: " in refused.stderr
+        assert "which nothing makes again, cannot be listed: " in refused.stderr
         place = ("-n", corner.namespace)
         kubectl("create", "role", "reader", "--verb=list", "--resource=pods", *place)
         kubectl("create", "rolebinding", "reader", "--role=reader", f"--user={named}", *place)
         told = corner.run("drain", queue, "--dry-run=client", f"--as={named}", *place)
         assert (told.returncode, f"pod {corner.namespace}/shell" in told.stdout) == (0, True), told.stderr
-        assert f'Warning: only namespace "{corner.namespace}" is looked at' in told.stderr
-        assert "what poddisruptionbudgets.policy have to do with it is not known" in told.stderr
+        assert f'Warning: only the pods of namespace "{corner.namespace}" are read' in told.stderr
+        assert "poddisruptionbudgets.policy are left out: " in told.stderr
         assert corner.run("drain", queue, "--yes", f"--as={named}").returncode == 0
     finally:
         kubectl("delete", f"clusterrolebinding/{named}", f"clusterrole/{named}")
 
 
 def test_a_document_stays_a_document(corner: Corner, queue: str) -> None:
-    """What a dry run tells beside it goes to stderr."""
+    """The preview of a dry run goes to stderr then."""
     with_bare_pods(corner, queue, "shell")
     done = corner.run("drain", queue, "--dry-run=client", "-oname")
     assert (done.returncode, done.stdout) == (0, f"queue.scheduling.volcano.sh/{queue}\n")
