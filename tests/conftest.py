@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
     end_abandoned()
     started: list[LocalCluster] = []
 
-    def new(**options: object) -> LocalCluster:
+    def new(**options: Any) -> LocalCluster:
         started.append(start(tmp_path / f"{folder_name()}{len(started)}", **options))
         return started[-1]
 
@@ -88,10 +89,10 @@ def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
         each.stop()
 
 
-def start(folder: Path, **options: object) -> LocalCluster:
+def start(folder: Path, **options: Any) -> LocalCluster:
     """Start one; without its binaries the test is skipped, or fails where CI=true."""
     try:
-        return LocalCluster.start(folder, **options)  # type: ignore[arg-type]
+        return LocalCluster.start(folder, **options)
     except BuildFailed as exc:
         if os.environ.get("CI") == "true":
             raise

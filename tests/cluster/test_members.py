@@ -106,8 +106,9 @@ def test_what_is_heard_is_one_unbroken_story_for_each_pod(history: list[tuple[st
         held.tell(what, obj)
     now: dict[str, Member] = {}
     for before, after in held.heard:
-        assert before is not None or after is not None
-        uid = (before or after).uid  # type: ignore[union-attr]
+        member = before or after
+        assert member is not None
+        uid = member.uid
         assert now.pop(uid, None) == before
         if after is not None:
             now[uid] = after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,10 +18,10 @@ from tests.support.rules.cases import MODEST
 RATE, IN_FLIGHT = 10.0, 6
 
 
-def drain(by: str, *, steps: int, **spec: float) -> DrainState:
+def drain(by: str, *, steps: int, **spec: Any) -> DrainState:
     """One that has so many pods to evict."""
     made = DrainState(by, now=NOW, rate=RATE)
-    made.set_spec(DrainSpec(**spec))  # type: ignore[arg-type]
+    made.set_spec(DrainSpec(**spec))
     made.expect_pods(steps)
     return made
 

@@ -148,7 +148,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda one: str(one.status))
-def test_counts_that_are_refused_delay_no_acknowledgement(look: WholeLook, refusal: ClusterError) -> None:
+def test_counts_that_are_refused_delay_no_acknowledgement(look: WholeLook, refusal: Refused) -> None:
     """The stop that comes after is written alone; what was refused is named, and waits longer and longer."""
 
     def refuse(sent: Sent) -> ClusterError | None:
@@ -165,7 +165,7 @@ def test_counts_that_are_refused_delay_no_acknowledgement(look: WholeLook, refus
     assert apart[-1]["observedGeneration"] == 2
     assert len(bodies) - len(apart) <= 4
     events = {event["involvedObject"]["name"]: event["message"] for event in look.events("WriteRefused")}
-    assert refusal.message in events["a"]  # type: ignore[attr-defined]
+    assert refusal.message in events["a"]
 
 
 def test_a_pod_whose_gate_cannot_be_taken_off_keeps_no_other_waiting(look: WholeLook) -> None:

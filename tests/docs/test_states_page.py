@@ -95,9 +95,9 @@ UNLESS: dict[str, Callable[[Case], bool]] = {
 }
 
 
-def first(rows: list[Row], holds: Callable[[str], bool]) -> str:
-    """The second cell of the first row that holds."""
-    return next(row[1] for row in rows if holds(row[0]))
+def state_of(rows: list[Row], case: Case) -> str:
+    """The second cell of the first row that holds of the case."""
+    return next(row[1] for row in rows if RULE[row[0]](case))
 
 
 def test_each_state_has_its_abilities() -> None:
@@ -110,7 +110,7 @@ def test_the_rule_of_the_states_is_the_verdicts() -> None:
     """The first row that holds is the state, whatever the queue, its ancestor and its members are."""
     rows = tables("States")[1]
     for case in CASES:
-        assert first(rows, lambda text, case=case: RULE[text](case)) == case.verdict.state, case  # type: ignore[misc]
+        assert state_of(rows, case) == case.verdict.state, case
     assert [row[0] for row in rows] == list(RULE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,9 @@ from tests.support.rules.cases import NOW, SECOND
 BEFORE, AFTER = NOW - SECOND, NOW + SECOND
 
 
-def owner(**more: object) -> Owner:
+def owner(**more: Any) -> Owner:
     """One whose pods are taken, unless told otherwise."""
-    return Owner(**{"kind": "Job", "name": "train", "queue": "q", "created": BEFORE, **more})  # type: ignore[arg-type]
+    return Owner(**{"kind": "Job", "name": "train", "queue": "q", "created": BEFORE, **more})
 
 
 def taken(of: Owner | None, *, closed: bool = False) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -202,10 +203,10 @@ CHAIN = (at("root"), at("p"), at("q", "p"), at("other"))
 
 @pytest.mark.parametrize("edited", ["root", "p", "q"])
 @pytest.mark.parametrize("change", [{"generation": 2}, {"uid": "v"}])
-def test_the_revision_changes_with_any_spec_on_the_chain(edited: str, change: dict[str, object]) -> None:
+def test_the_revision_changes_with_any_spec_on_the_chain(edited: str, change: dict[str, Any]) -> None:
     """An edit of the queue or of one above it, or a queue made anew, shows in the revision."""
     after = [
-        at(one.name, one.parent or "root", **{"uid": "u", "generation": 1, **change})  # type: ignore[arg-type]
+        at(one.name, one.parent or "root", **{"uid": "u", "generation": 1, **change})
         if one.name == edited
         else one
         for one in CHAIN

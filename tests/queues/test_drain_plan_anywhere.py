@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
@@ -189,11 +190,11 @@ def test_the_order_holds_among_those_that_go_and_those_that_do_not(cluster: Clus
 
 @MODEST
 @given(random_clusters(), st.randoms())
-def test_a_plan_does_not_depend_on_the_order_of_its_pods(cluster: Cluster, chance: object) -> None:
+def test_a_plan_does_not_depend_on_the_order_of_its_pods(cluster: Cluster, chance: random.Random) -> None:
     """Two leaders that hold the same pods in another order ask the same of them, in the same order."""
     before = cluster.plan()
     held = list(cluster.runners.items())
-    chance.shuffle(held)  # type: ignore[attr-defined]
+    chance.shuffle(held)
     cluster.runners = dict(held)
     after = cluster.plan()
     assert [uids(unit) for unit in after.steps] == [uids(unit) for unit in before.steps]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +26,8 @@ def quota(**cpu: int) -> Quota:
     return Quota(**{field: {"cpu": amount} for field, amount in cpu.items()})
 
 
-def family(own: Quota, **around: object) -> QuotaFamily:
-    return QuotaFamily(name="q", own=own, parent="labs", **around)  # type: ignore[arg-type]
+def family(own: Quota, **around: Any) -> QuotaFamily:
+    return QuotaFamily(name="q", own=own, parent="labs", **around)
 
 
 def refusal(before: Quota, after: Quota, **around: object) -> str | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
+from msgspec.json import Decoder
 
 from cluster.api.client import Client, decode_response
 from cluster.informers.reflector import Reflector
@@ -160,9 +163,9 @@ def test_a_page_that_is_too_large_is_asked_for_again_with_fewer_objects(
     """Sixty pods of 8 MiB had taken all the memory of every replica at each of its starts."""
     held: list[int] = []
 
-    def weighed(data: bytes, decoder: object) -> object:
+    def weighed(data: bytes, decoder: Decoder[Any]) -> object:
         held.append(len(data))
-        return decode_response(data, decoder)  # type: ignore[arg-type]
+        return decode_response(data, decoder)
 
     monkeypatch.setattr("cluster.api.pages.PAGE_BYTES", 30_000)
     monkeypatch.setattr("cluster.api.pages.decode_response", weighed)
@@ -425,7 +428,7 @@ def test_a_refusal_between_two_answers_does_not_count_against_the_right(
             proxy.order(status(403), when=on_watch)
             proxy.cut()
             version = notes.create(f"later-{number}")
-            eventually(lambda version=version: reflector.applied >= version)  # type: ignore[misc]
+            eventually(partial(has_applied, reflector, version))
             time.sleep(0.45)  # so that all of it takes longer than what is allowed on end
     assert fell == []
 
@@ -660,7 +663,7 @@ def test_a_list_asked_for_while_one_is_under_way_is_another(
     asked: list[int] = []
 
     class Asking(Strict):
-        def replace(self, objects: list) -> None:  # type: ignore[type-arg]
+        def replace(self, objects: list[Any]) -> None:
             super().replace(objects)
             if self.lists == 2:
                 asked.append(reflector.relist())
@@ -677,11 +680,11 @@ def test_a_list_asked_for_while_one_is_under_way_is_another(
 # Stopping
 
 
-def stopped_at_once(reflector: object) -> None:
+def stopped_at_once(reflector: Reflector[Any]) -> None:
     began = time.monotonic()
-    reflector.stop()  # type: ignore[attr-defined]
+    reflector.stop()
     assert time.monotonic() - began < AT_ONCE
-    assert not reflector.alive, "the thread goes on"  # type: ignore[attr-defined]
+    assert not reflector.alive, "the thread goes on"
 
 
 def test_stop_ends_a_watch_under_way(
@@ -736,7 +739,13 @@ def test_stop_before_anything_was_answered_and_before_the_start_is_no_fault(
 # Everything at once
 
 
-def churn(notes: Notes, rnd: random.Random, *, writes: int, trouble: object = None) -> None:
+def has_applied(reflector: Reflector[Any], version: int) -> bool:
+    return reflector.applied >= version
+
+
+def churn(
+    notes: Notes, rnd: random.Random, *, writes: int, trouble: Callable[[], None] | None = None
+) -> None:
     """Random writes, all of which are known, with trouble in between."""
     there = {"a", "b", "c"}
     for number in range(1, writes + 1):
@@ -750,7 +759,7 @@ def churn(notes: Notes, rnd: random.Random, *, writes: int, trouble: object = No
         else:
             notes.update(name, str(number))
         if trouble is not None and rnd.random() < 0.2:
-            trouble()  # type: ignore[operator]
+            trouble()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -183,7 +183,7 @@ def test_the_table_of_queues_has_the_columns_of_the_design(api: Api) -> None:
 
 
 def test_a_podgroup_goes_to_the_default_queue_and_keeps_what_we_do_not_know(api: Api) -> None:
-    group = {
+    group: dict[str, Any] = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "group"},
@@ -191,5 +191,5 @@ def test_a_podgroup_goes_to_the_default_queue_and_keeps_what_we_do_not_know(api:
         "status": {"phase": "Inqueue", "alsoNewer": True},
     }
     kept = api.create(PODGROUPS, group, dry=True).body
-    assert kept["spec"] == {**group["spec"], "queue": "default"}  # type: ignore[dict-item]
+    assert kept["spec"] == {**group["spec"], "queue": "default"}
     assert kept["status"] == group["status"]

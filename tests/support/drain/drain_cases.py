@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -31,9 +32,9 @@ LAB = "lab"
 WEB: Mapping[str, str] = {"app": "web"}
 
 
-def pod(name: str = "p", *, age: int = 0, **fields: object) -> RunningPod:
+def pod(name: str = "p", *, age: int = 0, **fields: Any) -> RunningPod:
     """A ready pod of namespace lab and of label app=web, created `age` seconds ago."""
-    held: dict[str, object] = {
+    held: dict[str, Any] = {
         "uid": f"uid-{name}",
         "namespace": LAB,
         "name": name,
@@ -41,10 +42,10 @@ def pod(name: str = "p", *, age: int = 0, **fields: object) -> RunningPod:
         "labels": WEB,
         "created": NOW - timedelta(seconds=age),
     }
-    return RunningPod(**{**held, **fields})  # type: ignore[arg-type]
+    return RunningPod(**{**held, **fields})
 
 
-def pods(number: int, prefix: str = "p", **fields: object) -> list[RunningPod]:
+def pods(number: int, prefix: str = "p", **fields: Any) -> list[RunningPod]:
     """So many pods, the youngest first: p0, p1, ..."""
     return [pod(f"{prefix}{index}", age=index, **fields) for index in range(number)]
 
@@ -53,20 +54,20 @@ def work(name: str = "j", *, suspended: bool = False, kind: str = "jobs") -> Sus
     return SuspendableWorkload(kind=kind, namespace=LAB, name=name, uid=f"uid-{name}", suspended=suspended)
 
 
-def job(number: int, name: str = "j", *, suspended: bool = False, **fields: object) -> list[RunningPod]:
+def job(number: int, name: str = "j", *, suspended: bool = False, **fields: Any) -> list[RunningPod]:
     """The pods of a Job."""
     return pods(number, f"{name}-", workload=work(name, suspended=suspended), **fields)
 
 
-def gang(number: int, name: str = "g", **fields: object) -> list[RunningPod]:
+def gang(number: int, name: str = "g", **fields: Any) -> list[RunningPod]:
     """The pods of a PodGroup."""
     return pods(number, f"{name}-", pod_group=name, **fields)
 
 
-def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: object) -> Budget:
+def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: Any) -> Budget:
     """A budget for these labels in namespace lab."""
-    held = {"namespace": LAB, "name": name, "selector": Selector(match_labels=dict(labels))}
-    return Budget(**{**held, **fields})  # type: ignore[arg-type]
+    held: dict[str, Any] = {"namespace": LAB, "name": name, "selector": Selector(match_labels=dict(labels))}
+    return Budget(**{**held, **fields})
 
 
 def planned(

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kubernetes.client import Configuration
@@ -110,9 +111,9 @@ def works() -> list[Work]:
             encoded({"type": "MODIFIED", "object": {"metadata": META, "spec": 1}}),
             encoded({"type": "ERROR", "object": STATUS}),
         ]
-        found += [lambda reflector=reflector, line=line: reflector._apply(line) for line in lines]  # type: ignore[misc]
+        found += [partial(reflector._apply, line) for line in lines]
     for path, handler in {**extender_handlers(store), **webhook_handlers(store, AdmissionSettings())}.items():
-        found += [lambda handler=handler, body=body: handler(body) for body in bodies(path)]  # type: ignore[misc]
+        found += [partial(handler, body) for body in bodies(path)]
     return found
 
 

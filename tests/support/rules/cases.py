@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -40,9 +41,9 @@ HOSTILE = {
 }
 
 
-def queue(name: str, parent: str | None = "root", **wishes: object) -> Queue:
+def queue(name: str, parent: str | None = "root", **wishes: Any) -> Queue:
     """A queue; `root` is above it unless told otherwise."""
-    return Queue(name=name, parent=None if name == "root" else parent, uid=f"uid-{name}", **wishes)  # type: ignore[arg-type]
+    return Queue(name=name, parent=None if name == "root" else parent, uid=f"uid-{name}", **wishes)
 
 
 def tree(*queues: Queue) -> Tree:
