@@ -51,6 +51,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/membership/test_jobs_of_other_projects.py": 20,
     "e2e/commands/test_commanding_queues.py": 20,
     "e2e/plugin/test_acknowledgement_on_a_cluster.py": 20,
+    "e2e/plugin/test_readme_tour.py": 20,
     "e2e/stops/test_resuming_lets_all_go.py": 15,
     "e2e/drain/test_draining_gangs_and_budgets.py": 15,
     "e2e/stops/test_holding_and_resuming_by_itself.py": 15,
