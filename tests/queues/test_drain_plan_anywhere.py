@@ -239,7 +239,7 @@ def test_never_is_not_set_for_a_pod_that_could_go(cluster: Cluster, data: st.Dat
             cluster.count()
             before = dict(cluster.runners)
             unit = replace(block.unit, pods=tuple(before[one.uid] for one in block.unit.pods))
-            assert not cluster.go(unit)
+            assert not cluster.send(unit)
             cluster.runners = before
 
 

@@ -1,4 +1,4 @@
-"""What the tests of draining share: short ways to write pods and budgets, and a cluster to drain on paper."""
+"""What the unit tests of drains share: pods and budgets in a line each, and a simulated cluster to drain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WEB: Mapping[str, str] = {"app": "web"}
 
 def pod(name: str = "p", *, age: int = 0, **fields: Any) -> RunningPod:
     """A ready pod of namespace lab and of label app=web, created `age` seconds ago."""
-    held: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "uid": f"uid-{name}",
         "namespace": LAB,
         "name": name,
@@ -42,7 +42,7 @@ def pod(name: str = "p", *, age: int = 0, **fields: Any) -> RunningPod:
         "labels": WEB,
         "created": NOW - timedelta(seconds=age),
     }
-    return RunningPod(**{**held, **fields})
+    return RunningPod(**{**defaults, **fields})
 
 
 def pods(number: int, prefix: str = "p", **fields: Any) -> list[RunningPod]:
@@ -66,8 +66,12 @@ def gang(number: int, name: str = "g", **fields: Any) -> list[RunningPod]:
 
 def budget(name: str = "b", *, labels: Mapping[str, str] = WEB, **fields: Any) -> Budget:
     """A budget for these labels in namespace lab."""
-    held: dict[str, Any] = {"namespace": LAB, "name": name, "selector": Selector(match_labels=dict(labels))}
-    return Budget(**{**held, **fields})
+    defaults: dict[str, Any] = {
+        "namespace": LAB,
+        "name": name,
+        "selector": Selector(match_labels=dict(labels)),
+    }
+    return Budget(**{**defaults, **fields})
 
 
 def planned(
@@ -91,7 +95,7 @@ def planned(
 
 
 def planned_unread(runners: Iterable[RunningPod], *, spec: DrainSpec | None = None) -> Plan:
-    """Where the budgets of the namespace are too many to be looked at."""
+    """A plan where the budgets of the namespace are too many to be read."""
     index = BudgetIndex([], excess={LAB: "too many"})
     return plan(runners, index, spec or DrainSpec(), now=NOW)
 
@@ -107,7 +111,7 @@ def steps_of(found: Plan) -> list[list[str]]:
 
 
 def blocked(found: Plan) -> dict[str, tuple[BlockerReason, bool]]:
-    """By the pods of a unit: what keeps it, and whether for good."""
+    """By the pods of a unit: why it is blocked, and whether for good."""
     return {
         " ".join(one.name for one in block.unit.pods): (block.reason, block.never) for block in found.blocked
     }
@@ -120,7 +124,7 @@ def only_block(found: Plan) -> BlockedUnit:
 
 
 class Cluster:
-    """Pods, budgets and those outside of the drain, and what becomes of them.
+    """A simulated cluster: pods, budgets and pods outside of the drain, and what becomes of them.
 
     `want`: budgets of which only name, selector and policy count; the rest is worked out as the disruption
     controller does, but for `desired`, which stays. `outside`: by budget, whether each pod outside is ready.
@@ -194,8 +198,8 @@ class Cluster:
         self.status[held.key] = replace(held, allowed=held.allowed - 1)
         return True
 
-    def go(self, unit: Unit) -> bool:
-        """Whether all of a unit may go, as it goes. Suspended work asks nobody, so that we look ourselves."""
+    def send(self, unit: Unit) -> bool:
+        """Send a unit; whether all of it may go. A suspended workload asks no budget: it is checked here."""
         if unit.action is DrainAction.EVICT:
             return all(self.evict(one) for one in unit.pods)
         needs: Counter[BudgetKey] = Counter()
@@ -209,22 +213,22 @@ class Cluster:
             if need > held.allowed:
                 return False
             self.status[key] = replace(held, allowed=held.allowed - need)
-        self._pause(unit)
+        self._suspend(unit)
         return True
 
-    def _pause(self, unit: Unit) -> None:
+    def _suspend(self, unit: Unit) -> None:
         assert unit.workload is not None
         for uid, one in self.runners.items():
             if one.workload is not None and one.workload.uid == unit.workload.uid:
                 self.runners[uid] = replace(one, workload=replace(one.workload, suspended=True))
 
     def carry_out(self, found: Plan) -> bool:
-        """Each step in its order; whether all were granted."""
+        """Send each step in its order; whether all were granted."""
         self.started_gangs |= {(unit.pods[0].namespace, unit.gang) for unit in found.steps if unit.gang}
-        return all(self.go(unit) for unit in found.steps)
+        return all(self.send(unit) for unit in found.steps)
 
     def settle(self, *, ready: bool = True) -> None:
-        """Who is on the way is gone, and all that can become ready does."""
+        """Leaving pods are gone, and all that can become ready are ready."""
         self.runners = {
             uid: replace(one, running=True, ready=True) if ready else one
             for uid, one in self.runners.items()

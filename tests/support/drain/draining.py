@@ -1,4 +1,4 @@
-"""What the tests of draining share: budgets, and what a queue tells of its drain."""
+"""Helpers of the e2e tests of drains: make budgets, drain queues, and wait for what comes of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from tests.support.e2e.api_requests import Object
-from tests.support.e2e.objects import condition
+from tests.support.e2e.calling import Object
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.wait import until
+from tests.support.e2e.shapes import condition
+from tests.support.e2e.waiting_for import until
 
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
 #: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
@@ -30,49 +30,49 @@ def budget(sandbox: Sandbox, name: str, labels: dict[str, str], **spec: object) 
 def wait_for_allowed(sandbox: Sandbox, path: str, number: int) -> None:
     """Returns once the budget allows so many to go."""
 
-    def held() -> bool:
+    def is_allowed() -> bool:
         status = sandbox.api.get(path).must().body.get("status", {})
         return bool(status.get("observedGeneration", 0) >= 1 and status.get("disruptionsAllowed") == number)
 
-    until(held, f"{path} to allow {number}")
+    until(is_allowed, f"{path} to allow {number}")
 
 
 def drained_reason(queue: Object) -> tuple[str, str]:
     """Status and reason of condition Drained; empty where it has none."""
-    found = condition(queue, "Drained")
-    return (found["status"], found["reason"]) if found else ("", "")
+    drained = condition(queue, "Drained")
+    return (drained["status"], drained["reason"]) if drained else ("", "")
 
 
 def drain(sandbox: Sandbox, queue: str, reason: str = "Drained", **spec: object) -> Object:
-    """Have it drained; the queue once it says that of its drain."""
+    """Drain the queue; returns it once condition Drained has that reason."""
     sandbox.patch_queue(queue, stopPolicy=DRAIN, **spec).must()
     return wait_for_drain(sandbox, queue, reason)
 
 
 def wait_for_drain(sandbox: Sandbox, queue: str, reason: str, **counts: int) -> Object:
-    """The queue once condition Drained has that reason, and `status.drain` these counts."""
+    """Returns the queue once condition Drained has that reason, and `status.drain` these counts."""
 
-    def holds(found: Object) -> bool:
-        generation = found["metadata"]["generation"]
-        held = condition(found, "Drained") or {}
-        said = found["status"].get("drain") or {}
+    def is_reached(queue: Object) -> bool:
+        generation = queue["metadata"]["generation"]
+        drained = condition(queue, "Drained") or {}
+        status = queue["status"].get("drain") or {}
         return (
-            held.get("reason") == reason
-            and held.get("observedGeneration") == generation
-            and all(said.get(key) == value for key, value in counts.items())
+            drained.get("reason") == reason
+            and drained.get("observedGeneration") == generation
+            and all(status.get(key) == value for key, value in counts.items())
         )
 
-    return sandbox.queue_that(queue, f"be {reason} {counts or ''}", holds)
+    return sandbox.queue_that(queue, f"be {reason} {counts or ''}", is_reached)
 
 
 def counts(queue: Object) -> dict[str, Any]:
     """`status.drain` without its time and texts."""
-    said = queue["status"]["drain"]
-    return {key: value for key, value in said.items() if key not in {"since", "blockers"} and value}
+    status = queue["status"]["drain"]
+    return {key: value for key, value in status.items() if key not in {"since", "blockers"} and value}
 
 
 def running(sandbox: Sandbox, prefix: str = "") -> set[str]:
-    """The pods on a node that are not on their way, by name."""
+    """The running pods that are not being deleted, by name."""
     return {
         name
         for name, pod in sandbox.read_pods().items()
@@ -84,12 +84,12 @@ def running(sandbox: Sandbox, prefix: str = "") -> set[str]:
 
 
 def wait_for_running(sandbox: Sandbox, number: int, prefix: str = "") -> set[str]:
-    """The pods, once so many of them run and are ready."""
+    """Returns the pods once so many of them run and are ready."""
 
     def ready() -> set[str]:
-        found = running(sandbox, prefix)
+        names = running(sandbox, prefix)
         pods = sandbox.read_pods()
-        return found if len(found) == number and all(_is_ready(pods[name]) for name in found) else set()
+        return names if len(names) == number and all(_is_ready(pods[name]) for name in names) else set()
 
     return until(ready, f"{number} pods {prefix} to run")
 
@@ -106,37 +106,37 @@ def _is_ready(pod: Object) -> bool:
 
 def evictions(sandbox: Sandbox, names: Iterable[str]) -> list[str]:
     """The events `Evicted` on these pods."""
-    found = []
+    events = []
     for name in names:
         with contextlib.suppress(AssertionError):
-            found += [event for event in sandbox.events(name) if " Evicted: " in event]
-    return found
+            events += [event for event in sandbox.events(name) if " Evicted: " in event]
+    return events
 
 
 def leaving(sandbox: Sandbox) -> set[str]:
-    """The pods that are on their way, by name."""
+    """The pods that are being deleted, by name."""
     return {name for name, pod in sandbox.read_pods().items() if "deletionTimestamp" in pod["metadata"]}
 
 
 def remove_finalizers(sandbox: Sandbox, *names: str) -> None:
-    """Take the finalizers off these pods: those that are on their way go."""
+    """Remove the finalizers of these pods: those that are being deleted go."""
     for name in names:
         sandbox.patch_pod(name, {"metadata": {"finalizers": None}}).must(200, 404)
 
 
 def evicted_so_far(sandbox: Sandbox, how: str = '[^"]*') -> float:
-    """What the server has counted: pods that it evicted ("Evict") and deleted, work that it suspended."""
+    """Metric `sluice_evictions`: evicted ("Evict") and deleted pods, suspended workloads."""
     return sandbox.counted(rf'sluice_evictions_total{{how="{how}",[^}}]*}}')
 
 
 def priorities(sandbox: Sandbox, **values: int) -> dict[str, str]:
-    """The names of priority classes of these values, once pods may name them."""
+    """Makes priority classes of these values; returns their names once pods may use them."""
     bodies = {short: {"metadata": {"name": sandbox.named(short)}, "value": values[short]} for short in values}
-    found = {short: sandbox.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
+    names = {short: sandbox.create(CLASSES, body)["metadata"]["name"] for short, body in bodies.items()}
 
     def is_known(name: str) -> bool:
         return sandbox.pod("would-be", priorityClassName=name, dry=True).status == 201
 
-    for name in found.values():
+    for name in names.values():
         until(partial(is_known, name), f"priority class {name} to be known")
-    return found
+    return names
