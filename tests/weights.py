@@ -30,7 +30,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/replicas/test_roll_out.py": 50,
     "e2e/acknowledgement/test_two_api_servers.py": 50,
     "e2e/plugin/test_why_on_a_cluster.py": 45,
-    "e2e/drain/test_draining_hostile.py": 45,
+    "e2e/drain/test_draining_hostile.py": 30,
     "e2e/membership/test_namespace_selectors.py": 40,
     "e2e/stops/test_kueue_cases.py": 40,
     "e2e/closing/test_closed_means_empty.py": 35,

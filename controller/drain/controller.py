@@ -327,9 +327,9 @@ class DrainController:
         return wait
 
     def _send(self, drain: DrainState, unit: Unit, *, now: float) -> None:
-        nobody_took_command = drain.has_command(unit)
+        is_command_untaken = drain.has_command(unit)
         drain.record_request(unit, now=now)
-        if nobody_took_command:
+        if is_command_untaken:
             self._suspension.withdraw_command(drain.by, unit)
         elif unit.action in {DrainAction.SUSPEND, DrainAction.SUSPEND_ANYWAY}:
             self._suspension.send(drain.by, unit)

@@ -25,7 +25,7 @@ Absent            404 or 409: it is gone already, or another one has its name
 Refused           another 4xx; a webhook's denial, or its failure, with any status code
 Overloaded        429 otherwise, 5xx, or none: nothing is asked for in that namespace for a while
 Dropped           none, nothing was asked for: the drain has ended
-CommandWithdrawn  none: nobody has taken the Command that should have suspended it
+CommandWithdrawn  none: no controller has taken the Command that should have suspended it
 ================  ==============================================================================
 """
 

@@ -15,8 +15,7 @@ Job, JobSet            `spec.suspend`                      `spec.suspend`
 Invariants
 - What a drain suspends bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job,
   before the Command). Only what bears it is resumed: what its user suspended stays suspended.
-- It is resumed once its queue schedules again, whatever the queue's spec says by then, and whoever made it
-  so.
+- It is resumed once its queue schedules again, whatever the queue's spec says by then, whoever changed it.
 - Suspending it is conditional on what that depends on: its UID, and that it is not suspended. It is not
   conditional on its resource version: a user who writes it all the time would keep it from being suspended.
 """
@@ -113,7 +112,7 @@ class JobSuspension:
         self._requests.submit(workload.uid, send, _dropped(drain, unit))
 
     def withdraw_command(self, drain: str, unit: Unit) -> None:
-        """Take back a Command that nobody has taken; the outcome is `Outcome.COMMAND_WITHDRAWN`."""
+        """Take back a Command that no controller has taken; the outcome is `Outcome.COMMAND_WITHDRAWN`."""
         workload = unit.workload
         if workload is None:
             return
@@ -181,7 +180,7 @@ class JobSuspension:
         try:
             self._context.client.delete(f"{path}/{_command_name(workload.uid, action)}")
         except NotFound:
-            return  # somebody has taken it
+            return  # a controller has taken it
 
     def _suspend(self, drain: str, unit: Unit, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]

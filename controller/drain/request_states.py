@@ -120,7 +120,10 @@ class Requests:
             request.budgets, request.pods = unit.budgets, pods
 
     def has_command(self, unit: Unit) -> bool:
-        """Whether a Command was sent for the unit's workload; if it comes up again nobody has taken it."""
+        """Whether a Command was sent for the unit's workload.
+
+        If the unit is a step again, no controller has taken the Command.
+        """
         request = self._by_uid.get(unit.workload.uid) if unit.workload is not None else None
         return request is not None and request.command_sent
 

@@ -17,8 +17,8 @@ Invariants
 - Delayed pods (`queues.drain.terminating_pods`) hold no place in flight. Namespaces with such pods go after
   the others and have half of the places at most: a thousand pods that do not end hold up others once, not a
   thousand times.
-- A suspended workload that nobody ends within `ABANDONED_SECONDS`, or whose Command nobody takes, is not
-  suspended again: its pods are evicted.
+- A suspended workload whose pods no controller deletes within `ABANDONED_SECONDS`, or whose Command no
+  controller takes, is not suspended again: its pods are evicted.
 - The counts of a queue belong to the queue: they stay when another policy begins to drain it.
 """
 
@@ -46,7 +46,7 @@ from queues.drain.progress import DrainCounts, QueueProgress
 from queues.drain.terminating_pods import Delay, DelayedPod
 from queues.text import printable
 
-#: The pods of a suspended workload that nobody deletes are evicted after so long.
+#: The pods of a suspended workload that no controller deletes are evicted after so long.
 ABANDONED_SECONDS = 120.0
 #: How long the status of a budget takes to follow its pods.
 BUDGET_SETTLE_SECONDS = 0.3
@@ -77,9 +77,9 @@ class DrainState:
         self._requests = Requests()
         #: Gangs of which pods were evicted, by namespace and name.
         self.started_gangs: set[BudgetKey] = set()
-        #: UIDs of workloads that nobody suspends.
+        #: UIDs of workloads that no controller suspends.
         self.unsuspendable: set[str] = set()
-        #: Since when suspended workloads were seen to have pods that nobody deletes, by UID.
+        #: Since when suspended workloads were seen to have pods that no controller deletes, by UID.
         self._suspended_since: dict[str, float] = {}
         #: When each budget was last seen to be busy; those of the last plan.
         self._busy_budgets_at: dict[BudgetKey, float] = {}
@@ -160,7 +160,7 @@ class DrainState:
     # 2. Plan
 
     def undeleted_workloads(self, plan: Plan, *, now: float) -> frozenset[str]:
-        """UIDs of suspended workloads whose pods nobody has deleted for longer than that may take."""
+        """UIDs of suspended workloads whose pods no controller has deleted for longer than that may take."""
         suspended = {
             pod.workload.uid
             for pod in plan.leaving
@@ -259,7 +259,10 @@ class DrainState:
         self._requests.send(unit)
 
     def has_command(self, unit: Unit) -> bool:
-        """Whether a Command was sent for the unit's workload; if it comes up again nobody has taken it."""
+        """Whether a Command was sent for the unit's workload.
+
+        If the unit is a step again, no controller has taken the Command.
+        """
         return self._requests.has_command(unit)
 
     def budget_of(self, pod: RunningPod) -> BudgetKey | None:

@@ -163,7 +163,7 @@ class _Planner:
         )
 
     def _is_leaving(self, pod: RunningPod) -> bool:
-        """Past the deadline, pods of a suspended workload that nobody deletes are not waited for."""
+        """Past the deadline, pods of a suspended workload that no controller deletes are not waited for."""
         if pod.leaving or pod.workload is None or not pod.workload.suspended:
             return pod.leaving
         return not (pod.workload.stalled and self._overdue and self._spec.delete_after_deadline)
