@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from tests.support.e2e.calling import Object
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import condition
 from tests.support.e2e.sandbox import Sandbox
-from tests.support.e2e.shapes import condition
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 
 HOLD, DRAIN, NONE = ("Hold", "HoldAndDrain", "None")
 #: A finalizer of the test's own: the pod that bears it leaves only when the test takes it off.
