@@ -17,7 +17,7 @@ from benchmarks.filtering import row as filtering
 from benchmarks.filtering import row_under_load as filtering_under_load
 from benchmarks.growth import row as growth
 from benchmarks.rows import (
-    asking,
+    api_writes,
     creations,
     draining,
     http2,
@@ -44,7 +44,7 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "drain": draining.measure,
     "drain-at-scale": drain_at_scale.measure,
     "sync": syncing.measure,
-    "asking": asking.measure,
+    "api-writes": api_writes.measure,
     "http2": http2.measure,
     "filter": filtering.measure,
     "filter-loaded": filtering_under_load.measure,

@@ -82,7 +82,7 @@ class Bench:
             port=cluster.ports.apiserver, context=apiserver.context(cluster.layout), timeout=60
         )
         self.audit = Log(cluster.layout.audit_log)
-        self._token = self._writers_token()
+        self.token = self._writers_token()
         self._hands = built("hands", say=say)
         self._serves = self._is_registered = "server" in cluster.pids
 
@@ -148,7 +148,7 @@ class Bench:
         layout = self.cluster.layout
         return [
             *(str(layout.bin / "kubectl"), "--kubeconfig=", f"--server={self.cluster.ports.apiserver_url}"),
-            *(f"--certificate-authority={layout.pki / 'ca.crt'}", f"--token={self._token}"),
+            *(f"--certificate-authority={layout.pki / 'ca.crt'}", f"--token={self.token}"),
         ]
 
     def write(self, requests: Iterable[Request], *, workers: int = WRITERS) -> Done:
@@ -157,7 +157,7 @@ class Bench:
         command = [
             str(self._hands),
             *("-url", self.cluster.ports.apiserver_url, "-ca", str(pki / "ca.crt")),
-            *("-token", self._token, "-workers", str(workers)),
+            *("-token", self.token, "-workers", str(workers)),
         ]
         given = msgspec.json.Encoder().encode_lines(
             requests if isinstance(requests, list) else list(requests)
