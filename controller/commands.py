@@ -37,7 +37,7 @@ import msgspec
 
 from cluster.api.client import decode_response
 from cluster.cache.commands import target_fault
-from cluster.cache.store import queue_from_object
+from cluster.cache.queues import queue_from_object
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
 from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject

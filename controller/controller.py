@@ -252,7 +252,7 @@ class QueueController:
         """Everything anew when its time has come, or when the board has outlived its own."""
         board, now = self._store.snapshot, self._store.clock.monotonic()
         expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
-        renewed = expired and self._step("board", self._store.publish_snapshot)
+        renewed = expired and self._step("board", self._store.queue_cache.publish)
         if renewed or now >= self._resync_at:
             self._resync_at = now + RESYNC_SECONDS
             self._everything(changes)

@@ -96,7 +96,8 @@ def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership 
     """Of the pod as it is known; where it is not known yet, as the call describes it. Raises `_Unknown`."""
     if member is None:
         membership = store.pod_membership(pod)
-        if membership is not None and membership.queue is not None and store.bind_passes.is_full:
+        full = store.bind_passes.is_full(len(store.members))
+        if membership is not None and membership.queue is not None and full:
             raise _Unknown(TOO_MANY)
         return membership
     if member.uid != pod.metadata.uid:

@@ -28,6 +28,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from cluster.api.client import Client, load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
@@ -39,15 +40,11 @@ from cluster.cache.store import (
 )
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Leases
-from cluster.coordination.replicas import (
-    MAX_PASSES_NAMED,
-    MAX_QUEUES_NAMED,
-    OtherReplicas,
-    ReplicaLease,
-    ReplicaReport,
-)
-from cluster.informers.informers import Informers
+from cluster.coordination.replica_report import report_of
+from cluster.coordination.replicas import OtherReplicas, ReplicaLease
+from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
+from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
@@ -87,15 +84,19 @@ class Runtime:
             load_configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
         )
         self.counting = Metrics()
+        clock = Clock(lambda: lease_client.ahead)
+        self._readiness = ClusterReadiness(ALL_KINDS, clock=clock.monotonic)
         self.store = Store(
             rules=_rules(settings),
-            clock=Clock(lambda: lease_client.ahead),
+            clock=clock,
+            readiness=self._readiness,
             request_seconds=settings.request_timeout,
             failed=self.counting.failed,
         )
         self._informers = Informers(
             client=self.client,
             store=self.store,
+            readiness=self._readiness,
             metrics=self.counting,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
         )
@@ -104,26 +105,23 @@ class Runtime:
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         identity = _identity()
         leases = Leases(lease_client, namespace=settings.namespace)
-        clock = self.store.clock.monotonic
         self._presence = ReplicaLease(
             leases,
             identity=identity,
-            clock=clock,
-            view=self._report,
-            fresh=self._request_relist,
+            clock=clock.monotonic,
+            report=partial(report_of, self.store),
+            relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
             renewed=self.store.record_write,
+            validity=self._readiness.lease,
         )
         self._elector = LeaderElector(
             leases,
             identity=identity,
-            clock=clock,
-            elected=self._elected,
+            clock=clock.monotonic,
             eligible=lambda: self.store.synced,
         )
-        self.store.ready_when(lambda: self._informers.synced() and self._presence.alive)
-        self.store.cut_off = self._cut_off
-        self.store.marker_seen = self._presence.report_pods
+        self.store.add_marker_listener(self._presence.report_pods)
         self.store.add_listener(self._note_change)
         recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.counting)
         self._controller = QueueController(
@@ -131,7 +129,7 @@ class Runtime:
                 store=self.store,
                 client=self.client,
                 api_servers=ApiServerEndpoints(
-                    self.client, connect=self._connect, clock=clock, urls=settings.api_servers
+                    self.client, connect=self._connect, clock=clock.monotonic, urls=settings.api_servers
                 ),
                 writers=self._writers,
                 guard_writers=self._guard_writers,
@@ -141,7 +139,7 @@ class Runtime:
                 drain_grace_limit=settings.drain_grace_limit,
                 recorder=recorder,
                 counting=self.counting,
-                others=OtherReplicas(leases, identity=identity, clock=clock),
+                others=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
                 namespace=settings.namespace,
                 leading=lambda: self._elector.leading and self._presence.alive,
                 term=lambda: self._elector.term,
@@ -149,7 +147,7 @@ class Runtime:
         )
         self._certificates = CertificateThread(settings, client=self.client)
         self._starting: threading.Thread | None = None
-        self._on_ready: Callable[[], object] = lambda: None
+        self._elector.add_listener(self._controller.elected)
         self._stopped = threading.Event()
         #: Whether `starting` has done its work.
         self._started = False
@@ -169,7 +167,6 @@ class Runtime:
 
     def start(self, *, ready: Callable[[], object] = lambda: None) -> None:
         """Start every thread; returns at once. `ready` is called once the whole cluster has been read."""
-        self._on_ready = ready
         self._presence.start()
         self._elector.start()
         self._writers.start()
@@ -177,7 +174,9 @@ class Runtime:
         self._drain_writers.start()
         self._controller.start()
         self._certificates.start()
-        self._starting = threading.Thread(target=self._start_watching, name="starting", daemon=True)
+        self._starting = threading.Thread(
+            target=self._start_watching, args=(ready,), name="starting", daemon=True
+        )
         self._starting.start()
 
     def stop(self) -> None:
@@ -210,9 +209,7 @@ class Runtime:
 
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
-        names = [f"{kind} have not been read yet" for kind in self._informers.unsynced()]
-        names += self._informers.faults()
-        return names if self._presence.alive else [*names, "our Lease is not held"]
+        return self._readiness.missing()
 
     def _connect(self, url: str) -> Client:
         """A client of one API server, by its own address."""
@@ -220,54 +217,26 @@ class Runtime:
         config.host, config.tls_server_name = url, API_SERVER_NAME
         return Client(config, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
 
-    def _report(self) -> ReplicaReport:
-        """What we have seen; the version is read first, for the passes may only be newer."""
-        store = self.store
-        seen = max(store.snapshot_version, store.progress.applied("queues"))
-        pods = store.progress.applied("pods")
-        store.drop_settled_passes()
-        stopped = store.stopped_queues_with_passes()
-        return ReplicaReport(
-            seen,
-            open=_names_or_none(stopped),
-            admitting=_names_or_none(store.closed_queues_with_admissions()),
-            pods=pods,
-            passes=store.list_open_passes(stopped, most=MAX_PASSES_NAMED),
-            binds=_names_or_none(store.stopped_queues_with_binds()),
-        )
-
     def _note_change(self, _queue: str, change: Change) -> None:
         """Other replicas wait until our Lease says that we have seen it."""
         if change is QueueChange.SPEC:
             self._presence.report_change()
 
-    def _request_relist(self) -> Callable[[], bool]:
-        queues = self._informers.reflectors["queues"]
-        number = queues.relist()
-        return lambda: queues.completed >= number
-
-    def _cut_off(self) -> bool:
-        """Whether what we know of the queues can be relied upon no more."""
-        return self._presence.held.is_set() and (not self._presence.alive or bool(self._informers.faults()))
-
-    def _elected(self) -> None:
-        self._controller.elected()
-
-    def _start_watching(self) -> None:
+    def _start_watching(self, ready: Callable[[], object]) -> None:
         """Start the reflectors once our Lease is held.
 
         An error ends the thread, and `dead_threads` names it.
         """
         try:
             if self._await_cluster():
-                self._on_ready()
+                ready()
             self._started = True
         except Exception:
             log.exception("thread starting ended")
 
     def _await_cluster(self) -> bool:
         """Whether the whole cluster was read before the server stopped."""
-        while not self._presence.held.wait(0.1):
+        while not self._readiness.lease.held.wait(0.1):
             if self._stopped.is_set():
                 return False
         self._informers.start(patience=PATIENCE_SECONDS)
@@ -275,11 +244,6 @@ class Runtime:
             if self._stopped.wait(READY_SECONDS):
                 return False
         return True
-
-
-def _names_or_none(queues: tuple[str, ...]) -> tuple[str, ...] | None:
-    """None if there are more than a Lease has room for."""
-    return queues if len(queues) <= MAX_QUEUES_NAMED else None
 
 
 def _identity() -> str:

@@ -63,7 +63,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
 def _handler(path: str, answer: ReviewHandler, store: Store) -> Handler:
     def handle(body: bytes) -> bytes:
         request = decode_review(body)
-        if not store.synced and not (path == GUARD and store.cut_off()):
+        if not store.synced and not (path == GUARD and store.cut_off):
             raise NotReady("sluice has not read the cluster yet")
         return encode_review(request.uid, _answer(answer, request))
 

@@ -26,8 +26,8 @@ from kubernetes.client import Configuration
 from benchmarks import scale
 from benchmarks.bench import Bench, running
 from benchmarks.figures import Line, RowResult
-from benchmarks.objects import MERGE, pods, pods_path
 from benchmarks.interleaved import in_turns
+from benchmarks.objects import MERGE, pods, pods_path
 from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.write_queue import WriteQueue

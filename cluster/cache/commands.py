@@ -23,8 +23,8 @@ NO_QUEUE = "?"
 class Commands:
     """The sink of the Command reflector."""
 
-    def __init__(self, *, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, *, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._by_uid: dict[str, Command] = {}
         self._by_queue: dict[str, dict[str, Command]] = {}
@@ -46,7 +46,7 @@ class Commands:
             if queue:
                 self._by_queue.setdefault(queue, {})[uid] = obj
         if queue:
-            self._tell(queue)
+            self._on_change(queue)
 
     def remove(self, obj: Command) -> None:
         held = self._by_uid.get(obj.metadata.uid)

@@ -158,7 +158,7 @@ class BindableCounts(msgspec.Struct, gc=False):
 
 
 K = TypeVar("K")
-Judge = Callable[[Pod], Membership | None]
+MembershipOf = Callable[[Pod], Membership | None]
 #: Called with a member's former and present state; None is "not there".
 OnMemberChange = Callable[[Member | None, Member | None], None]
 
@@ -169,17 +169,18 @@ class Members:
     def __init__(
         self,
         *,
-        judge: Judge,
-        heard: OnMemberChange,
+        membership: MembershipOf,
+        on_change: OnMemberChange,
         arrived: Callable[[str], None] = lambda _admission: None,
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
-        stranger_gone: Callable[[Pod], object] = lambda _pod: None,
+        on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
     ) -> None:
-        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there. `stranger_gone`:
-        called for a pod that is gone and was no member."""
-        self._stranger_gone = stranger_gone
-        self._judge = judge
-        self._heard = heard
+        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there.
+        `on_unknown_removed`: called for a pod that is gone and was no member.
+        """
+        self._on_unknown_removed = on_unknown_removed
+        self._membership = membership
+        self._on_change = on_change
         self._arrived = arrived
         self._group_uid = group_uid
         self._by_uid: dict[str, Member] = {}
@@ -205,7 +206,7 @@ class Members:
         before = self._by_uid.get(obj.metadata.uid)
         if before is not None and obj.metadata.version < before.version:
             return
-        membership = self._judge(obj)
+        membership = self._membership(obj)
         after = None if membership is None else _member(obj, membership)
         if before is not None or after is not None:
             self._set(before, after)
@@ -217,7 +218,7 @@ class Members:
         if before is not None:
             self._set(before, None)
         else:
-            self._stranger_gone(obj)
+            self._on_unknown_removed(obj)
 
     def _set(self, before: Member | None, after: Member | None) -> None:
         # In this order a reader finds the one or the other, never neither; and counts are never too low.
@@ -230,7 +231,7 @@ class Members:
             if counted:
                 self._count(before, -1)
             self._drop(before)
-        self._heard(before, after)
+        self._on_change(before, after)
 
     def _count(self, member: Member, by: int) -> None:
         self._counts.setdefault(member.queue, MemberCounts()).add(member, by)

@@ -77,7 +77,7 @@ NO_PODGROUPS = PodGroupCounts()
 
 
 class PodGroups:
-    """The sink of the PodGroup reflector. `came`: a group came, or went to another queue.
+    """The sink of the PodGroup reflector. `on_queue_change`: a group came, or went to another queue.
 
     `exempt`: the namespaces that never hold members.
     """
@@ -85,14 +85,14 @@ class PodGroups:
     def __init__(
         self,
         *,
-        came: Callable[[], None],
-        changed: Callable[[PodGroup], None],
+        on_queue_change: Callable[[], None],
+        on_change: Callable[[PodGroup], None],
         arrived: Callable[[str], None],
         exempt: Container[str] = (),
     ) -> None:
         self._exempt = exempt
-        self._came = came
-        self._changed = changed
+        self._on_queue_change = on_queue_change
+        self._on_change = on_change
         self._arrived = arrived
         self._by_key: dict[Key, PodGroup] = {}
         self._by_queue: dict[str, dict[Key, PodGroup]] = {}
@@ -114,7 +114,7 @@ class PodGroups:
         self._set(before, trim_podgroup(obj))
         self._arrived(admission_request(obj.metadata))
         if before is None or queue_of(before) != queue_of(obj):
-            self._came()
+            self._on_queue_change()
 
     def remove(self, obj: PodGroup) -> None:
         before = self._by_key.get(_key(obj.metadata))
@@ -132,7 +132,7 @@ class PodGroups:
             self._drop(before)
         for one in (before, after):
             if one is not None:
-                self._changed(one)
+                self._on_change(one)
 
     def _drop(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)

@@ -16,22 +16,18 @@ and return. An exception of one callback concerns neither the other callbacks no
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from types import MappingProxyType
-
-import msgspec
 
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.commands import Commands
 from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
-from cluster.cache.namespace_access import NamespaceAccess
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
+from cluster.cache.queues import NamespaceDecisions, QueueCache
 from cluster.cache.unreadable_objects import UnreadableObject, UnreadableObjects
 from cluster.cache.watch_progress import WatchProgress
 from cluster.cache.workloads import (
@@ -39,6 +35,7 @@ from cluster.cache.workloads import (
     recorded_queue,
     workload_facts,
 )
+from cluster.debounce import Trigger
 from cluster.inflight.admissions import PendingAdmissions
 from cluster.inflight.binds import (
     REQUEST_SECONDS,
@@ -48,7 +45,8 @@ from cluster.inflight.binds import (
 from cluster.inflight.namespaces import PendingNamespaces
 from cluster.inflight.queue_edits import PendingQueueEdits
 from cluster.key_backoff import KeyBackoff
-from cluster.objects import Metadata, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.readiness import ClusterReadiness, Readiness
 from queues import labels as names
 from queues.membership import (
     VOLCANO_ANNOTATION,
@@ -60,14 +58,12 @@ from queues.membership import (
     workload_membership,
 )
 from queues.messages import has_retry_mark
-from queues.namespace_selectors import compile_selector, is_reserved_label
-from queues.queue import ROOT, Queue
+from queues.namespace_selectors import is_reserved_label
 from queues.snapshot import (
     QueueDecision,
     QueueSnapshot,
     decision_for_namespace,
 )
-from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 from queues.workload_kinds import WorkloadKind
 
@@ -96,12 +92,6 @@ class Clock:
         return time.monotonic()
 
 
-class _Held(msgspec.Struct, frozen=True):
-    """Whatever has metadata."""
-
-    metadata: Metadata
-
-
 class Store:
     """All that is known. See the invariants above."""
 
@@ -112,78 +102,82 @@ class Store:
         clock: Clock,
         request_seconds: float = REQUEST_SECONDS,
         failed: Callable[[str], None] = lambda _step: None,
+        readiness: Readiness | None = None,
+        member_relists: Trigger | None = None,
     ) -> None:
         """`request_seconds`: how long the API server lets a request take. `failed`: counts what failed."""
         self.rules = rules
         self.clock = clock
+        #: Without one, answers may never be relied upon.
+        self._readiness = readiness or ClusterReadiness((), clock=clock.monotonic)
+        #: Fired where the reflectors are to list again everything that may be a member.
+        self.member_relists = member_relists or Trigger(clock=clock.monotonic)
+        self._listeners: list[Listener] = []
+        self._marker_listeners: list[Callable[[], object]] = []
         self.backoff = KeyBackoff(clock=clock.monotonic, counted=failed)
-        self.bind_passes = BindPasses(
-            clock=clock.monotonic, request_seconds=request_seconds, known=lambda: len(self.members)
-        )
+        self.bind_passes = BindPasses(clock=clock.monotonic, request_seconds=request_seconds)
         self.progress = WatchProgress(clock=clock.monotonic)
         self.queue_edits = PendingQueueEdits(clock=clock.monotonic)
         self.admissions = PendingAdmissions(clock=clock.monotonic, request_seconds=request_seconds)
+        self.queue_cache = QueueCache(now=clock.now)
+        self._namespace_decisions = NamespaceDecisions()
+        self.namespaces: dict[str, Namespace] = {}
+        self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
+        #: Namespaces that were unknown when an object in them was judged that names no queue itself.
+        self._judged_early: set[str] = set()
+        #: How often a namespace came to be selected by each queue, or ceased to be.
+        self.selection_changes: dict[str, int] = {}
+        self.unreadable = UnreadableObjects()
+        #: Versions of writes of ours and when they were begun; replaced, never changed.
+        self._writes: tuple[tuple[int, float], ...] = ()
         arrived = self.admissions.close
         self.members = Members(
-            judge=self.pod_membership,
-            heard=self._member_heard,
+            membership=self.pod_membership,
+            on_change=self._member_changed,
             arrived=arrived,
-            group_uid=self._uid_of_group,
-            stranger_gone=self._stranger_gone,
+            group_uid=self._uid_of_podgroup,
+            on_unknown_removed=self._unknown_pod_removed,
         )
-        self.queues: dict[str, QueueObject] = {}
         self.podgroups = PodGroups(
-            came=lambda: self.notify(""),
-            changed=self._podgroup_changed,
+            on_queue_change=self._podgroup_queue_changed,
+            on_change=self._podgroup_changed,
             arrived=arrived,
             exempt=rules.exempt_namespaces,
         )
         self.workloads = AllWorkloads(
             queue_of=self._queue_of_stored,
-            tell=lambda queue: self.notify(queue, QueueChange.STATUS),
+            on_change=self._workloads_changed,
             arrived=arrived,
         )
-        self.namespaces: dict[str, Namespace] = {}
-        self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
-        self._access = NamespaceAccess()
-        #: How often a namespace came to be selected by each queue, or ceased to be.
-        self.selection_changes: dict[str, int] = {}
-        self.commands = Commands(tell=lambda queue: self.notify(queue, QueueChange.COMMANDS))
-        self.snapshot = QueueSnapshot(Tree({}), now=clock.now())
-        self.unreadable = UnreadableObjects()
-        self._values: dict[str, Queue] = {}
-        #: Up to which resource version the changes of queues are in the board; set after it is published.
-        self.snapshot_version = 0
-        self._coming = 0
-        #: Whether the board there is lacks something of `_values`.
-        self._unpublished = False
-        #: Versions of writes of ours and when they were begun; replaced, never changed.
-        self._moments: tuple[tuple[int, float], ...] = ()
-        self._listeners: list[Listener] = []
-        self._ready: Callable[[], bool] = lambda: False
-        self._board_lock = threading.Lock()
-        self.relist_members: Callable[[], object] = lambda: None
-        #: Whether members are to be judged again, by what namespaces name by now.
-        self.is_rejudging: Callable[[], bool] = lambda: False
-        #: Called in the pod reflector's thread when a marker has gone by.
-        self.marker_seen: Callable[[], object] = lambda: None
-        #: Namespaces that were not known when something in them was judged that names no queue itself.
-        self._judged_early: set[str] = set()
-        #: Whether we were in touch with the API server once and are not any more.
-        self.cut_off: Callable[[], bool] = lambda: False
+        self.commands = Commands(on_change=self._commands_changed)
 
-    # Wiring
+    # Listeners
 
     def add_listener(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def ready_when(self, ready: Callable[[], bool]) -> None:
-        self._ready = ready
+    def add_marker_listener(self, listener: Callable[[], object]) -> None:
+        """`listener` is called in the pod reflector's thread when a marker has passed (`watch_progress`)."""
+        self._marker_listeners.append(listener)
 
     @property
     def synced(self) -> bool:
         """Whether the whole cluster has been read, and what is answered from it may be relied upon."""
-        return self._ready()
+        return self._readiness.synced
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the API server was within reach once and is not any more."""
+        return self._readiness.cut_off
+
+    @property
+    def is_rejudging(self) -> bool:
+        """Whether members are to be judged again, by the queues that namespaces name by now."""
+        return self.member_relists.pending
+
+    def relist_members(self) -> None:
+        """Have everything that may be a member listed and judged again; returns at once."""
+        self.member_relists.fire()
 
     def assume_bind_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
         """Take it that each member that could be bound now was let through by somebody who is gone.
@@ -199,30 +193,9 @@ class Store:
                         namespace=member.namespace, name=member.name, queue=queue, uid=member.uid
                     )
 
-    def stopped_queues_with_passes(self) -> tuple[str, ...]:
-        """The queues that do not schedule and have passes open."""
-        board = self.snapshot
-        queues = {one.queue for one in self.bind_passes.open_passes()}
-        return tuple(sorted(queue for queue in queues if not board.decision(queue).schedules))
-
-    def stopped_queues_with_binds(self) -> tuple[str, ...]:
-        """Those of them where a bind that the guard let pass may still land."""
-        board = self.snapshot
-        queues = {each.queue for each in self.bind_passes.open_passes() if each.bind}
-        return tuple(sorted(queue for queue in queues if not board.decision(queue).schedules))
-
-    def list_open_passes(
-        self, queues: Container[str], *, most: int
-    ) -> tuple[tuple[str, str, str], ...] | None:
-        """Queue, namespace and name of each open pass of these queues; None if they are more than `most`."""
-        passes = {
-            (each.queue, *each.key) for each in islice(self.bind_passes.open_passes_of(queues), most + 1)
-        }
-        return tuple(sorted(passes)) if len(passes) <= most else None
-
     def record_write(self, at: float, version: int) -> None:
         """A write of ours that was begun at this time, in monotonic seconds, was stored as this version."""
-        self._moments = (*self._moments[1 - MAX_WRITES :], (version, at))
+        self._writes = (*self._writes[1 - MAX_WRITES :], (version, at))
 
     def drop_settled_passes(self) -> None:
         """Drop the passes of pods that do not wait, as far as all pods are known that could have been passed.
@@ -230,7 +203,7 @@ class Store:
         Whatever was passed before a write of ours was begun existed before the version of that write.
         """
         known, at = self.progress.applied("pods"), None
-        for version, begun in self._moments:
+        for version, begun in self._writes:
             if version <= known:
                 at = begun
         if at is not None:
@@ -240,11 +213,6 @@ class Store:
         member = self.members.get(each.namespace, each.name)
         return member is not None and member.bindable and each.uid in {"", member.uid}
 
-    def closed_queues_with_admissions(self) -> tuple[str, ...]:
-        """The queues that do not accept and that something admitted before may still come to."""
-        board = self.snapshot
-        return tuple(sorted(q for q in self.admissions.queues() if not board.decision(q).accepts))
-
     def notify(self, queue: str, change: Change = QueueChange.SPEC) -> None:
         """Pass a change to each listener."""
         for listener in self._listeners:
@@ -252,6 +220,23 @@ class Store:
                 listener(queue, change)
             except Exception as exc:  # the object is taken all the same, and every other listener is told
                 self.backoff.record_failure("listener", (queue, change), exc, queue=queue)
+
+    # Queues
+
+    @property
+    def queues(self) -> dict[str, QueueObject]:
+        """The stored queues by name."""
+        return self.queue_cache.objects
+
+    @property
+    def snapshot(self) -> QueueSnapshot:
+        """What each queue decides, as published last; never changed."""
+        return self.queue_cache.snapshot
+
+    @property
+    def snapshot_version(self) -> int:
+        """Up to which resource version `snapshot` has the changes of queues."""
+        return self.queue_cache.version
 
     # Questions
 
@@ -295,7 +280,7 @@ class Store:
         if not ruling.restricted:
             return ruling
         labels = self.labels_of_namespace(namespace)
-        return self._access.ruling_for(ruling, namespace=namespace, labels=labels)
+        return self._namespace_decisions.decision(ruling, namespace=namespace, labels=labels)
 
     def refusal_text(self, ruling: QueueDecision) -> str:
         """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
@@ -403,75 +388,6 @@ class Store:
         self._judged_early.discard(namespace)
         return True
 
-    # The board
-
-    def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
-        """Publish a board of the queues held and of this moment; any thread may call.
-
-        `changed`: the queues that may differ from the board there is; None for all.
-        """
-        with self._board_lock:
-            tree, now = Tree(dict(self._values)), self.clock.now()
-            if changed is None:
-                self.snapshot = QueueSnapshot(tree, now=now, resource_version=self._coming)
-            else:
-                self.snapshot = QueueSnapshot.updated(
-                    self.snapshot, tree, changed=changed, now=now, resource_version=self._coming
-                )
-
-    def _publish(self, changed: Collection[str] | None) -> None:
-        """As `refresh`; a board that could not be made is made as a whole with the next change."""
-        whole, self._unpublished = self._unpublished, True
-        self.publish_snapshot(None if whole else changed)
-        self._unpublished = False
-
-    def set_queue(self, obj: QueueObject) -> bool:
-        """Take a queue; False if it is older than the one held. Queue reflector's thread alone."""
-        return self.set_queues([obj]) > 0
-
-    def set_queues(self, objects: Iterable[QueueObject]) -> int:
-        """Take several at once, publishing at most one board; how many were not of the past."""
-        taken = [obj for obj in objects if not self._is_past(obj)]
-        values = {obj.metadata.name: queue_from_object(obj) for obj in taken}
-        self._coming = max([self._coming, *(obj.metadata.version for obj in taken)])
-        changed = [name for name, value in values.items() if self._values.get(name) != value]
-        if changed or self._unpublished:
-            self._values.update(values)
-            self._publish(changed)
-        # After the board: who finds this generation here finds a board that has it.
-        self.queues.update({obj.metadata.name: obj for obj in taken})
-        self.snapshot_version = self._coming
-        return len(taken)
-
-    def replace_queues(self, objects: Iterable[QueueObject]) -> list[str]:
-        """These are all there are: one board for the whole; the names of those that are gone."""
-        listed = {obj.metadata.name: obj for obj in objects}
-        present = {name: self.queues[name] if self._is_past(obj) else obj for name, obj in listed.items()}
-        gone = [name for name in self.queues if name not in present]
-        for name in gone:
-            del self.queues[name]
-        values = {name: queue_from_object(obj) for name, obj in present.items()}
-        self._coming = max([self._coming, *(obj.metadata.version for obj in present.values())])
-        if values != self._values or self._unpublished:
-            self._values = values
-            self._publish(None)
-        self.queues.update(present)
-        self.snapshot_version = self._coming
-        return gone
-
-    def _is_past(self, obj: QueueObject) -> bool:
-        held = self.queues.get(obj.metadata.name)
-        return held is not None and obj.metadata.older_than(held.metadata)
-
-    def drop_queue(self, name: str, *, version: int = 0) -> None:
-        """`version`: the resource version of the deletion, where it is known."""
-        self._coming = max(self._coming, version)
-        self.queues.pop(name, None)
-        self.selection_changes.pop(name, None)
-        if self._values.pop(name, None) is not None or self._unpublished:
-            self._publish([name])
-        self.snapshot_version = self._coming
-
     # What reflectors hear
 
     def labels_changed(self, namespace: str, before: Mapping[str, str] | None) -> None:
@@ -505,20 +421,30 @@ class Store:
             self.workloads.live_by_namespace(queue),
         )
 
-    def _stranger_gone(self, pod: Pod) -> None:
+    def _unknown_pod_removed(self, pod: Pod) -> None:
         """Somebody waits for what each replica knows of the pods (`cluster.cache.marker_pods`)."""
         if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
-            self.marker_seen()
+            for listener in self._marker_listeners:
+                listener()
+
+    def _podgroup_queue_changed(self) -> None:
+        self.notify("")
+
+    def _workloads_changed(self, queue: str) -> None:
+        self.notify(queue, QueueChange.STATUS)
+
+    def _commands_changed(self, queue: str) -> None:
+        self.notify(queue, QueueChange.COMMANDS)
 
     def _podgroup_changed(self, group: PodGroup) -> None:
         key = GroupKey(group.metadata.namespace, group.metadata.name)
         self.notify(queue_of_podgroup(group), PodGroupChange(key))
 
-    def _uid_of_group(self, namespace: str, name: str) -> str:
+    def _uid_of_podgroup(self, namespace: str, name: str) -> str:
         found = self.podgroups.get(namespace, name)
         return found.metadata.uid if found is not None else ""
 
-    def _member_heard(self, before: Member | None, after: Member | None) -> None:
+    def _member_changed(self, before: Member | None, after: Member | None) -> None:
         latest = after or before
         if latest is None:
             return
@@ -538,35 +464,3 @@ def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
     if labels is None:
         return None
     return {key: value for key, value in labels.items() if not is_reserved_label(key)}
-
-
-def queue_from_object(obj: QueueObject) -> Queue:
-    """A stored Queue as the rules see it. An unknown word stops: it cannot be what was meant."""
-    meta, spec = obj.metadata, obj.spec
-    return Queue(
-        name=meta.name,
-        uid=meta.uid,
-        generation=meta.generation,
-        parent=None if meta.name == ROOT else (spec.parent or ROOT),
-        desired=_desired(spec.state or Desired.OPEN),
-        stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
-        resume_at=spec.resume_at,
-        reason=spec.reason or "",
-        namespace_selector=None
-        if spec.namespace_selector is None
-        else compile_selector(spec.namespace_selector),
-    )
-
-
-def _desired(word: str) -> Desired:
-    try:
-        return Desired(word)
-    except ValueError:
-        return Desired.SUSPENDED
-
-
-def _stop_policy(word: str) -> StopPolicy:
-    try:
-        return StopPolicy(word)
-    except ValueError:
-        return StopPolicy.HOLD

@@ -76,12 +76,12 @@ class Workloads:
         kind: WorkloadKind,
         *,
         queue_of: QueueOf,
-        tell: Callable[[str], None],
+        on_change: Callable[[str], None],
         arrived: Callable[[str], None] = lambda _admission: None,
     ) -> None:
         self._kind = kind
         self._queue_of = queue_of
-        self._tell = tell
+        self._on_change = on_change
         self._arrived = arrived
         self._by_uid: dict[str, Workload] = {}
         self._by_queue: dict[str, dict[str, Workload]] = {}
@@ -166,7 +166,7 @@ class Workloads:
             self._count_out(before)
         if before is None or after is None or _told(before) != _told(after):
             for queue in {one.queue for one in (before, after) if one is not None and one.queue}:
-                self._tell(queue)
+                self._on_change(queue)
 
     def _count(self, work: Workload, by: int) -> None:
         by_namespace = self._live.setdefault(work.queue, {})
@@ -194,10 +194,11 @@ class AllWorkloads:
     """Those of every kind, each with its own sink (`of_kind`)."""
 
     def __init__(
-        self, *, queue_of: QueueOf, tell: Callable[[str], None], arrived: Callable[[str], None]
+        self, *, queue_of: QueueOf, on_change: Callable[[str], None], arrived: Callable[[str], None]
     ) -> None:
         self.of_kind: Mapping[str, Workloads] = {
-            key: Workloads(kind, queue_of=queue_of, tell=tell, arrived=arrived) for key, kind in KINDS.items()
+            key: Workloads(kind, queue_of=queue_of, on_change=on_change, arrived=arrived)
+            for key, kind in KINDS.items()
         }
         self._all = tuple(self.of_kind.values())
 

@@ -42,14 +42,13 @@ class LeaderElector:
         *,
         identity: str,
         clock: Callable[[], float],
-        elected: Callable[[], None],
         eligible: Callable[[], bool] = lambda: True,
     ) -> None:
         self._eligible = eligible
         self._leases = leases
         self._identity = identity
         self._clock = clock
-        self._elected = elected
+        self._listeners: list[Callable[[], object]] = []
         self._watched = ObservedLease(clock)
         self._until = 0.0
         #: How many times the lead was taken; counted before it is had.
@@ -64,6 +63,10 @@ class LeaderElector:
     @property
     def running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    def add_listener(self, elected: Callable[[], object]) -> None:
+        """`elected` is called each time that the lead was taken, in the elector's thread."""
+        self._listeners.append(elected)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="elector", daemon=True)
@@ -115,7 +118,8 @@ class LeaderElector:
             self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
             if not was:
                 log.info("%s leads", self._identity)
-                self._elected()
+                for elected in self._listeners:
+                    elected()
 
     def _take(self) -> bool:
         """Have or take the Lease; whether it is ours now."""

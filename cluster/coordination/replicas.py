@@ -26,15 +26,15 @@ import threading
 from collections.abc import Callable, Iterable
 
 import msgspec
-from msgspec import structs
 
 from cluster.coordination.leases import (
     Lease,
     Leases,
     ObservedLease,
 )
+from cluster.coordination.replica_report import ReplicaReport
 from cluster.exceptions import ClusterError, Conflict, NotFound
-from queues.status.acknowledgement import PodPass, ReplicaView
+from cluster.readiness import LeaseValidity
 
 PREFIX = "sluice-replica-"
 LABEL = "sluice.dev/replica"
@@ -47,51 +47,8 @@ RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
 #: While passes are open their end is looked for this often.
 OPEN_SECONDS = 0.02
-#: Open passes whose pods are named: a Lease is small.
-MAX_PASSES_NAMED = 20
-#: Queues that are named: annotations have 256 KiB in all, and a name may have 253 characters.
-MAX_QUEUES_NAMED = 200
 
 log = logging.getLogger(__name__)
-
-
-class ReplicaReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one replica says it has seen. None where it does not say.
-
-    `seen` and `pods`: up to which version it knows the queues and the pods. `open`: the stopped queues that
-    it has open passes of, `binds` those where some are of binds that the guard let pass, and `passes` their
-    pods, as queue, namespace and name, unless they are more than `MAX_PASSES_NAMED`. `admitting`: the closed
-    queues that what it admitted may still come to.
-    """
-
-    seen: int = 0
-    open: tuple[str, ...] | None = None
-    admitting: tuple[str, ...] | None = None
-    pods: int | None = None
-    passes: tuple[tuple[str, str, str], ...] | None = None
-    binds: tuple[str, ...] | None = None
-
-    @property
-    def has_open_work(self) -> bool:
-        """Whether something that was let through may still come."""
-        return bool(self.open or self.admitting)
-
-    def differs_only_in_pods(self, other: ReplicaReport | None) -> bool:
-        """Whether nothing has changed that somebody may wait for. Pods change all the time."""
-        return other is not None and structs.replace(other, pods=self.pods) == self
-
-    def to_view(self, name: str) -> ReplicaView:
-        """As the rule of the acknowledgement takes it."""
-        named = (
-            None
-            if self.passes is None
-            else tuple(PodPass(queue=q, namespace=s, name=n) for q, s, n in self.passes)
-        )
-        opened = None if self.open is None else frozenset(self.open)
-        binds = None if self.binds is None else frozenset(self.binds)
-        return ReplicaView(
-            name=name, queues=self.seen, pods=self.pods, open_queues=opened, passes=named, bind_queues=binds
-        )
 
 
 class ReplicaReading(msgspec.Struct, frozen=True):
@@ -124,38 +81,37 @@ class ReplicaLease:
         *,
         identity: str,
         clock: Callable[[], float],
-        view: Callable[[], ReplicaReport],
-        fresh: RelistQueues,
+        report: Callable[[], ReplicaReport],
+        relist_queues: RelistQueues,
         lingering: Callable[[], bool] = lambda: False,
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
+        validity: LeaseValidity | None = None,
     ) -> None:
         """`lingering`: whether something that we admitted may still come. `renewed`: called after each
         renewal with the time at which it was begun, in monotonic seconds, and the version of it."""
         self._tell_renewed = renewed
         self._lingering = lingering
         self._leases = leases
-        self._fresh = fresh
+        self._relist_queues = relist_queues
         self._is_fresh: Callable[[], bool] | None = None
         self._identity = identity
         self._name = f"{PREFIX}{identity}"
         self._clock = clock
-        self._view = view
-        self._until = 0.0
+        self._report = report
+        self._validity = validity or LeaseValidity(clock)
         #: When the last renewal that succeeded was begun.
         self._renewed_at = float("-inf")
-        self._told: ReplicaReport | None = None
+        self._reported: ReplicaReport | None = None
         self._changed = threading.Event()
         #: Whether what we know of the pods is waited for.
         self._asked_for_pods = False
         self._stopped = threading.Event()
-        #: Set once the Lease was held for the first time.
-        self.held = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
     def alive(self) -> bool:
         """Whether what we answer may be relied upon."""
-        return self._clock() < self._until
+        return self._validity.valid
 
     @property
     def running(self) -> bool:
@@ -185,9 +141,9 @@ class ReplicaLease:
         while not self._stopped.is_set():
             self._changed.clear()
             asked, self._asked_for_pods = self._asked_for_pods, False
-            view = self._view()
+            view = self._report()
             due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely() or asked
-            if (due or not view.differs_only_in_pods(self._told)) and not self._renewed(view):
+            if (due or not view.differs_only_in_pods(self._reported)) and not self._renewed(view):
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._changed.wait(self._pause(view))
@@ -215,13 +171,13 @@ class ReplicaLease:
         except ClusterError as exc:
             log.warning("our own Lease: %s", exc)
             return False
-        self._told = view
+        self._reported = view
         self._tell_renewed(asked, version)
-        self.held.set()
+        self._validity.held.set()
         gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
         self._renewed_at = asked
         if self._relied_upon(gap=gap):
-            self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
+            self._validity.extend(asked + LEASE_SECONDS - MARGIN_SECONDS)
         return True
 
     def _may_rely(self) -> bool:
@@ -232,7 +188,7 @@ class ReplicaLease:
         if self.alive:
             return True
         if self._is_fresh is None or gap:
-            self._is_fresh = self._fresh()
+            self._is_fresh = self._relist_queues()
         if not self._is_fresh():
             return False
         self._is_fresh = None
@@ -247,7 +203,7 @@ class ReplicaLease:
         return lease.metadata.version
 
     def _go(self) -> None:
-        self._until = 0.0
+        self._validity.end()
         if self._lingering():
             return
         try:

@@ -75,11 +75,9 @@ class BindPasses:
         *,
         clock: Callable[[], float],
         request_seconds: float = REQUEST_SECONDS,
-        known: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`clock`: monotonic seconds. `known`: how many members there are, each of which may have a pass."""
+        """`clock`: monotonic seconds."""
         self._clock = clock
-        self._known = known
         self.request_seconds = request_seconds
         self._filtered: dict[Key, BindPass] = {}
         self._binds: dict[Key, dict[str, BindPass]] = {}
@@ -110,10 +108,9 @@ class BindPasses:
         self._filtered[namespace, name] = new
         return True
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more passes of pods that are not known can be kept."""
-        return len(self._filtered) >= MAX_UNKNOWN_PODS + self._known()
+    def is_full(self, members: int) -> bool:
+        """Whether no more passes of unknown pods can be kept, where each of so many members may have one."""
+        return len(self._filtered) >= MAX_UNKNOWN_PODS + members
 
     def record_filter_refusal(self, namespace: str, name: str) -> None:
         """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""

@@ -97,17 +97,10 @@ class Definition(msgspec.Struct, frozen=True):
 class Definitions:
     """What is wrong with the definitions held. `mended` is called when nothing is wrong any more."""
 
-    def __init__(self, mended: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, mended: Callable[[], object] = lambda: None, *, faults: dict[str, str]) -> None:
+        """`faults`: where the fault of each definition is kept, by its name, with the way out."""
         self._mended = mended
-        self._faults: dict[str, str] = {}
-
-    @property
-    def faulty(self) -> bool:
-        return bool(self._faults)
-
-    def faults(self) -> list[str]:
-        """One line for each definition that does not do, with the way out."""
-        return [self._faults[name] for name in sorted(self._faults.copy())]
+        self._faults = faults
 
     def judge(self, name: str, definition: Definition | None) -> None:
         """Take the definition of that name as it is now; None if it is not there."""

@@ -27,13 +27,13 @@ class QueueEventHandler:
         self._store = store
 
     def replace(self, objects: list[QueueObject]) -> None:
-        gone = self._store.replace_queues(objects)
+        gone = self._store.queue_cache.replace(objects)
         for name in (*gone, *self._store.snapshot.tree):
             self._store.notify(name)
 
     def upsert(self, obj: QueueObject) -> None:
         before = self._store.snapshot
-        if self._store.set_queue(obj):
+        if self._store.queue_cache.set(obj):
             self._tell_below(obj.metadata.name, wishes_changed=self._store.snapshot is not before)
 
     def remove(self, obj: QueueObject) -> None:
@@ -41,7 +41,8 @@ class QueueEventHandler:
         if held is not None and obj.metadata.older_than(held.metadata):
             return
         below = self._store.snapshot.tree.subtree(obj.metadata.name)
-        self._store.drop_queue(obj.metadata.name, version=obj.metadata.version)
+        self._store.queue_cache.remove(obj.metadata.name, version=obj.metadata.version)
+        self._store.selection_changes.pop(obj.metadata.name, None)
         for name in below:
             self._store.notify(name)
 

@@ -16,6 +16,7 @@ import msgspec
 from cluster.api.client import Client
 from cluster.cache.store import Store
 from cluster.cache.watch_progress import Marker
+from cluster.debounce import Debouncer
 from cluster.informers.crd_fields import PATH as DEFINITIONS
 from cluster.informers.crd_fields import (
     REQUIRED,
@@ -25,12 +26,12 @@ from cluster.informers.crd_fields import (
     read_queue,
     read_queue_leniently,
 )
-from cluster.informers.debounce import Debouncer
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.informers.lenient_decoding import LenientReader
 from cluster.informers.reflector import Reflector
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
+from cluster.readiness import ClusterReadiness
 from queues.workload_kinds import KINDS
 
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
@@ -41,6 +42,7 @@ DEFINITION_KINDS = {f"definition-{name.partition('.')[0]}": name for name in REQ
 #: What is listed first, and what needs it.
 MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands")
 MEMBER_KINDS = (*KINDS, "pods")
+ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
 ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
 #: Stops and Commands wait for these, so a watch of them that has died must be noticed soon. A bookmark, if
@@ -70,9 +72,16 @@ class Informers:
     """The reflectors. Owner: the server, which starts and stops them."""
 
     def __init__(
-        self, *, client: Client, store: Store, metrics: Metrics, marker: Marker | None = None
+        self,
+        *,
+        client: Client,
+        store: Store,
+        readiness: ClusterReadiness,
+        metrics: Metrics,
+        marker: Marker | None = None,
     ) -> None:
         """`marker`: makes an event of a pod (`cluster.cache.marker_pods`)."""
+        self._readiness = readiness
         self._progress = store.progress
         self._started = False
         self._client = client
@@ -94,12 +103,11 @@ class Informers:
             },
             "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
         }
-        self._definitions = Definitions(self._mended)
+        self._definitions = Definitions(self._mended, faults=readiness.definition_faults)
         self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINITION_KINDS.items()}
-        self._synced = tuple(reflector.synced.is_set for reflector in self.reflectors.values())
-        self._relisting = Debouncer(self._relist_members, name="relisting", clock=store.clock.monotonic)
-        store.relist_members = self._relisting.trigger
-        store.is_rejudging = lambda: self._relisting.pending
+        self._relisting = Debouncer(
+            store.member_relists, self._relist_members, name="relisting", clock=store.clock.monotonic
+        )
         for kind in ACKNOWLEDGED_KINDS:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
@@ -133,6 +141,7 @@ class Informers:
             backoff=self._backoff,
             lenient=reading.lenient,
             unreadable=self._unreadable,
+            synced=self._readiness.kinds[kind],
         )
 
     def _retry_all_now(self) -> None:
@@ -178,13 +187,8 @@ class Informers:
         for reflector in self.reflectors.values():
             reflector.stop()
 
-    def synced(self) -> bool:
-        """Whether all kinds are, and the definitions of ours serve what we need; asked for every request."""
-        return all(is_set() for is_set in self._synced) and not self._definitions.faulty
-
-    def faults(self) -> list[str]:
-        """What is wrong with the definitions of our own kinds."""
-        return self._definitions.faults()
-
-    def unsynced(self) -> list[str]:
-        return [kind for kind, reflector in self.reflectors.items() if not reflector.synced.is_set()]
+    def relist_queues(self) -> Callable[[], bool]:
+        """Have the queues listed; returns what tells whether that has been done."""
+        queues = self.reflectors["queues"]
+        number = queues.relist()
+        return lambda: queues.completed >= number

@@ -131,6 +131,7 @@ class Reflector(Generic[T]):
         backoff: KeyBackoff | None = None,
         lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
         unreadable: UnreadableObjects | None = None,
+        synced: threading.Event | None = None,
     ) -> None:
         """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
 
@@ -138,6 +139,7 @@ class Reflector(Generic[T]):
         the kind and `applied` whenever that has grown, `answered` after the first answer after none, and
         after the first good one after others. `backoff`: where it is remembered what the sink failed at.
         `lenient`: reads what `decode` does not; `unreadable`: where it is remembered which objects those are.
+        `synced`: set while the kind has been listed and is watched.
         """
         self.kind = kind
         self._optional = optional
@@ -163,7 +165,7 @@ class Reflector(Generic[T]):
         self._accepted = False
         #: Since when reading the kind has been forbidden.
         self._forbidden_at: float | None = None
-        self.synced = threading.Event()
+        self.synced = synced or threading.Event()
         #: Held for a moment, by whoever asks for a list or a watch and when a list begins or ends.
         self._lock = threading.Lock()
         self._listing = False

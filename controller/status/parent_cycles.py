@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.cache.store import queue_from_object
+from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject
 from controller.context import ControllerContext, queue_subject
 from queues import labels as names

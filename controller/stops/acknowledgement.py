@@ -25,7 +25,8 @@ import logging
 
 import msgspec
 
-from cluster.coordination.replicas import ReplicaReading, ReplicaReport
+from cluster.coordination.replica_report import ReplicaReport
+from cluster.coordination.replicas import ReplicaReading
 from cluster.exceptions import ClusterError
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
@@ -102,7 +103,7 @@ class StopAcknowledgement:
             queues=below,
             since=since,
             pods_since=version,
-            pods=0 if self._store.is_rejudging() else self._progress.applied(PODS),
+            pods=0 if self._store.is_rejudging else self._progress.applied(PODS),
             replica_views=tuple(map(self._with_waits, views)) if views and ask else views,
             unaccounted=self._lost is not None,
             bindable_namespaces=self._places(below),

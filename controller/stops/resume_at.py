@@ -8,7 +8,7 @@ fought: the annotation `sluice.dev/resumed` remembers for which time the write w
 
 from __future__ import annotations
 
-from cluster.cache.store import queue_from_object
+from cluster.cache.queues import queue_from_object
 from cluster.exceptions import Conflict, NotFound
 from cluster.objects import QueueObject
 from controller.context import (

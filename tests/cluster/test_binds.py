@@ -213,11 +213,11 @@ def test_passes_of_pods_that_do_not_wait_are_dropped_once_all_pods_of_their_time
 
 
 def test_only_so_many_passes_of_unknown_pods_are_kept() -> None:
-    passes = BindPasses(clock=lambda: 0.0, known=lambda: 2)
+    passes = BindPasses(clock=lambda: 0.0)
     for number in range(MAX_UNKNOWN_PODS + 2):
-        assert not passes.is_full
+        assert not passes.is_full(2)
         passes.record_filter_pass(namespace="team", name=f"pod-{number}", queue="a")
-    assert passes.is_full
+    assert passes.is_full(2)
 
 
 def test_a_pass_knows_its_pod() -> None:

@@ -40,7 +40,7 @@ AIMS = {"one": "a", "two": "b", "three": "a"}
 @given(EVENTS)
 def test_those_of_a_queue_are_those_held_that_aim_at_it(events: list[tuple[str, str, int]]) -> None:
     told: list[str] = []
-    commands = Commands(tell=told.append)
+    commands = Commands(on_change=told.append)
     held: dict[str, int] = {}
     for what, name, version in events:
         obj = read(name, queue=AIMS[name], version=version)
@@ -61,7 +61,7 @@ def test_those_of_a_queue_are_those_held_that_aim_at_it(events: list[tuple[str, 
 
 
 def test_a_list_replaces_all() -> None:
-    commands = Commands(tell=lambda _queue: None)
+    commands = Commands(on_change=lambda _queue: None)
     commands.upsert(read("old"))
     commands.replace([read("new", queue="b")])
     assert [one.metadata.name for one in commands.all()] == ["new"]
@@ -83,7 +83,7 @@ def test_a_list_replaces_all() -> None:
 )
 def test_one_that_names_no_queue_is_there_to_be_dropped(target: dict[str, str] | None) -> None:
     told: list[str] = []
-    commands = Commands(tell=told.append)
+    commands = Commands(on_change=told.append)
     obj: dict[str, Any] = command("odd", target="a")
     obj["target"] = {**obj["target"], **target} if target is not None else None
     commands.upsert(msgspec.json.decode(json.dumps(obj), type=Command))
@@ -94,6 +94,6 @@ def test_one_that_names_no_queue_is_there_to_be_dropped(target: dict[str, str] |
 
 def test_one_for_another_kind_is_of_no_queue() -> None:
     told: list[str] = []
-    commands = Commands(tell=told.append)
+    commands = Commands(on_change=told.append)
     commands.upsert(read("other", kind="Job"))
     assert (commands.for_queue("a"), told, len(commands.all())) == ([], [], 1)

@@ -110,28 +110,30 @@ def test_conditions_may_look_different() -> None:
 def test_a_fault_lasts_until_its_definition_is_mended_and_that_is_told_once() -> None:
     """With two faults, once the second is mended too."""
     mended: list[str] = []
-    definitions = Definitions(lambda: mended.append("now"))
+    faults: dict[str, str] = {}
+    definitions = Definitions(lambda: mended.append("now"), faults=faults)
     sinks = {name: DefinitionEventHandler(name, definitions) for name in REQUIRED}
     for name, sink in sinks.items():
         sink.replace([read(ours(name))])
-    assert (definitions.faults(), mended) == ([], [])
+    assert (faults, mended) == ({}, [])
     sinks[QUEUES].upsert(read(without("spec", "state"), version=2))
     sinks["commands.bus.volcano.sh"].remove(read(ours("commands.bus.volcano.sh"), version=2))
-    assert ["lacks spec.state" in line for line in definitions.faults()] == [False, True]
+    assert ["lacks spec.state" in faults[name] for name in sorted(faults)] == [False, True]
     sinks[QUEUES].upsert(read(ours(QUEUES), version=3))
-    assert (len(definitions.faults()), mended) == (1, [])
+    assert (len(faults), mended) == (1, [])
     sinks["commands.bus.volcano.sh"].replace([read(ours("commands.bus.volcano.sh"), version=4)])
-    assert (definitions.faults(), mended) == ([], ["now"])
+    assert (faults, mended) == ({}, ["now"])
 
 
 def test_a_former_state_of_a_definition_changes_nothing() -> None:
     """The past is refused."""
-    definitions = Definitions()
+    faults: dict[str, str] = {}
+    definitions = Definitions(faults=faults)
     sink = DefinitionEventHandler(QUEUES, definitions)
     sink.replace([read(without("spec", "state"), version=7)])
     sink.upsert(read(ours(QUEUES), version=6))
     sink.remove(read(ours(QUEUES), version=6))
-    assert "lacks spec.state" in definitions.faults()[0]
+    assert "lacks spec.state" in faults[QUEUES]
 
 
 def test_a_queue_that_a_foreign_definition_served_is_not_believed() -> None:

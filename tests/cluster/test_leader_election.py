@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Lease, Leases
+from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import (
     RETRY_SECONDS,
     ReplicaLease,
-    ReplicaReport,
 )
 from cluster.exceptions import NotFound, Unreachable
 from cluster.objects import Metadata
@@ -81,9 +81,8 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
         looked.set()
         return ready.is_set()
 
-    elector = LeaderElector(
-        cast(Leases, kept), identity="one", clock=lambda: 1000.0, elected=elected.set, eligible=eligible
-    )
+    elector = LeaderElector(cast(Leases, kept), identity="one", clock=lambda: 1000.0, eligible=eligible)
+    elector.add_listener(elected.set)
     with running(elector):
         assert looked.wait(PATIENCE)
         assert (kept.written, elector.leading, elector.term) == (0, False, 0)
@@ -95,7 +94,9 @@ def test_who_has_not_read_the_cluster_leaves_the_lease_to_others() -> None:
 
 
 def presence(kept: Kept, lists: Lists, clock: Callable[[], float]) -> ReplicaLease:
-    return ReplicaLease(cast(Leases, kept), identity="one", clock=clock, view=ReplicaReport, fresh=lists)
+    return ReplicaLease(
+        cast(Leases, kept), identity="one", clock=clock, report=ReplicaReport, relist_queues=lists
+    )
 
 
 class Once(threading.Event):

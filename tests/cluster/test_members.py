@@ -45,10 +45,10 @@ class Held:
     def __init__(self) -> None:
         self.heard: list[tuple[Member | None, Member | None]] = []
         self.members = Members(
-            judge=lambda one: stored_pod_membership(
+            membership=lambda one: stored_pod_membership(
                 STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: None
             ),
-            heard=lambda before, after: self.heard.append((before, after)),
+            on_change=lambda before, after: self.heard.append((before, after)),
         )
 
     def tell(self, what: str, obj: Any) -> None:
@@ -134,10 +134,10 @@ def test_the_same_version_again_is_judged_again() -> None:
     """A list may be asked for because what membership depends on has changed."""
     queue_of: dict[str, str] = {}
     members = Members(
-        judge=lambda one: stored_pod_membership(
+        membership=lambda one: stored_pod_membership(
             STORE.pod_facts(one), rules=MembershipSettings(), group=lambda _, name: queue_of.get(name)
         ),
-        heard=lambda *_: None,
+        on_change=lambda *_: None,
     )
     waiting = read_pod(pod(annotations={GROUP: "gang"}))
     members.upsert(waiting)
@@ -152,10 +152,10 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
     """Made again under its name it has had none yet."""
     uids = {"gang": "first"}
     members = Members(
-        judge=lambda one: stored_pod_membership(
+        membership=lambda one: stored_pod_membership(
             STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
         ),
-        heard=lambda *_: None,
+        on_change=lambda *_: None,
         group_uid=lambda _, name: uids.get(name, ""),
     )
     came = read_pod(pod(annotations={GROUP: "gang"}))
@@ -174,10 +174,10 @@ def test_a_group_had_pods_while_it_is_the_very_group_that_they_left() -> None:
 def test_of_groups_that_were_left_only_those_that_are_there_are_kept_in_mind() -> None:
     present = {f"g-{number}" for number in (*range(0, 5000, 2), *range(5000, 8000))}
     members = Members(
-        judge=lambda one: stored_pod_membership(
+        membership=lambda one: stored_pod_membership(
             STORE.pod_facts(one), rules=MembershipSettings(), group=lambda *_: "research"
         ),
-        heard=lambda *_: None,
+        on_change=lambda *_: None,
         group_uid=lambda _, name: name,
     )
     for number in range(5000):

@@ -45,7 +45,9 @@ class Held:
         self.came = 0
         self.changed: list[tuple[str, Key]] = []
         self.arrived: list[str] = []
-        self.groups = PodGroups(came=self._come, changed=self._change, arrived=self.arrived.append)
+        self.groups = PodGroups(
+            on_queue_change=self._come, on_change=self._change, arrived=self.arrived.append
+        )
 
     def _come(self) -> None:
         self.came += 1

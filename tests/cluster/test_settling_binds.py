@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cluster.cache.store import MAX_WRITES
+from cluster.coordination.replica_report import (
+    list_open_passes,
+    stopped_queues_with_binds,
+    stopped_queues_with_passes,
+)
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import member, queue
 
@@ -127,7 +132,7 @@ def test_the_passes_of_binds_end_likewise(settling: Settling) -> None:
 def test_the_writes_that_are_remembered_are_bounded(settling: Settling) -> None:
     for version in range(1, 3 * MAX_WRITES):
         settling.write(version)
-    assert len(settling.store._moments) == MAX_WRITES
+    assert len(settling.store._writes) == MAX_WRITES
     settling.filtered("nobody")
     settling.write(3 * MAX_WRITES)
     assert settling.settled(pods=3 * MAX_WRITES) == []
@@ -139,22 +144,22 @@ def test_the_writes_that_are_remembered_are_bounded(settling: Settling) -> None:
 def test_open_passes_are_named_in_order(settling: Settling) -> None:
     for name, of in (("b", "research"), ("a", "research"), ("c", "labs")):
         settling.filtered(name, queue=of)
-    named = settling.store.list_open_passes({"research"}, most=2)
+    named = list_open_passes(settling.store, {"research"}, most=2)
     assert named == (("research", "team", "a"), ("research", "team", "b"))
-    assert settling.store.list_open_passes({"absent"}, most=2) == ()
+    assert list_open_passes(settling.store, {"absent"}, most=2) == ()
 
 
 def test_more_than_can_be_named_are_none_of_them(settling: Settling) -> None:
     """A part of them would be taken for all."""
     for number in range(3):
         settling.filtered(f"member-{number}")
-    assert settling.store.list_open_passes({"research"}, most=2) is None
+    assert list_open_passes(settling.store, {"research"}, most=2) is None
 
 
 def test_a_pod_with_a_pass_of_each_kind_is_named_once(settling: Settling) -> None:
     settling.filtered("a")
     settling.binding("a")
-    assert settling.store.list_open_passes({"research"}, most=2) == (("research", "team", "a"),)
+    assert list_open_passes(settling.store, {"research"}, most=2) == (("research", "team", "a"),)
 
 
 def test_the_stopped_queues_of_open_binds_are_those_that_the_guard_let_pass(settling: Settling) -> None:
@@ -162,10 +167,10 @@ def test_the_stopped_queues_of_open_binds_are_those_that_the_guard_let_pass(sett
     settling.server.has(queue("labs", version=2, generation=2, state="Suspended"))
     settling.filtered("a", queue="labs")
     settling.binding("b")
-    assert settling.store.stopped_queues_with_binds() == ()
+    assert stopped_queues_with_binds(settling.store) == ()
     settling.server.has(queue("research", version=2, generation=2, state="Suspended"))
-    assert settling.store.stopped_queues_with_binds() == ("research",)
-    assert settling.store.stopped_queues_with_passes() == ("labs", "research")
+    assert stopped_queues_with_binds(settling.store) == ("research",)
+    assert stopped_queues_with_passes(settling.store) == ("labs", "research")
 
 
 # In which words a pod is refused

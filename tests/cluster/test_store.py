@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cache import namespace_access
+from cluster.cache import queues
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.podgroups import GroupKey
+from cluster.cache.queues import QueueCache, queue_from_object
 from cluster.cache.store import (
     MAX_EARLY_NAMESPACES,
     Store,
-    queue_from_object,
 )
+from cluster.coordination.replica_report import stopped_queues_with_passes
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, PodGroup, QueueObject
 from queues.membership import MembershipSettings
@@ -50,11 +51,23 @@ class Watched(Store):
         self.boards: list[QueueSnapshot] = []
         self.told: list[tuple[str, Change]] = []
         super().__init__(rules=MembershipSettings(), clock=SetClock())
+        self.queue_cache = self.make_cache()
         self.add_listener(lambda name, what: self.told.append((name, what)))
 
-    def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
-        super().publish_snapshot(changed)
-        self.boards.append(self.snapshot)
+    def make_cache(self) -> QueueCache:
+        return RecordingCache(self.boards)
+
+
+class RecordingCache(QueueCache):
+    """Remembers each snapshot that was published."""
+
+    def __init__(self, snapshots: list[QueueSnapshot]) -> None:
+        super().__init__(now=SetClock().now)
+        self._snapshots = snapshots
+
+    def publish(self, changed: Collection[str] | None = None) -> None:
+        super().publish(changed)
+        self._snapshots.append(self.snapshot)
 
 
 def read_queue(obj: Wire) -> QueueObject:
@@ -169,12 +182,16 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(
 
 
 def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEventHandler) -> None:
-    class Ahead(Watched):
-        def publish_snapshot(self, changed: Collection[str] | None = None) -> None:
-            assert self.snapshot_version < self._coming, "said to be seen before it was published"
-            super().publish_snapshot(changed)
+    class Ahead(RecordingCache):
+        def publish(self, changed: Collection[str] | None = None) -> None:
+            assert self.version < self._next_version, "said to be seen before it was published"
+            super().publish(changed)
 
-    ahead = Ahead()
+    class AheadStore(Watched):
+        def make_cache(self) -> QueueCache:
+            return Ahead(self.boards)
+
+    ahead = AheadStore()
     QueueEventHandler(ahead).upsert(read_queue(queue("a", version=7)))
     assert (ahead.snapshot_version, ahead.snapshot.resource_version) == (7, 7)
     QueueEventHandler(ahead).remove(read_queue(queue("a", version=9)))
@@ -338,8 +355,8 @@ def test_a_podgroup_that_changes_is_told_to_its_queue() -> None:
 
 
 def test_a_namespace_whose_annotation_changes_has_the_pods_listed_again() -> None:
-    server, asked = Server().has(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().has(namespace("team"))
+    asked = server.count_relists()
     server.has(namespace("team", version=2))
     assert asked == []
     server.has(namespace("team", version=3, queue="a"))
@@ -348,8 +365,8 @@ def test_a_namespace_whose_annotation_changes_has_the_pods_listed_again() -> Non
 
 def test_a_namespace_heard_of_after_its_pods_has_them_listed_again() -> None:
     """Two watches: the pod of a namespace just made may come before the namespace does."""
-    server, asked = Server(), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server()
+    asked = server.count_relists()
     server.has(pod())
     assert len(server.store.members) == 0
     server.has(namespace("team", queue="a"))
@@ -358,8 +375,8 @@ def test_a_namespace_heard_of_after_its_pods_has_them_listed_again() -> None:
 
 def test_the_first_list_of_namespaces_asks_for_nothing() -> None:
     """It is read before the pods are."""
-    server, asked = Server().lacks(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().lacks(namespace("team"))
+    asked = server.count_relists()
     NamespaceEventHandler(server.store).replace([read(namespace("team", queue="a"), Namespace)])
     assert asked == []
     NamespaceEventHandler(server.store).replace([read(namespace("team", queue="b", version=2), Namespace)])
@@ -368,8 +385,8 @@ def test_the_first_list_of_namespaces_asks_for_nothing() -> None:
 
 def test_the_first_list_of_namespaces_has_pods_that_were_read_before_it_listed_again() -> None:
     """The namespaces could not be read for longer than the pods had the patience to wait."""
-    server, asked = Server().lacks(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().lacks(namespace("team"))
+    asked = server.count_relists()
     server.has(pod())
     NamespaceEventHandler(server.store).replace([read(namespace("team", queue="a"), Namespace)])
     assert asked == [1]
@@ -378,8 +395,8 @@ def test_the_first_list_of_namespaces_has_pods_that_were_read_before_it_listed_a
 
 
 def test_workloads_that_were_read_before_their_namespace_are_listed_again() -> None:
-    server, asked = Server().lacks(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().lacks(namespace("team"))
+    asked = server.count_relists()
     server.has(job("j"))
     server.has(namespace("team", queue="a"))
     assert asked == [1]
@@ -392,8 +409,8 @@ def test_a_new_namespace_that_changes_nothing_has_nothing_listed(
     held: str, annotations: dict[str, str] | None
 ) -> None:
     """Nothing was judged before it, or by what was written into it, or it names no queue."""
-    server, asked = Server().lacks(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().lacks(namespace("team"))
+    asked = server.count_relists()
     if annotations is not None:
         server.has(pod(annotations=annotations))
     server.has(namespace("team", queue=held))
@@ -401,8 +418,8 @@ def test_a_new_namespace_that_changes_nothing_has_nothing_listed(
 
 
 def test_a_namespace_that_names_no_queue_has_nothing_listed_though_pods_came_before_it() -> None:
-    server, asked = Server().lacks(namespace("team")), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server().lacks(namespace("team"))
+    asked = server.count_relists()
     server.has(pod(), namespace("team"))
     assert asked == []
     server.has(namespace("team", version=2, queue="a"))
@@ -410,16 +427,16 @@ def test_a_namespace_that_names_no_queue_has_nothing_listed_though_pods_came_bef
 
 
 def test_a_list_of_namespaces_with_a_new_one_has_nothing_listed() -> None:
-    server, asked = Server(), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server()
+    asked = server.count_relists()
     both = [read(namespace(name, queue=queue), Namespace) for name, queue in (("team", ""), ("new", "a"))]
     NamespaceEventHandler(server.store).replace(both)
     assert asked == []
 
 
 def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
-    server, asked = Server(), []
-    server.store.relist_members = lambda: asked.append(1)
+    server = Server()
+    asked = server.count_relists()
     for number in range(MAX_EARLY_NAMESPACES + 1):
         server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
     assert asked == [1]
@@ -441,9 +458,9 @@ def test_the_stopped_queues_that_have_passes_open_are_named() -> None:
     server = Server().has(queue("a"), queue("b", parent="a"), queue("c"))
     for name in ("b", "c"):
         server.store.bind_passes.record_filter_pass(namespace="team", name=name, queue=name)
-    assert server.store.stopped_queues_with_passes() == ()
+    assert stopped_queues_with_passes(server.store) == ()
     server.has(queue("a", version=2, generation=2, stopPolicy="Hold"))
-    assert server.store.stopped_queues_with_passes() == ("b",)
+    assert stopped_queues_with_passes(server.store) == ("b",)
 
 
 def test_each_member_that_could_be_bound_and_is_asked_about_is_assumed_to_have_been_let_through() -> None:
@@ -636,8 +653,8 @@ def test_the_pods_that_are_not_selected_are_counted(selective: Server) -> None:
 
 def test_what_is_remembered_of_namespaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many come and go."""
-    monkeypatch.setattr(namespace_access, "REMEMBERED", 3)
+    monkeypatch.setattr(queues, "MAX_DECISIONS", 3)
     server = Server().has(queue("vision", namespaceSelector=TEAM))
     for number in range(10):
         server.store.decision_for("vision", namespace=f"n{number}")
-    assert len(server.store._access._answers) <= 3
+    assert len(server.store._namespace_decisions._remembered) <= 3

@@ -40,7 +40,7 @@ class Held:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.jobs = Workloads(KINDS["jobs"], queue_of=named_queue, tell=self.told.append)
+        self.jobs = Workloads(KINDS["jobs"], queue_of=named_queue, on_change=self.told.append)
 
     def tell(self, what: str, obj: Any) -> None:
         if what == "replace":

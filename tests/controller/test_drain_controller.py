@@ -57,7 +57,7 @@ class Corner:
 
     def hears(self, *objects: Wire, event: str = "ADDED") -> None:
         self.look.hears(*objects, event=event)
-        self.look.store.publish_snapshot()
+        self.look.store.queue_cache.publish()
 
     def step(self, times: int = 4) -> set[str]:
         """So many steps, each with what the writers do after it; the queues whose progress changed."""

@@ -59,7 +59,7 @@ def cycling(store: Store, told: Told) -> ParentCycles:
 
 
 def closed(store: Store, version: int = 2) -> None:
-    store.set_queues(
+    store.queue_cache.set_all(
         [queue("a", "b", version=version, by="alice"), queue("b", "a", version=version, by="bob")]
     )
 
@@ -67,12 +67,12 @@ def closed(store: Store, version: int = 2) -> None:
 def test_a_cycle_is_told_once_on_each_of_its_queues(store: Store, told: Told, cycling: ParentCycles) -> None:
     """However often it is looked at, and whatever else changes; those below are not of it."""
     closed(store)
-    store.set_queue(queue("below", "a"))
+    store.queue_cache.set(queue("below", "a"))
     cycling.record_events()
     lines = told.take()
     assert sorted(name for name, _ in lines) == ["a", "b"]
     assert all('"alice" put' in text and '"bob" put' in text for _, text in lines)
-    store.set_queue(queue("elsewhere"))
+    store.queue_cache.set(queue("elsewhere"))
     cycling.record_events()
     assert told.take() == []
 
@@ -81,7 +81,7 @@ def test_a_cycle_that_is_made_again_is_told_again(store: Store, told: Told, cycl
     """In between somebody mended it."""
     closed(store)
     cycling.record_events()
-    store.set_queue(queue("a", version=3))
+    store.queue_cache.set(queue("a", version=3))
     cycling.record_events()
     told.take()
     closed(store, version=4)
@@ -107,6 +107,6 @@ def test_a_history_that_nobody_can_read_keeps_no_cycle_from_being_told(
     for name, parent in (("a", "b"), ("b", "a")):
         obj = queue(name, parent)
         bad = msgspec.structs.replace(obj.metadata, annotations={names.CHANGES: "{"})
-        store.set_queue(msgspec.structs.replace(obj, metadata=bad))
+        store.queue_cache.set(msgspec.structs.replace(obj, metadata=bad))
     cycling.record_events()
     assert [("kubectl patch queue" in text) for _, text in told.take()] == [True, True]

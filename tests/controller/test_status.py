@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cache.members import MemberCounts
-from cluster.cache.store import queue_from_object
+from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject, QueueStatus, StopStatus
 from controller.status.queue_status import (
     MORE_RESOURCES,

@@ -128,7 +128,7 @@ def test_the_namespaces_annotation_counts(server: Server) -> None:
 
 
 def test_before_the_cluster_has_been_read_the_answer_is_an_explicit_error(server: Server) -> None:
-    server.synced = False
+    server.readiness.synced = False
     for of in (pod(), member(queue="research"), member(queue="held")):
         answer = ask(server, of)
         assert answer["Error"] == "sluice has not read the cluster yet; it answers as soon as it has"

@@ -68,7 +68,7 @@ def test_a_pod_that_may_not_be_scheduled_evicts_nobody(server: Server, of: Wire)
     "of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"]
 )
 def test_before_the_cluster_has_been_read_nobody_is_evicted(server: Server, of: Wire) -> None:
-    server.synced = False
+    server.readiness.synced = False
     assert ask(server, of) == {}
 
 

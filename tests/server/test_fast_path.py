@@ -42,11 +42,11 @@ def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str,
 
 @pytest.mark.parametrize("path", PATHS)
 def test_before_the_cluster_has_been_read_both_say_so(path: str) -> None:
-    SERVER.synced = False
+    SERVER.readiness.synced = False
     try:
         short, long = both(path, BODIES[path])
     finally:
-        SERVER.synced = True
+        SERVER.readiness.synced = True
     assert (short.status_code, short.data) == (long.status_code, long.data)
 
 

@@ -12,18 +12,18 @@ from tests.support.http.wire_objects import pod, review
 
 def test_the_app_is_ready_once_the_cluster_has_been_read() -> None:
     server = Server()
-    server.synced = False
+    server.readiness.synced = False
     reply = server.http.get("/readyz")
     assert reply.status_code == 503
     assert reply.get_json() == {"ok": False, "missing": ["the cluster has not been read yet"]}
-    server.synced = True
+    server.readiness.synced = True
     reply = server.http.get("/readyz")
     assert (reply.status_code, reply.get_json()) == (200, {"ok": True, "missing": []})
 
 
 def test_the_app_is_healthy_before_the_cluster_has_been_read() -> None:
     server = Server()
-    server.synced = False
+    server.readiness.synced = False
     assert server.http.get("/healthz").status_code == 200
 
 

@@ -48,8 +48,8 @@ def test_a_pod_that_nobody_knows_is_bound(server: Server) -> None:
 def test_nothing_is_bound_once_the_api_server_has_been_lost(server: Server, of: Wire | None) -> None:
     """Stops may have been acknowledged without us; only a refusal holds, for the policy is Ignore."""
     server.has(*([of] if of else []))
-    server.synced = False
-    server.store.cut_off = lambda: True
+    server.readiness.synced = False
+    server.readiness.cut_off = True
     answer = bind(server)
     assert not answer.allowed
     assert "lost the API server" in answer.message

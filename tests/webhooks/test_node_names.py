@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cluster.coordination.replica_report import stopped_queues_with_passes
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,
@@ -99,7 +100,7 @@ def test_a_member_is_admitted_with_affinity_in_the_place_of_its_nodes_name() -> 
     for step in replace_node_name("node-1", None):
         assert step in answer.patch
     assert len(server.store.bind_passes) == 0
-    assert server.store.stopped_queues_with_passes() == ()
+    assert stopped_queues_with_passes(server.store) == ()
 
 
 def test_a_pod_that_is_no_member_keeps_its_nodes_name() -> None:

@@ -33,7 +33,7 @@ def server() -> Server:
 def test_before_the_cluster_has_been_read_the_api_server_does_as_the_failure_policy_says(
     server: Server, path: str
 ) -> None:
-    server.synced = False
+    server.readiness.synced = False
     reply = server.post(path, review(member(), old=member()))
     assert reply.status_code == 503
     assert reply.get_json()["message"] == "sluice has not read the cluster yet"
@@ -41,8 +41,8 @@ def test_before_the_cluster_has_been_read_the_api_server_does_as_the_failure_pol
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path != "/validate/binds"])
 def test_so_does_each_but_the_guard_once_the_api_server_has_been_lost(server: Server, path: str) -> None:
-    server.synced = False
-    server.store.cut_off = lambda: True
+    server.readiness.synced = False
+    server.readiness.cut_off = True
     assert server.post(path, review(member(), old=member())).status_code == 503
 
 

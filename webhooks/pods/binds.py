@@ -47,7 +47,7 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
     name = request.name or binding.metadata.name
     if request.dry_run and name.startswith(names.PROBE_PREFIX):
         return deny(names.PROBE_SEEN)
-    if store.cut_off():
+    if store.cut_off:
         return deny(CUT_OFF)
     member = store.members.get(namespace, name)
     if member is not None and not member.queue:

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.store import Store, queue_from_object
+from cluster.cache.queues import queue_from_object
+from cluster.cache.store import Store
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from queues import labels as names

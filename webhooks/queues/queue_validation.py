@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.cache.store import Store, queue_from_object
+from cluster.cache.queues import queue_from_object
+from cluster.cache.store import Store
 from cluster.objects import Metadata, QueueObject
 from queues.admission.field_validation import field_refusal
 from queues.admission.queue_edits import (

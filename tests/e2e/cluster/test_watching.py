@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from cluster import debounce as debouncing
 from cluster.api.client import Client
 from cluster.cache.members import Member
 from cluster.cache.store import Clock, Store
-from cluster.informers import debounce as debouncing
-from cluster.informers.informers import SHORT_WATCH_KINDS, Informers
+from cluster.informers.informers import ALL_KINDS, SHORT_WATCH_KINDS, Informers
 from cluster.metrics import Metrics
+from cluster.readiness import ClusterReadiness
 from localcluster.cluster import LocalCluster
 from queues.membership import VOLCANO_ANNOTATION, MembershipSettings
 from tests.support.cluster.notes import eventually
@@ -31,7 +33,8 @@ NAMESPACES = "/api/v1/namespaces"
 @contextmanager
 def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
     store = Store(rules=MembershipSettings(), clock=Clock())
-    watching = Informers(client=client, store=store, metrics=Metrics())
+    readiness = ClusterReadiness(ALL_KINDS, clock=time.monotonic)
+    watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
     try:
         watching.start(patience=patience)
         yield store, watching
@@ -39,6 +42,10 @@ def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, 
         watching.stop()
         assert not any(reflector.alive for reflector in watching.reflectors.values())
         assert not store.progress.alive
+
+
+def is_synced(watching: Informers) -> bool:
+    return all(reflector.synced.is_set() for reflector in watching.reflectors.values())
 
 
 def annotate(cluster: LocalCluster, namespace: str, queue: str | None = QUEUE) -> None:
@@ -91,10 +98,10 @@ def test_namespaces_that_are_annotated_by_a_script_have_the_pods_listed_a_few_ti
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A list each, and each list begun anew, before."""
-    monkeypatch.setattr(debouncing, "MOST_SECONDS", 1_000.0)
+    monkeypatch.setattr(debouncing, "MAX_BURST_SECONDS", 1_000.0)
     make_pod(cluster, namespace)
     with watched(client) as (store, watching):
-        eventually(lambda: not watching.unsynced())
+        eventually(lambda: is_synced(watching))
         before = len(lists(proxy, PODS))
         for number in range(60):
             annotate(cluster, namespace, f"other-{number}")
@@ -128,7 +135,7 @@ def test_a_watch_that_stops_wait_for_is_known_to_be_dead_within_seconds(
     """It was 80 s. The connection lives, and nothing more comes on it."""
     with watched(client) as (_store, watching):
         reflector = watching.reflectors[kind]
-        eventually(lambda: not watching.unsynced())
+        eventually(lambda: is_synced(watching))
         where = reflector.path
         proxy.order(Silence(after=150), when=lambda asked: asked.watch and asked.path == where)
         eventually(lambda: "watch" in said(proxy, where))
@@ -146,7 +153,7 @@ def test_every_thread_that_was_started_and_has_ended_is_named(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with watched(client) as (_store, watching):
-        eventually(lambda: not watching.unsynced())
+        eventually(lambda: is_synced(watching))
         assert watching.dead() == []
         reflector = watching.reflectors["pods"]
         monkeypatch.setattr(reflector._thread, "is_alive", lambda: False)

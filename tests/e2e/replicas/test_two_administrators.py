@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.cache.store import queue_from_object
+from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject
 from queues.tree import Tree
 from queues.verdict import verdict

@@ -19,8 +19,9 @@ from cluster.api.servers import ApiServerEndpoints
 from cluster.cache.store import Store
 from cluster.coordination.replicas import OtherReplicas, ReplicaReading
 from cluster.exceptions import ClusterError, Conflict, NotFound, Refused
-from cluster.informers.informers import Informers
+from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
+from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
@@ -28,6 +29,7 @@ from controller.controller import QueueController
 from queues.labels import PROBE_SEEN
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
+from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
 from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import Wire
 
@@ -109,13 +111,20 @@ class WholeLook:
     def __init__(self) -> None:
         self.clock = SetClock()
         self.counting = Metrics()
-        self.store = Store(rules=MembershipSettings(), clock=self.clock, failed=self.counting.failed)
-        self.store.ready_when(lambda: True)
+        self.store = Store(
+            rules=MembershipSettings(),
+            clock=self.clock,
+            failed=self.counting.failed,
+            readiness=FixedReadiness(),
+            member_relists=CountedTrigger(),  # no list is ever taken here
+        )
         self.client = Boundary()
         client = cast(Client, self.client)
-        self._watching = Informers(client=client, store=self.store, metrics=self.counting)
+        readiness = ClusterReadiness(ALL_KINDS, clock=self.clock.monotonic)
+        self._watching = Informers(
+            client=client, store=self.store, readiness=readiness, metrics=self.counting
+        )
         self._watching.reflectors["pods"].applied = VERSION
-        self.store.is_rejudging = lambda: False  # no list is ever taken here
         self._writers = [
             Inline(metrics=self.counting, name=name, backoff=self.store.backoff)
             for name in ("writer", "guard", "drain")

@@ -21,6 +21,7 @@ from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
 from server.app import create_app
 from server.middleware import Handler
+from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
 from tests.support.http.wire_objects import (
     Wire,
     namespace,
@@ -65,9 +66,14 @@ class Server:
         self, *, rules: MembershipSettings | None = None, terms: AdmissionSettings | None = None
     ) -> None:
         self.clock = SetClock()
-        self.store = Store(rules=rules or MembershipSettings(), clock=self.clock)
-        self.synced = True
-        self.store.ready_when(lambda: self.synced)
+        self.readiness = FixedReadiness()
+        self._relists = CountedTrigger()
+        self.store = Store(
+            rules=rules or MembershipSettings(),
+            clock=self.clock,
+            readiness=self.readiness,
+            member_relists=self._relists,
+        )
         self._settings = terms or AdmissionSettings()
         self._sinks: dict[str, tuple[type[Any], Any]] = {
             "Queue": (QueueObject, QueueEventHandler(self.store)),
@@ -80,6 +86,11 @@ class Server:
             (kind.api_version, kind.kind): self.store.workloads.of_kind[key] for key, kind in KINDS.items()
         }
         self.has(namespace("team"))  # where everything is, unless a test says otherwise
+
+    def count_relists(self) -> list[int]:
+        """Gets an item for each list of the members that is asked for from now on."""
+        self._relists.fired.clear()
+        return self._relists.fired
 
     @cached_property
     def app(self) -> Flask:

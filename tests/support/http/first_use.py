@@ -30,14 +30,16 @@ from cluster.api.client import Client
 from cluster.api.pages import list_objects
 from cluster.cache.store import Clock, Store
 from cluster.coordination.leases import Leases
-from cluster.informers.informers import Informers
+from cluster.informers.informers import ALL_KINDS, Informers
 from cluster.metrics import Metrics
+from cluster.readiness import ClusterReadiness
 from extender.routes import handlers as extender_handlers
 from kubectl_queue.drain.progress import drain_status_of
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import parse_drain_spec
 from queues.membership import MembershipSettings
+from tests.support.cluster.readiness import FixedReadiness
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
@@ -92,9 +94,9 @@ def import_all() -> None:
 def works() -> list[Work]:
     """What the threads of a server that starts do first."""
     client = Answering()
-    store = Store(rules=MembershipSettings(), clock=Clock())
-    store.ready_when(lambda: True)
-    watching = Informers(client=client, store=store, metrics=Metrics())
+    store = Store(rules=MembershipSettings(), clock=Clock(), readiness=FixedReadiness())
+    readiness = ClusterReadiness(ALL_KINDS, clock=store.clock.monotonic)
+    watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
     leases = Leases(client, namespace="n")
     found: list[Work] = [
         lambda: leases.get("a"),

@@ -1,0 +1,169 @@
+"""The queues, and the published snapshot of what each of them decides.
+
+Invariants
+- A snapshot is never changed: it is replaced by one assignment. Readers take no lock.
+- `version` is set after the snapshot that has the changes up to it is published. An object is in `objects`
+  only after its snapshot is published: whoever finds a generation there finds a snapshot that has it.
+- An object older than the stored one is dropped.
+- An unknown word in a spec stops the queue: it cannot be what its author meant.
+
+Threads: the reflector of queues writes. Any thread reads, and may publish a snapshot of another moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+
+from cluster.objects import QueueObject
+from queues.namespace_selectors import compile_selector
+from queues.queue import ROOT, Queue
+from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
+from queues.states import Desired, StopPolicy
+from queues.tree import Tree
+
+#: Decisions for namespaces. Beyond, all are worked out again.
+MAX_DECISIONS = 50_000
+
+Labels = Mapping[str, str]
+
+
+class QueueCache:
+    """The queues by name, and the snapshot of them. Owner: the store."""
+
+    def __init__(self, *, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.objects: dict[str, QueueObject] = {}
+        self.snapshot = QueueSnapshot(Tree({}), now=now())
+        #: Up to which resource version the snapshot has the changes of queues.
+        self.version = 0
+        #: The same of what is about to be published.
+        self._next_version = 0
+        self._values: dict[str, Queue] = {}
+        #: Whether the snapshot lacks something of `_values`, since publishing failed.
+        self._unpublished = False
+        self._lock = threading.Lock()
+
+    def publish(self, changed: Collection[str] | None = None) -> None:
+        """Publish a snapshot of the stored queues and of this moment; any thread may call.
+
+        `changed`: the queues that may differ from the present snapshot; None for all.
+        """
+        with self._lock:
+            tree, now = Tree(dict(self._values)), self._now()
+            if changed is None:
+                self.snapshot = QueueSnapshot(tree, now=now, resource_version=self._next_version)
+            else:
+                self.snapshot = QueueSnapshot.updated(
+                    self.snapshot, tree, changed=changed, now=now, resource_version=self._next_version
+                )
+
+    def _publish_changes(self, changed: Collection[str] | None) -> None:
+        """Publish; after a failure the next change publishes all queues."""
+        whole, self._unpublished = self._unpublished, True
+        self.publish(None if whole else changed)
+        self._unpublished = False
+
+    def set(self, obj: QueueObject) -> bool:
+        """Store a queue; False if it is older than the stored one."""
+        return self.set_all([obj]) > 0
+
+    def set_all(self, objects: Iterable[QueueObject]) -> int:
+        """Store several queues with at most one snapshot; how many were not older than the stored ones."""
+        newer = [obj for obj in objects if not self._is_older(obj)]
+        values = {obj.metadata.name: queue_from_object(obj) for obj in newer}
+        self._next_version = max([self._next_version, *(obj.metadata.version for obj in newer)])
+        changed = [name for name, value in values.items() if self._values.get(name) != value]
+        if changed or self._unpublished:
+            self._values.update(values)
+            self._publish_changes(changed)
+        self.objects.update({obj.metadata.name: obj for obj in newer})
+        self.version = self._next_version
+        return len(newer)
+
+    def replace(self, objects: Iterable[QueueObject]) -> list[str]:
+        """These are all queues. Publishes one snapshot; returns the names of the queues that are gone."""
+        listed = {obj.metadata.name: obj for obj in objects}
+        present = {name: self.objects[name] if self._is_older(obj) else obj for name, obj in listed.items()}
+        gone = [name for name in self.objects if name not in present]
+        for name in gone:
+            del self.objects[name]
+        values = {name: queue_from_object(obj) for name, obj in present.items()}
+        self._next_version = max([self._next_version, *(obj.metadata.version for obj in present.values())])
+        if values != self._values or self._unpublished:
+            self._values = values
+            self._publish_changes(None)
+        self.objects.update(present)
+        self.version = self._next_version
+        return gone
+
+    def remove(self, name: str, *, version: int = 0) -> None:
+        """`version`: the resource version of the deletion, where it is known."""
+        self._next_version = max(self._next_version, version)
+        self.objects.pop(name, None)
+        if self._values.pop(name, None) is not None or self._unpublished:
+            self._publish_changes([name])
+        self.version = self._next_version
+
+    def _is_older(self, obj: QueueObject) -> bool:
+        stored = self.objects.get(obj.metadata.name)
+        return stored is not None and obj.metadata.older_than(stored.metadata)
+
+
+def queue_from_object(obj: QueueObject) -> Queue:
+    """A stored Queue as the rules read it."""
+    meta, spec = obj.metadata, obj.spec
+    return Queue(
+        name=meta.name,
+        uid=meta.uid,
+        generation=meta.generation,
+        parent=None if meta.name == ROOT else (spec.parent or ROOT),
+        desired=_desired(spec.state or Desired.OPEN),
+        stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
+        resume_at=spec.resume_at,
+        reason=spec.reason or "",
+        namespace_selector=None
+        if spec.namespace_selector is None
+        else compile_selector(spec.namespace_selector),
+    )
+
+
+def _desired(word: str) -> Desired:
+    try:
+        return Desired(word)
+    except ValueError:
+        return Desired.SUSPENDED
+
+
+def _stop_policy(word: str) -> StopPolicy:
+    try:
+        return StopPolicy(word)
+    except ValueError:
+        return StopPolicy.HOLD
+
+
+class NamespaceDecisions:
+    """What queues with a namespace selector on their chain decide for the members of each namespace.
+
+    A decision is remembered for one decision of the queue and one mapping of labels, both by identity. A
+    queue or a namespace that changed has another one, so a remembered decision is never out of date. Looking
+    one up takes the same time however large the selectors are. At most `MAX_DECISIONS` are kept.
+
+    Threads: any; each operation is one on a dict.
+    """
+
+    def __init__(self) -> None:
+        self._remembered: dict[tuple[str, str], tuple[QueueDecision, Labels | None, QueueDecision]] = {}
+
+    def decision(self, queue: QueueDecision, *, namespace: str, labels: Labels | None) -> QueueDecision:
+        """`queue`: what it decides for all. `labels`: of the namespace; None where they are not known."""
+        key = (queue.queue, namespace)
+        known = self._remembered.get(key)
+        if known is not None and known[0] is queue and known[1] is labels:
+            return known[2]
+        decision = decision_for_namespace(queue, namespace=namespace, labels=labels)
+        if len(self._remembered) >= MAX_DECISIONS:
+            self._remembered.clear()
+        self._remembered[key] = (queue, labels, decision)
+        return decision
