@@ -1,6 +1,6 @@
 """One connection to the API server: HTTP/1.1 on a socket of ours, read by llhttp.
 
-urllib3 takes three times as much of a core for a small write (`benchmarks/rows/asking.py`), and a resume or
+urllib3 takes more than twice as much of a core for a small write (`benchmarks/rows/api_writes.py`); a resume or
 a drain is nothing but small writes.
 
 Invariants
