@@ -1,7 +1,7 @@
 """One connection to the API server: HTTP/1.1 on a socket of ours, read by llhttp.
 
-urllib3 takes more than twice as much of a core for a small write (`benchmarks/rows/api_writes.py`); a resume or
-a drain is nothing but small writes.
+A resume or a drain is nothing but small writes. `docs/decisions/api-client.md` compares the cost of one with
+other clients.
 
 Invariants
 - One request at a time. A connection is asked again only after an answer that was read to its end and did not
