@@ -74,7 +74,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/acknowledgement/test_ways_around_a_stop.py": 6,
     "server/test_openapi.py": 5,
     "queues/test_histories.py": 5,
-    "queues/test_board.py": 6,
+    "queues/test_snapshot.py": 6,
     "e2e/stops/test_many_parked_pods_say_why.py": 5,
 }
 #: From here on a file is `slow`.

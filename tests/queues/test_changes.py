@@ -1,4 +1,4 @@
-"""The history of a queue: what is told of an edit, and in which words."""
+"""The history of a queue: the lines of an edit, which of them are new, and how a line reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from queues.status.changes import (
     HISTORY_LIMIT,
     Change,
     changes_between,
+    describe_change,
+    new_changes,
 )
 from tests.support.rules.cases import (
     CLOSED,
@@ -123,3 +125,22 @@ def test_the_longest_names_and_reasons_fit_an_annotation() -> None:
 
     lines = changes_between(BEFORE, after, by="u" * 100_000, reason="\u0001" * 1024, at=NOW)
     assert len(msgspec.json.encode([lines[0]] * HISTORY_LIMIT)) < 200 * 1024
+
+
+EARLIER = Change(
+    by="ann", field="state", from_="Open", to="Suspended", reason="disks", at="2030-01-01T12:00:00Z"
+)
+LATER = Change(by="bob", field="resumeAt", from_="2030-01-01T13:00:00Z", at="2030-01-01T12:00:01Z")
+
+
+def test_only_the_lines_that_the_earlier_history_does_not_have_are_new() -> None:
+    """The earlier history may have lines that were dropped since: the oldest go first."""
+    assert new_changes([], [EARLIER]) == [EARLIER]
+    assert new_changes([EARLIER], [EARLIER, LATER]) == [LATER]
+    assert new_changes([EARLIER, LATER], [LATER]) == []
+
+
+def test_a_line_says_who_changed_what_and_why() -> None:
+    """In one sentence; an empty value is shown as none."""
+    assert describe_change(EARLIER) == "spec.state by ann (disks): Suspended, it was Open"
+    assert describe_change(LATER) == "spec.resumeAt by bob: none, it was 2030-01-01T13:00:00Z"

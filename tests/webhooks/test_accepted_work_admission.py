@@ -23,7 +23,7 @@ from tests.support.http.wire_objects import (
     template,
     workload,
 )
-from tests.support.webhooks.workload_asking import (
+from tests.support.webhooks.workload_requests import (
     AFTER,
     BEFORE,
     CONTROLLER,

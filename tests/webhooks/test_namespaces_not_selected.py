@@ -30,7 +30,7 @@ from tests.support.http.wire_objects import (
     workload,
 )
 from tests.support.webhooks.json_patch import applied
-from tests.support.webhooks.workload_asking import (
+from tests.support.webhooks.workload_requests import (
     CONTROLLER,
     LABEL,
     QUEUE,

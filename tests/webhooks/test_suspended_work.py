@@ -15,7 +15,7 @@ from tests.support.http.wire_objects import (
     owner,
     workload,
 )
-from tests.support.webhooks.workload_asking import (
+from tests.support.webhooks.workload_requests import (
     CONTROLLER,
     LABEL,
     QUEUE,

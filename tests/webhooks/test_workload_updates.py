@@ -22,7 +22,7 @@ from tests.support.http.wire_objects import (
     templates_of,
     workload,
 )
-from tests.support.webhooks.workload_asking import (
+from tests.support.webhooks.workload_requests import (
     CAME,
     CONTROLLER,
     LABEL,

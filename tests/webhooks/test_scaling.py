@@ -17,7 +17,7 @@ from tests.support.http.wire_objects import (
     template,
     workload,
 )
-from tests.support.webhooks.workload_asking import CONTROLLER, queues
+from tests.support.webhooks.workload_requests import CONTROLLER, queues
 
 SCALING = pytest.mark.parametrize("resource", ["deployments.apps", "statefulsets.apps", "replicasets.apps"])
 REFUSING = pytest.mark.parametrize("name", ["closed", "below", "lost"])
