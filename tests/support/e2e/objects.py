@@ -11,9 +11,9 @@ GATE = "sluice.dev/queue"
 #: A gate of the test's own: the pod is there, and nobody looks at it until the gate is taken off.
 OWN_GATE = "tests.sluice.dev/later"
 #: The annotation of kwok's sandbox: the pod completes this long after it runs.
-COMPLETES = "pod-complete.sandbox.kwok.x-k8s.io/delay"
+COMPLETES = "pod-complete.stage.kwok.x-k8s.io/delay"
 #: The annotation of kwok's sandbox: the pod ends only when its grace period is over.
-IGNORES_SIGTERM = "pod-kill.sandbox.kwok.x-k8s.io/ignores-sigterm"
+IGNORES_SIGTERM = "pod-kill.stage.kwok.x-k8s.io/ignores-sigterm"
 NAMED_BY = "scheduling.volcano.sh/queue-name"
 GROUPED_BY = "scheduling.k8s.io/group-name"
 QUEUE_VERSION = "scheduling.volcano.sh/v1beta1"
