@@ -171,7 +171,7 @@ def test_names_beyond_ascii_come_back_as_they_were(server: Server) -> None:
     assert ask(server, member(queue="research"), names)["NodeNames"] == names
 
 
-def test_a_scheduler_without_node_cache_is_told_what_to_set(server: Server) -> None:
+def test_the_error_for_a_scheduler_without_node_cache_names_the_setting(server: Server) -> None:
     reply = server.post("/extender/filter", {"Pod": member(), "Nodes": {"items": []}, "NodeNames": None})
     assert reply.status_code == 400
     assert "nodeCacheCapable: true" in reply.get_json()["message"]
@@ -294,7 +294,7 @@ def test_of_a_known_pod_its_own_queue_counts(server: Server) -> None:
     ("queue_told", "uid"),
     [("research", "uid-of-another"), ("stopped", "uid-of-another"), ("stopped", "uid-work"), ("closing", "")],
 )
-def test_the_pass_of_a_pod_that_is_not_known_yet_is_nobody_elses(
+def test_the_pass_of_a_pod_that_is_not_known_yet_is_for_that_pod_alone(
     server: Server, queue_told: str, uid: str
 ) -> None:
     """A second call by its name, of another queue or UID, neither moves the pass nor has it forgotten."""
@@ -304,7 +304,7 @@ def test_the_pass_of_a_pod_that_is_not_known_yet_is_nobody_elses(
     assert ask(server, member(queue="research")) == PASSED
 
 
-def test_what_was_said_of_a_pod_before_it_was_known_counts_no_more_once_it_is(server: Server) -> None:
+def test_what_a_call_said_of_a_pod_does_not_count_once_the_pod_is_known(server: Server) -> None:
     """Nobody keeps a pod waiting by naming it first."""
     assert ask(server, member(queue="closing", uid="uid-of-another")) == PASSED
     server.has(member(queue="research"))

@@ -60,14 +60,14 @@ def test_the_victims_that_kube_scheduler_chose_are_echoed(server: Server, of: Wi
     ],
     ids=["suspended", "held", "queue not there", "podgroup not there"],
 )
-def test_a_pod_that_may_not_be_scheduled_evicts_nobody(server: Server, of: Wire) -> None:
+def test_a_pod_that_may_not_be_scheduled_evicts_no_pod(server: Server, of: Wire) -> None:
     assert ask(server, of) == {}
 
 
 @pytest.mark.parametrize(
     "of", [pod(), member(queue="research")], ids=["of no queue", "of one that schedules"]
 )
-def test_before_the_cluster_has_been_read_nobody_is_evicted(server: Server, of: Wire) -> None:
+def test_before_the_cluster_has_been_read_no_pod_is_evicted(server: Server, of: Wire) -> None:
     server.readiness.synced = False
     assert ask(server, of) == {}
 

@@ -54,7 +54,7 @@ OLD = {"silence_is_none"}
 
 
 @pytest.mark.parametrize("fault", OPENINGS)
-def test_each_mended_fault_is_found_when_it_is_there(fault: str) -> None:
+def test_each_corrected_fault_is_refused_while_it_is_there(fault: str) -> None:
     with pytest.raises(Violation):
         for seed in range(TRIED):
             run(Rules(**{fault: True}), seed=seed, steps=STEPS, opening=OPENINGS[fault], old=fault in OLD)

@@ -107,7 +107,7 @@ def test_a_budget_selects_in_its_own_namespace(selector: dict[str, Any] | None, 
     assert not found.selects("other", WEB)
 
 
-def test_a_selector_that_cannot_be_read_is_said() -> None:
+def test_a_selector_that_cannot_be_read_is_reported() -> None:
     with pytest.raises(BadSelector):
         read(status=STATUS, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
 

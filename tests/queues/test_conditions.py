@@ -42,7 +42,7 @@ ANY_CASE = pytest.mark.parametrize(("above", "own", "accepts", "because", "acts"
 
 
 @ANY_CASE
-def test_accepting_says_whether_submissions_are_taken(
+def test_accepting_says_whether_submissions_are_accepted(
     above: dict[str, Any], own: dict[str, Any], accepts: bool, because: str, acts: bool, why: str
 ) -> None:
     """True with reason Open, or False with the kind of refusal."""

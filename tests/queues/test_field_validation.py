@@ -202,7 +202,7 @@ def test_every_field_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [(field, value) for field in GOOD for value in GOOD[field]])
-def test_what_a_field_is_for_is_taken(field: str, value: Any) -> None:
+def test_valid_values_of_each_field_pass(field: str, value: Any) -> None:
     """Also where null stood before, which is the same as nothing."""
     assert field_refusal({}, {field: value}) is None
     assert field_refusal({field: None}, {field: value}) is None
@@ -264,7 +264,7 @@ JSON = st.recursive(
 
 @MODEST
 @given(field=st.sampled_from(sorted(CHECKS)), before=JSON, value=JSON)
-def test_whatever_is_written_is_taken_or_refused_on_a_line(field: str, before: Any, value: Any) -> None:
+def test_any_value_passes_or_is_refused_on_one_line(field: str, before: Any, value: Any) -> None:
     """No value of JSON is an error of ours."""
     refusal = field_refusal({field: before}, {field: value})
     assert refusal is None or (refusal.startswith(f"spec.{field}") and plain(refusal))

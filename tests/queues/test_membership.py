@@ -126,14 +126,14 @@ def test_an_empty_key_is_no_key(first: str, second: str) -> None:
     assert submitted(both) == expected(second)
 
 
-def test_a_pod_without_a_key_is_not_ours() -> None:
+def test_a_pod_without_a_key_is_no_member() -> None:
     """A pod of no queue is none of our business."""
     assert submitted(pod()) is None
     assert stored(pod()) is None
 
 
 @pytest.mark.parametrize("rule", RULES[:-1])
-def test_a_pod_with_empty_keys_is_not_ours(rule: str) -> None:
+def test_a_pod_with_empty_keys_is_no_member(rule: str) -> None:
     """A key without a value makes no member."""
     assert submitted(pod([rule], value="")) is None
 
@@ -208,7 +208,7 @@ def test_what_was_written_down_is_the_answer_for_a_stored_pod(rules: list[str]) 
     assert stored(of) == Membership("q-written", Source.WRITTEN)
 
 
-def test_the_answer_is_told_by_its_annotation() -> None:
+def test_the_queue_in_our_annotation_counts() -> None:
     """`kubectl queue why` names the key that was believed."""
     found = stored(annotated(pod(), **{WRITTEN: "q"}))
     assert found

@@ -295,7 +295,7 @@ def test_no_command_is_made_of_a_name_that_no_queue_can_have() -> None:
     assert "create x; curl" not in text
 
 
-def test_a_great_cycle_is_not_told_in_full() -> None:
+def test_a_great_cycle_is_not_shown_in_full() -> None:
     """A cycle of a thousand queues still makes a text that fits an event (1,024 bytes)."""
     knot = tree(*(queue(f"q{i}", f"q{(i + 1) % 1000}") for i in range(1000)))
     stop = asked(knot, "q0").stop

@@ -115,7 +115,7 @@ def test_each_operator_is_that_of_the_api_server(selector: Any, labels: Labels, 
     ],
     ids=repr,
 )
-def test_what_cannot_be_read_selects_nobody(unreadable: Any) -> None:
+def test_a_selector_that_cannot_be_read_selects_no_namespace(unreadable: Any) -> None:
     """Nobody guesses; nor may who uses a queue depend on labels that the server itself switches."""
     found = ruled(selecting("q", unreadable), labels={"team": "a"})
     assert not found.selected
@@ -312,7 +312,7 @@ JSON = st.recursive(
 
 @MODEST
 @given(JSON | st.fixed_dictionaries({}, optional={"matchLabels": JSON, "matchExpressions": JSON}))
-def test_no_value_is_an_error_of_ours(value: Any) -> None:
+def test_no_value_makes_the_check_fail(value: Any) -> None:
     """It is read, or it selects nobody."""
     found = compile_selector(value)
     assert found is None or isinstance(found, NamespaceSelector)
@@ -322,7 +322,7 @@ def test_no_value_is_an_error_of_ours(value: Any) -> None:
 # What does not change by it
 
 
-def test_a_stop_is_told_of_first_where_the_namespace_is_selected() -> None:
+def test_a_stop_is_named_first_where_the_namespace_is_selected() -> None:
     found = ruled(selecting("q", TEAM, stop_policy=HOLD), labels={"team": "a"})
     assert found.stop is not None
     assert found.stop.kind is CauseKind.STOPPED

@@ -27,7 +27,7 @@ def put(name: str, under: str, *, by: str = "alice", minute: int = 0) -> Change:
     return Change(by=by, field="parent", from_="root", to=under, at=f"2030-01-01T12:{minute:02}:00Z")
 
 
-def test_a_cycle_is_found_once_whoever_is_asked() -> None:
+def test_a_cycle_is_returned_once_whichever_of_its_queues_are_given() -> None:
     """It begins with its first name; a queue below it is not of it."""
     assert find_cycles(ROUND, ROUND) == (("a", "c", "b"),)
     assert [find_cycles(ROUND, [name]) for name in ("b", "below")] == [(("a", "c", "b"),)] * 2
@@ -61,7 +61,7 @@ def test_a_queue_that_was_made_where_it_stands_has_no_edit_to_name() -> None:
 
 
 @pytest.mark.parametrize("by", HOSTILE.values(), ids=HOSTILE.keys())
-def test_the_text_fits_an_event_whoever_did_it(by: str) -> None:
+def test_the_text_fits_an_event_with_the_longest_author(by: str) -> None:
     """Names of any length, users of any kind: one line, and the way out is in it."""
     names = tuple(f"{letter}{'x' * 252}" for letter in "abcdefghij")
     text = cycle_text(names, {name: [put(name, names[0], by=by)] for name in names})

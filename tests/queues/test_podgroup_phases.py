@@ -76,7 +76,7 @@ def test_each_row_of_a_group_of_three(pods: PodTally, schedules: bool, before: P
 
 
 @pytest.mark.parametrize("before", Phase)
-def test_a_phase_that_was_written_is_found_again(before: Phase) -> None:
+def test_a_phase_is_the_same_once_it_was_written(before: Phase) -> None:
     """What is derived from the result of a derivation is the same: nothing is written twice."""
     for counts, least, schedules in product(product(FEW, repeat=4), FEW, [True, False]):
         pods = PodTally(**dict(zip(["waiting", "running", "succeeded", "failed"], counts, strict=True)))

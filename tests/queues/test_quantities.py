@@ -106,7 +106,7 @@ def test_what_is_no_quantity_is_refused_with_a_line_to_read(written: str | float
     assert str(caught.value).endswith('write a number with a unit, such as "500m", "2" or "4Gi"')
 
 
-def test_what_nobody_would_count_with_is_refused_alike() -> None:
+def test_amounts_beyond_kubernetes_limit_are_refused() -> None:
     """JSON has more than numbers and texts, and numbers of any length."""
     unreadable: tuple[Any, ...] = (None, [], {"cpu": 1}, -(10**5000))
     for written in unreadable:

@@ -150,7 +150,7 @@ def test_an_action_is_refused_for_one_reason_only(name: str, action: str) -> Non
     assert (refusal is not None) is ((name, action) == ("root", "Close"))
 
 
-def test_the_action_that_would_close_root_is_told_of_another() -> None:
+def test_the_refusal_to_close_root_names_another_action() -> None:
     """The way out is to suspend."""
     refusal = action_refusal("root", Action.CLOSE)
     says(refusal, '"root" cannot be closed')
@@ -482,6 +482,6 @@ def test_a_queue_with_pods_takes_no_children() -> None:
     assert parent_pods_refusal("labs", pods=0) is None
 
 
-def test_pods_in_root_keep_nobody_from_being_made() -> None:
+def test_pods_in_root_keep_no_queue_from_being_created() -> None:
     """Every queue that names no parent is below it."""
     assert parent_pods_refusal("root", pods=3) is None

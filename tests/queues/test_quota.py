@@ -112,7 +112,7 @@ def test_a_parents_capability_may_not_shrink_below_a_childs() -> None:
     says(found, "spec.capability.cpu", '"7" is less', '("a" "8")', 'set "8" at least')
 
 
-def test_a_bound_may_be_taken_away_from_above_the_children() -> None:
+def test_the_bound_of_a_parent_may_be_removed() -> None:
     """No bound is no smaller bound; one that is set anew is."""
     below = {"a": quota(deserved=8)}
     assert refusal(quota(deserved=9), Quota(), child_quotas=below) is None
@@ -157,7 +157,7 @@ FAMILIES = st.builds(
 
 @MODEST
 @given(around=FAMILIES, after=QUOTAS)
-def test_whatever_is_taken_leaves_no_fault_that_was_not_there(around: QuotaFamily, after: Quota) -> None:
+def test_an_allowed_edit_leaves_no_violation_that_was_not_there(around: QuotaFamily, after: Quota) -> None:
     """And none is greater than it was; and whatever is refused breaks some rule."""
     wanted = replace(around, own=after, is_child=True)
     was, now = dict(violations(around)), dict(violations(wanted))
@@ -176,7 +176,9 @@ def test_writing_what_is_there_is_never_refused(around: QuotaFamily) -> None:
 
 @MODEST
 @given(mine=QUOTAS, parent=QUOTAS, beside=OTHERS)
-def test_child_and_parent_are_held_to_the_same(mine: Quota, parent: Quota, beside: dict[str, Quota]) -> None:
+def test_child_and_parent_are_checked_by_the_same_rules(
+    mine: Quota, parent: Quota, beside: dict[str, Quota]
+) -> None:
     """The tree breaks a rule between the two as seen from the child just when it does from the parent."""
     from_child = QuotaFamily(name="q", own=mine, parent="p", parent_quota=parent, sibling_quotas=beside)
     from_parent = QuotaFamily(name="p", own=parent, child_quotas={**beside, "q": mine})

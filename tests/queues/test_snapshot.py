@@ -249,7 +249,7 @@ def test_the_passing_of_time_is_no_revision() -> None:
 
 @MODEST
 @given(random_forests(), random_forests(), random_times(), random_times())
-def test_a_board_that_follows_another_is_the_one_made_anew(
+def test_an_updated_snapshot_is_the_same_as_a_new_one(
     before: dict[str, Queue], after: dict[str, Queue], then: datetime, now: datetime
 ) -> None:
     """Whatever changed, came or went, and however much time went by."""

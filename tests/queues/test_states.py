@@ -99,7 +99,7 @@ def test_the_tables_know_no_other_states_and_actions() -> None:
     assert [policy.value for policy in StopPolicy] == ["None", "Hold", "HoldAndDrain"]
 
 
-def test_the_tables_cannot_be_changed_by_whoever_imports_them() -> None:
+def test_the_tables_are_read_only() -> None:
     """A table is a value: writing to it fails."""
     for table in (ABILITIES, ACTIONS, ACTION_OF_EDIT):
         with pytest.raises(TypeError):
@@ -184,7 +184,7 @@ def test_without_ancestors_the_own_state_is_the_state(
 
 @pytest.mark.parametrize("own", COLUMNS)
 @pytest.mark.parametrize("after", list(Desired))
-def test_edits_of_the_state_are_held_to_the_table(own: str, after: Desired) -> None:
+def test_edits_of_the_state_follow_the_table_of_actions(own: str, after: Desired) -> None:
     """Of all edits one is refused: Closed to Suspended, which must be opened first."""
     assert edit_allowed(BEHIND[own], after, own=State(own)) is ((own, after.value) not in REFUSED_EDITS)
 

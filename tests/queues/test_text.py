@@ -32,7 +32,7 @@ from tests.support.rules.cases import (
         ("caf\u00e9 \u65e5\u672c", "caf\u00e9 \u65e5\u672c"),
     ],
 )
-def test_a_text_is_shown_as_words_on_a_line(text: str, line: str) -> None:
+def test_a_text_is_shown_on_one_line(text: str, line: str) -> None:
     """What cannot be printed is a gap, gaps are single spaces, words stay."""
     assert printable(text) == line
 
@@ -70,7 +70,7 @@ def test_a_name_is_quoted_whole(length: int) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
-def test_a_name_that_no_object_can_bear_is_quoted_with_care(name: str) -> None:
+def test_a_name_that_no_object_can_have_is_shown_on_one_line(name: str) -> None:
     """Whatever stands where a name should: one plain line in quotes, no longer than a name."""
     assert plain(quoted(name))
     assert len(quoted(name)) <= 255

@@ -34,5 +34,5 @@ def test_a_moment_is_written_with_four_digits_of_its_year(moment: datetime, text
 @pytest.mark.parametrize(
     "text", ["0000-01-01T00:00:00Z", "", "soon", "2030-13-01T00:00:00Z", "1-01-01T00:00:00Z"]
 )
-def test_what_is_no_moment_of_ours_is_before_all_others(text: str) -> None:
+def test_a_text_that_is_no_time_is_the_earliest_one(text: str) -> None:
     assert parse_timestamp(text) == EARLIEST < datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC)

@@ -43,14 +43,14 @@ def test_the_root_that_is_stored_replaces_the_implied_one() -> None:
 
 
 @pytest.mark.parametrize("parent", [None, "", "root", "a", "ghost"])
-def test_root_has_nobody_above_it(parent: str | None) -> None:
+def test_root_has_no_parent(parent: str | None) -> None:
     """A parent written on `root` is ignored, even where it would close a cycle."""
     odd = tree(Queue(name="root", parent=parent), queue("a"))
     assert (chain(odd, "root"), odd.chain("root").broken) == (["root"], None)
     assert (chain(odd, "a"), odd.chain("a").broken) == (["a", "root"], None)
 
 
-def test_root_is_nobodys_child() -> None:
+def test_root_is_no_queues_child() -> None:
     """A parent written on `root` does not put `root` below that queue."""
     odd = tree(Queue(name="root", parent="a"), queue("a"))
     assert (odd.children("a"), odd.subtree("a")) == ((), frozenset({"a"}))
@@ -105,7 +105,7 @@ def test_a_chain_ends_before_a_queue_that_would_come_twice(
     assert knot.chain(name).broken == broken
 
 
-def test_a_cycle_is_told_from_its_first_queue_back_to_it() -> None:
+def test_a_cycle_is_shown_from_its_first_queue_back_to_it() -> None:
     """The sentence for a cycle shows the way round."""
     assert str(ChainBreak("c", "a", ("a", "b", "c"))) == "the parents form a cycle: a > b > c > a"
 
@@ -118,7 +118,7 @@ def test_a_cycle_is_told_from_its_first_queue_back_to_it() -> None:
         ("abcdefghij", "a > b > c > d > e > (4 more) > j > a"),
     ],
 )
-def test_a_long_cycle_is_told_by_its_ends(names: str, way: str) -> None:
+def test_of_a_long_cycle_both_ends_are_shown(names: str, way: str) -> None:
     """Six queues are named: of a longer cycle the middle is counted."""
     assert str(ChainBreak(names[-1], names[0], tuple(names))) == f"the parents form a cycle: {way}"
 

@@ -169,7 +169,7 @@ def test_without_stops_above_each_child_is_what_it_asked_for(
 
 @MODEST
 @given(random_forests(), random_times(), st.data())
-def test_a_stop_reaches_those_below_and_nobody_else(
+def test_a_stop_reaches_the_queues_below_and_no_others(
     queues: dict[str, Queue], now: datetime, data: st.DataObject
 ) -> None:
     """Stopping a queue changes no verdict but its own and those of the queues below it."""

@@ -79,7 +79,7 @@ def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> No
     ]
 
 
-def test_every_queue_of_the_chain_that_stops_it_is_told_nearest_suspension_first() -> None:
+def test_every_queue_of_the_chain_that_stops_it_is_named_nearest_suspension_first() -> None:
     """Undoing the first alone would let nothing go, so the others are told too."""
     queues = seen(
         queue("root", stop_policy=StopPolicy.HOLD),
@@ -110,7 +110,7 @@ def test_a_stop_that_its_time_has_ended_is_none() -> None:
         ((CLOSED,) * HISTORY_LIMIT, None, "", True),
     ],
 )
-def test_nobody_is_named_whose_change_did_not_lead_to_what_is_there(
+def test_an_author_whose_change_did_not_lead_to_the_present_value_is_not_named(
     changes: tuple[Change, ...], named: Change | None, created: str, *, lost: bool
 ) -> None:
     """The latest change of the field counts; else it was made so, or the history no longer says."""
@@ -137,7 +137,7 @@ def test_each_cause_is_looked_up_in_its_field(cause: CauseKind, field: str, to: 
     assert find_change(of, queue=held, changes=(wanted, other)) == wanted
 
 
-def test_a_queue_that_is_not_there_stops_its_pods_and_nobody_did_that() -> None:
+def test_a_queue_that_does_not_exist_stops_its_pods_and_has_no_author() -> None:
     """The way out is to make it."""
     (stop,) = told(pod(), seen(queue("root"))).stops
     assert (stop.kind, stop.way_out) == (CauseKind.NOT_FOUND, "kubectl queue create b")
@@ -159,7 +159,7 @@ def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
     assert found.summary == 'Pod ns/p waits: PodGroup "gang" does not exist'
 
 
-def test_a_pod_whose_queue_schedules_is_told_what_kube_scheduler_says() -> None:
+def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown() -> None:
     """The queue is not the cause, and is said not to be."""
     found = told(pod(message="0/3 nodes are available"), seen(queue("b")))
     assert found.fate is Fate.WAITS
@@ -175,12 +175,12 @@ def test_a_pod_whose_queue_schedules_is_told_what_kube_scheduler_says() -> None:
         ((names.GATE,), "its gate is still on; the controller takes it off, is it running?"),
     ],
 )
-def test_what_else_may_hold_a_pod_is_told(gates: tuple[str, ...], note: str) -> None:
+def test_what_else_may_keep_a_pod_waiting_is_reported(gates: tuple[str, ...], note: str) -> None:
     """Gates of others, and our own where its queue schedules already."""
     assert told(pod(gates=gates), seen(queue("b"))).notes == (note,)
 
 
-def test_a_pod_of_no_queue_is_said_to_be_of_none() -> None:
+def test_a_pod_of_no_queue_is_reported_as_such() -> None:
     """What kube-scheduler says of it is told all the same."""
     found = explain(pod(message="no room"), None, queues=None)
     assert (found.fate, found.chain) == (Fate.STRANGER, ())
@@ -264,14 +264,14 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
     assert "kubectl queue why pod/NAME" in found.notes[1]
 
 
-def test_a_queue_that_may_not_be_read_is_said_to_be_unread() -> None:
+def test_a_queue_that_may_not_be_read_is_reported_as_unread() -> None:
     """What the pod says itself is told: it names the queue and the way out."""
     found = told(pod(message="queue b is Suspended", gates=(names.GATE,)), None)
     assert (found.fate, found.chain, found.stops) == (Fate.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
 
-def test_a_status_that_lags_is_told() -> None:
+def test_a_status_that_lags_is_reported() -> None:
     """What the rules say of the queue is not acknowledged yet."""
     queues = seen(queue("b", desired=Desired.SUSPENDED), b=QueueRecord(observed=False))
     assert of_queue(queues).notes == (
@@ -299,7 +299,7 @@ NARROW = seen(
 )
 
 
-def test_a_namespace_that_is_not_selected_is_said_first_with_who_set_the_selector() -> None:
+def test_a_namespace_that_is_not_selected_is_named_first_with_who_set_the_selector() -> None:
     """A resume would let nobody go; what else stops the queue comes after it."""
     found = told(pod(gates=(names.GATE,), namespace_labels={}), NARROW)
     assert found.fate is Fate.STOPPED
@@ -319,7 +319,7 @@ def test_a_namespace_that_is_selected_waits_for_what_else_there_is() -> None:
     assert [stop.kind for stop in found.stops] == [CauseKind.STOPPED]
 
 
-def test_labels_that_could_not_be_read_are_said_to_be_unread() -> None:
+def test_labels_that_could_not_be_read_are_reported_as_unread() -> None:
     """Only where they matter; and of a queue itself nobody asks for a namespace's."""
     note = "the labels of its namespace could not be read; whether its queue selects it is not known"
     assert note in told(pod(), NARROW).notes

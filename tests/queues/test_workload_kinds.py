@@ -32,7 +32,7 @@ def test_the_docstring_and_the_code_have_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
-def test_each_row_is_found_by_its_key_and_by_what_a_review_is_about(key: str, row: WorkloadKind) -> None:
+def test_each_kind_is_found_by_its_key_and_by_its_resource(key: str, row: WorkloadKind) -> None:
     assert row.key == key
     assert find_kind(row.group, row.resource) is row
     assert row.api_version == f"{row.group}/{row.version}"

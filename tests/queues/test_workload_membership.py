@@ -67,12 +67,12 @@ def judged(of: WorkloadFacts, rules: MembershipSettings = KUEUE_ON) -> Membershi
 
 
 @EACH
-def test_each_word_of_a_template_names_it(word: str) -> None:
+def test_each_key_in_a_template_names_the_queue(word: str) -> None:
     assert judged(work(names(word))) == WORDS[word][3]
 
 
 @EACH
-def test_each_word_of_its_own_names_it(word: str) -> None:
+def test_each_key_on_the_workload_names_the_queue(word: str) -> None:
     assert judged(work(names(), own=names(word))) == WORDS[word][3]
 
 
@@ -84,7 +84,7 @@ def test_any_of_its_templates_names_it(word: str, at: int) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(WORDS, 2)))
-def test_in_one_place_the_first_of_two_words_counts(first: str, second: str) -> None:
+def test_in_one_place_the_first_of_two_keys_counts(first: str, second: str) -> None:
     """They are one place's own affair, and no disagreement."""
     one = names(first)
     where, key, _, _ = WORDS[second]
@@ -99,13 +99,13 @@ def test_its_spec_names_it() -> None:
     assert judged(work(names(), spec_queue="q")) == Membership("q", Source.SPEC)
 
 
-def test_a_template_without_containers_of_names_is_nobodys() -> None:
+def test_a_template_without_names_is_of_no_queue() -> None:
     assert judged(work()) is None
     assert judged(work(names(), own=names())) is None
 
 
 @EACH
-def test_an_empty_word_is_no_word(word: str) -> None:
+def test_an_empty_name_counts_as_absent(word: str) -> None:
     where, key, _, _ = WORDS[word]
     empty = NamingMetadata({key: ""}, {}) if where == "labels" else NamingMetadata({}, {key: ""})
     assert judged(work(empty, own=empty)) is None
@@ -167,7 +167,7 @@ def test_two_places_that_say_the_same_agree(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(PLACES, 2)))
-def test_two_places_that_differ_are_both_told(first: str, second: str) -> None:
+def test_two_places_that_differ_are_both_shown(first: str, second: str) -> None:
     found = judged(placed({first: "one", second: "two"}))
     assert isinstance(found, QueueConflict)
     assert (found.first.queue, found.second.queue) == ("one", "two")
@@ -175,7 +175,7 @@ def test_two_places_that_differ_are_both_told(first: str, second: str) -> None:
 
 @MODEST
 @given(said=st.dictionaries(st.sampled_from(PLACES), st.sampled_from(["a", "b", "c"])))
-def test_it_is_in_a_queue_only_where_all_that_is_said_is_that_queue(said: dict[str, str]) -> None:
+def test_it_is_in_a_queue_only_where_all_its_names_are_that_queue(said: dict[str, str]) -> None:
     found = judged(placed(said))
     queues = set(said.values())
     if len(queues) > 1:
@@ -194,7 +194,7 @@ def test_a_group_and_a_name_of_its_queue_agree() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_while_a_group_is_not_there_nobody_knows_whether_they_differ(first: bool) -> None:
+def test_while_a_podgroup_does_not_exist_it_is_not_known_whether_names_differ(first: bool) -> None:
     waiting, named = names("group", says="later"), names("annotation")
     templates = (waiting, named) if first else (named, waiting)
     unknown = Membership(None, Source.PODGROUP, "later")
@@ -207,7 +207,7 @@ def test_while_a_group_is_not_there_nobody_knows_whether_they_differ(first: bool
 
 
 @EACH
-def test_what_was_written_for_a_name_elsewhere_is_not_the_templates_word(word: str) -> None:
+def test_a_name_that_the_webhook_wrote_is_not_the_templates_own(word: str) -> None:
     template = names(**{FROM: "workload", NAMED: "old", QUEUE: "old"})
     assert judged(work(template, own=names(word))) == WORDS[word][3]
     assert judged(work(template)) is None
@@ -221,7 +221,7 @@ def test_a_template_that_names_itself_beside_it_does(word: str) -> None:
     assert judged(work(one)) == expected
 
 
-def test_in_what_another_workload_made_it_is_the_word() -> None:
+def test_in_what_another_workload_made_the_name_in_the_template_counts() -> None:
     template = names(**{FROM: "namespace", NAMED: "q", QUEUE: "q"})
     found = judged(work(template, own=names("label", says="other"), namespace_queue="n", owned=True))
     assert found == Membership("q", Source.ANNOTATION), (
@@ -238,7 +238,7 @@ def test_what_was_written_down_is_no_name_of_a_queue() -> None:
 
 
 @pytest.mark.parametrize(("word", "mark"), list(product(WORDS, [True, False])))
-def test_own_words_leave_out_what_the_webhook_wrote_and_nothing_else(word: str, mark: bool) -> None:
+def test_only_the_names_that_the_webhook_wrote_are_left_out(word: str, mark: bool) -> None:
     given = names(word, a="b", **({FROM: "workload"} if mark else {}))
     kept = without_webhook_names(given)
     assert kept.labels == given.labels
@@ -247,7 +247,7 @@ def test_own_words_leave_out_what_the_webhook_wrote_and_nothing_else(word: str, 
 
 
 @EACH
-def test_a_template_names_itself_by_any_word_but_kueues(word: str) -> None:
+def test_a_template_names_a_queue_by_any_key_but_kueues(word: str) -> None:
     """Of Kueue's label the webhook of pods need not know."""
     assert names_a_queue(names(word)) is (word != "kueue")
     assert not names_a_queue(names())

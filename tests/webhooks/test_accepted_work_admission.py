@@ -76,7 +76,7 @@ def taken_from(server: Server, obj: Wire, user: str = CONTROLLER, **request: Any
 
 @MAKERS
 @TIMES
-def test_the_pods_of_what_was_admitted_before_are_taken(
+def test_the_pods_of_accepted_work_are_admitted(
     server: Server, maker: str, created: str, taken: bool
 ) -> None:
     work = accepted(maker, created=created)
@@ -204,7 +204,7 @@ def test_an_owner_that_we_do_not_watch_ends_the_chain(server: Server) -> None:
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-def test_a_first_revision_of_no_replicas_is_taken_from_its_controller_alone(
+def test_a_first_revision_without_replicas_is_admitted_only_from_its_controller(
     server: Server, replicas: int
 ) -> None:
     """A Deployment that is not live still has its revisions made; a user's claim is looked at like any."""
@@ -270,7 +270,7 @@ def test_a_workload_that_claims_an_accepted_owner_is_new_work(server: Server, re
         assert not taken_from(server, forged, user="alice")
 
 
-def test_a_podgroup_from_before_takes_its_pods_whoever_makes_them(server: Server) -> None:
+def test_pods_of_an_accepted_podgroup_are_admitted_from_any_user(server: Server) -> None:
     server.has(podgroup("gang", queue="closed", created=BEFORE))
     assert taken_from(server, pod(annotations={GROUP: "gang"}), user="alice")
     late = workload("jobs.batch", "late", template({GROUP: "gang"}))

@@ -39,7 +39,7 @@ def test_a_pod_named_like_a_probe_is_a_pod_like_any(server: Server) -> None:
     assert bind(server, "sluice-guard-probe-1234").allowed
 
 
-def test_a_pod_that_nobody_knows_is_bound(server: Server) -> None:
+def test_an_unknown_pod_is_bound(server: Server) -> None:
     assert bind(server).allowed
     assert len(server.store.bind_passes) == 0
 
@@ -154,7 +154,7 @@ def test_a_refused_bind_hides_no_other_bind_of_the_same_pod(server: Server) -> N
     assert [one.by_scheduler for one in server.store.bind_passes.open_passes_of({"research"})] == [False]
 
 
-def test_a_dry_run_binds_nobody_and_leaves_no_pass(server: Server) -> None:
+def test_a_dry_run_bind_leaves_no_pass(server: Server) -> None:
     server.has(member(queue="research"), member("other", queue="held"))
     assert bind(server, dry_run=True).allowed
     assert not bind(server, "other", dry_run=True).allowed

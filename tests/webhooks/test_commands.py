@@ -90,7 +90,7 @@ def test_commands_for_other_kinds_are_left_alone(server: Server, target: Wire) -
 
 
 @pytest.mark.parametrize("kind", ["queue", "QUEUE", "queues", "Queues", "q"])
-def test_a_target_that_means_a_queue_by_another_word_is_refused(server: Server, kind: str) -> None:
+def test_a_target_that_means_a_queue_by_another_kind_is_refused(server: Server, kind: str) -> None:
     """Nobody would ever act on it, and it would stay for ever."""
     answer = server.ask("/mutate/commands", aimed(kind=kind))
     assert (answer.allowed, answer.code) == (False, 422)

@@ -74,7 +74,7 @@ def test_a_replicaset_of_another_kind_keeps_its_template(server: Server) -> None
     assert after["metadata"]["labels"][QUEUE] == "research"
 
 
-def test_a_podgroup_of_an_exempt_namespace_is_none_of_our_business(server: Server) -> None:
+def test_a_podgroup_of_an_exempt_namespace_is_left_alone(server: Server) -> None:
     """It keeps no queue from Closed, and is counted in none."""
     server.has(podgroup("gang", namespace="kube-system", queue="closed"))
     assert server.store.live_members_below("closed") == 0

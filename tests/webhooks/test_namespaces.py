@@ -31,7 +31,7 @@ def with_labels(of: Wire, labels: dict[str, str] | None) -> Wire:
 
 
 @pytest.mark.parametrize("held", [None, {}, {"a": "b"}, {LABEL: "true"}, {LABEL: "no", "a": "b"}], ids=str)
-def test_a_namespace_that_names_a_queue_bears_the_label(held: dict[str, str] | None) -> None:
+def test_a_namespace_that_names_a_queue_gets_the_label(held: dict[str, str] | None) -> None:
     of = with_labels(namespace("team", queue="research"), held)
     assert mirrored(of) == {**(held or {}), LABEL: "true"}
     assert mirrored(of, old=namespace("team"), operation="UPDATE") == {**(held or {}), LABEL: "true"}

@@ -115,7 +115,7 @@ WAYS = [
 @pytest.mark.parametrize(
     ("name", "by"), [("vision", "the queue"), ("lab", 'its ancestor "labs"'), ("held", "the queue")]
 )
-def test_nothing_new_comes_in_by_whatever_word(
+def test_nothing_new_is_admitted_however_it_names_the_queue(
     server: Server, kind: str, way: str, name: str, by: str
 ) -> None:
     """The denial names what is missing and says what to do, also where the queue is held."""
@@ -163,7 +163,7 @@ def test_a_stopped_namespace_queue_is_not_escaped_by_naming_another(server: Serv
         assert not ask(server, pod(annotations={NAMED: name})).allowed
 
 
-def test_a_podgroup_leads_nobody_in(server: Server) -> None:
+def test_an_unaccepted_podgroup_makes_no_pod_accepted_work(server: Server) -> None:
     """It is refused itself; a pod that names it before it is there waits with a gate, unanswered."""
     assert not ask(server, podgroup("gang", queue="vision")).allowed
     after = applied(ask(server, pod(annotations={GROUP: "gang"})).patch, pod(annotations={GROUP: "gang"}))
@@ -236,13 +236,13 @@ def test_a_pods_queue_is_not_changed_under_it(server: Server) -> None:
     assert server.ask("/validate/pods", free, old=gated, operation="UPDATE").allowed
 
 
-def test_a_command_moves_nobody(server: Server) -> None:
+def test_a_command_moves_no_member(server: Server) -> None:
     """It edits a queue's state, for whoever may update the queue: nobody comes in by it."""
     answer = server.ask("/mutate/commands", command(target="vision"), resource="commands.bus.volcano.sh")
     assert answer.allowed
 
 
-def test_an_owner_that_a_user_claims_brings_nobody_in(server: Server) -> None:
+def test_an_owner_reference_of_a_user_makes_no_accepted_work(server: Server) -> None:
     """As with a queue that closes: controllers alone make what is owned."""
     work = workload("deployments.apps", "x", template({NAMED: "vision", QUEUE: "vision"}))
     server.has(work)
@@ -258,7 +258,7 @@ MAKERS = sorted({*WORKLOADS} - {"cronjobs.batch"})
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_the_pods_of_work_that_was_taken_before_come_with_a_gate_and_wait(server: Server, kind: str) -> None:
+def test_the_pods_of_work_that_was_accepted_before_get_a_gate_and_wait(server: Server, kind: str) -> None:
     """They say why; and nobody waits for what may never come of them."""
     relabelled(server, {"team": "a"})
     work = stored(server, workload(kind, "x", template({NAMED: "vision"})))
@@ -287,7 +287,7 @@ def test_a_pod_of_such_work_that_names_its_node_is_refused(server: Server) -> No
     assert server.store.admissions.queues() == frozenset()
 
 
-def test_the_pods_of_a_podgroup_that_was_taken_before_wait(server: Server) -> None:
+def test_the_pods_of_a_podgroup_that_was_accepted_before_wait(server: Server) -> None:
     server.has(podgroup("gang", queue="vision"))
     answer = ask(server, pod(annotations={GROUP: "gang"}))
     assert answer.allowed
@@ -301,7 +301,7 @@ def test_each_job_of_a_cronjob_is_new_work(server: Server) -> None:
     assert not ask(server, made, user=CONTROLLER).allowed
 
 
-def test_what_a_closed_queue_had_taken_needs_both(server: Server) -> None:
+def test_work_that_a_closed_queue_had_accepted_needs_both(server: Server) -> None:
     """Of a queue that has become Closed since, nothing is taken, selected or not."""
     server.has(
         queue(
@@ -361,7 +361,7 @@ def test_names_of_namespaces_are_known_before_their_labels(server: Server) -> No
 
 
 @pytest.mark.parametrize(("kind", "way"), WAYS)
-def test_of_a_namespace_that_is_too_new_everything_is_taken_and_waits(
+def test_from_a_namespace_that_is_too_new_everything_is_admitted_and_waits(
     server: Server, kind: str, way: str
 ) -> None:
     """One file may hold a namespace and its work; pods get a gate until its labels are known."""

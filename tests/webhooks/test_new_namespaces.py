@@ -52,7 +52,7 @@ def test_what_names_its_queue_itself_needs_no_namespace(server: Server) -> None:
     assert server.ask("/mutate/pods", pod(annotations={NAMED: "research"}), namespace="new").allowed
 
 
-def test_what_we_admitted_ourselves_is_known_at_once(server: Server) -> None:
+def test_an_owner_with_our_annotation_counts_as_admitted_at_once(server: Server) -> None:
     """One file may hold a namespace and what goes into it."""
     assert created(server, "new").allowed
     made = pod(namespace="new")

@@ -85,7 +85,7 @@ def test_what_no_api_server_would_send_breaks_nothing(hostile: Any) -> None:
     assert terms == [NODE]
 
 
-def test_the_name_is_taken_off_and_the_affinity_put_on() -> None:
+def test_the_node_name_is_replaced_by_the_affinity() -> None:
     assert replace_node_name("node-1", None) == [
         {"op": "remove", "path": "/spec/nodeName"},
         {"op": "add", "path": "/spec/affinity", "value": ALONE},

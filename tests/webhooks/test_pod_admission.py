@@ -118,7 +118,7 @@ def test_with_a_node_name_it_is_refused_where_it_would_have_to_wait(server: Serv
     assert "kubectl queue " in answer.message
 
 
-def test_with_a_node_name_it_is_taken_by_a_queue_that_schedules(server: Server) -> None:
+def test_with_a_node_name_it_is_admitted_to_a_queue_that_schedules(server: Server) -> None:
     after, _ = admitted(server, submitted("research", nodeName="node-1"))
     assert is_written(after, "research")
     assert gates(after) == []
@@ -190,14 +190,14 @@ def test_what_a_user_writes_in_our_place_is_overwritten(server: Server) -> None:
     assert after["metadata"]["labels"]["app"] == "x"
 
 
-def test_on_a_pod_of_no_queue_our_keys_are_taken_off_and_nothing_else(server: Server) -> None:
+def test_from_a_pod_of_no_queue_only_our_own_keys_are_removed(server: Server) -> None:
     forged = pod(annotations={QUEUE: "research", "a": "b"}, labels={QUEUE: "research", "c": "d"})
     after, _ = admitted(server, forged)
     assert after == pod(annotations={"a": "b"}, labels={"c": "d"})
     assert server.ask("/mutate/pods", pod()).patch == []
 
 
-def test_our_marker_is_taken_off_a_pod_of_no_queue_wherever_it_is(server: Server) -> None:
+def test_our_marker_is_removed_from_every_container_of_a_pod_of_no_queue(server: Server) -> None:
     """As when a member's manifest is read back and submitted elsewhere: else it would wait for us."""
     forged = pod()
     asked = {"requests": {**MARKER, "cpu": "1"}, "limits": {**MARKER}}
@@ -238,14 +238,14 @@ def test_a_member_that_has_a_node_after_all_webhooks_is_refused(server: Server) 
     assert "spec.nodeName" in answer.message
 
 
-def test_on_a_pod_that_waits_for_its_group_our_keys_are_taken_off(server: Server) -> None:
+def test_from_a_pod_that_waits_for_its_podgroup_our_own_keys_are_removed(server: Server) -> None:
     forged = pod(annotations={GROUP: "gang", QUEUE: "research"}, labels={QUEUE: "research"})
     after, _ = admitted(server, forged)
     assert after["metadata"]["annotations"] == {GROUP: "gang"}
     assert after["metadata"]["labels"] == {}
 
 
-def test_our_gate_on_a_pod_of_no_queue_is_refused_since_nobody_would_lift_it(server: Server) -> None:
+def test_our_gate_on_a_pod_of_no_queue_is_refused_since_it_would_never_be_removed(server: Server) -> None:
     answer = refused(server, pod(gates=["other.dev/gate", QUEUE]))
     assert answer.code == 422
     assert answer.message.startswith("spec.schedulingGates: ")
@@ -279,7 +279,7 @@ def test_an_owned_scheduler_makes_a_member_of_default() -> None:
 @pytest.mark.parametrize(
     "name", ["Research", "a b", "../root", "x" * 254, "-a", "a\u202eb", "a_b"], ids=lambda name: name[:9]
 )
-def test_a_name_that_no_queue_can_bear_is_refused(server: Server, name: str) -> None:
+def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> None:
     answer = refused(server, submitted(name))
     assert answer.code == 422
     assert "is not a queue name" in answer.message

@@ -89,12 +89,12 @@ def test_our_gate_may_go_from_a_pod_that_is_no_member_any_more(server: Server) -
     assert update(server, pod(gates=[QUEUE]), pod()).allowed
 
 
-def test_gates_of_others_are_none_of_our_business(server: Server) -> None:
+def test_gates_of_others_are_left_alone(server: Server) -> None:
     before, after = (member(queue="held", gates=gates) for gates in (["x", QUEUE], [QUEUE]))
     assert update(server, before, after).allowed
 
 
-def test_what_the_controller_writes_is_always_taken(server: Server) -> None:
+def test_what_the_controller_writes_is_always_allowed(server: Server) -> None:
     assert update(server, member(queue="held", gates=[QUEUE]), pod(), user=OWN).allowed
 
 

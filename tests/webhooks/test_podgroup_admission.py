@@ -132,14 +132,14 @@ def test_the_queue_that_its_namespace_names_must_accept_too(server: Server) -> N
 
 
 @pytest.mark.parametrize("name", ["stopped", "held", "absent"])
-def test_where_it_must_wait_it_is_taken_with_a_warning(server: Server, name: str) -> None:
+def test_in_a_stopped_queue_it_is_admitted_with_a_warning(server: Server, name: str) -> None:
     after, answer = admitted(server, podgroup("gang", queue=name))
     assert after == written(podgroup("gang"), name)
     assert [one.startswith(f'queue "{name}" ') for one in answer.warnings] == [True]
 
 
 @pytest.mark.parametrize("name", ["Research", "a b", "x" * 254, "-", "a\u202eb"], ids=lambda one: one[:8])
-def test_a_name_that_no_queue_can_bear_is_refused(server: Server, name: str) -> None:
+def test_a_name_that_no_queue_can_have_is_refused(server: Server, name: str) -> None:
     answer = refused(server, podgroup("gang", queue=name))
     assert answer.code == 422
     assert answer.message.startswith("spec.queue: ")
@@ -171,7 +171,7 @@ def test_a_name_too_long_for_a_label_is_cut_there(server: Server) -> None:
 @pytest.mark.parametrize(
     ("created", "user", "taken"), [(BEFORE, VOLCANO, True), (AFTER, VOLCANO, False), (BEFORE, "alice", False)]
 )
-def test_the_podgroup_of_accepted_work_is_taken_from_its_controller(
+def test_the_podgroup_of_accepted_work_is_admitted_from_its_controller(
     server: Server, created: str, user: str, taken: bool
 ) -> None:
     work = workload("jobs.batch.volcano.sh", created=created, queue="closed")
@@ -247,7 +247,7 @@ def test_without_pods_it_can_be_moved(server: Server) -> None:
 
 
 @pytest.mark.parametrize("before", ["", None, "default"])
-def test_no_queue_is_default_and_so_a_word_for_it_is_no_move(server: Server, before: str | None) -> None:
+def test_to_name_default_where_no_queue_was_named_is_no_move(server: Server, before: str | None) -> None:
     server.has(member("work", queue="default", annotations={GROUP: "gang"}))
     held = podgroup("gang", queue=before, labels={QUEUE: "default"})
     for after in ("", None, "default"):

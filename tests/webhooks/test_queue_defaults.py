@@ -82,7 +82,7 @@ def test_the_state_that_vcctl_writes_becomes_what_is_desired(
 
 
 @pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
-def test_a_state_that_is_said_in_spec_stands(server: Server, state: str) -> None:
+def test_a_state_in_spec_stays(server: Server, state: str) -> None:
     before = {**queue("research", state=state), "status": {"state": "Closed"}}
     assert created(server, before)["spec"]["state"] == state
 
@@ -160,14 +160,14 @@ def test_what_no_field_may_be_is_refused_by_its_name(server: Server, spec: Wire,
 
 
 @pytest.mark.parametrize("field", ["state", "stopPolicy"])
-def test_an_unknown_word_is_shown_on_one_line_and_not_at_length(server: Server, field: str) -> None:
+def test_an_unknown_value_is_shown_on_one_line_and_cut(server: Server, field: str) -> None:
     answer = server.ask("/mutate/queues", with_spec(queue("research"), **{field: "x\n\u202e" * 100_000}))
     assert not answer.allowed
     assert len(answer.message) < 500
     assert answer.message.isprintable()
 
 
-def test_a_queue_stored_with_a_word_that_nobody_knows_can_be_mended(server: Server) -> None:
+def test_a_queue_stored_with_an_unknown_value_can_be_corrected(server: Server) -> None:
     """An older CRD may have let it in; only an edit gets it out."""
     before = queue("research", state="Halted")
     assert edited(server, before, with_spec(before, state="Open"))["spec"]["state"] == "Open"
@@ -285,7 +285,7 @@ def test_the_author_is_the_requests_and_not_what_the_user_wrote(server: Server) 
     assert stored["metadata"]["annotations"].keys() == {CHANGES, "a"}
 
 
-def test_the_history_cannot_be_taken_off(server: Server) -> None:
+def test_the_history_cannot_be_removed(server: Server) -> None:
     before = edited(server, queue("research"), queue("research", state="Suspended"), user="alice")
     stripped = {**before, "metadata": {**before["metadata"], "annotations": None}}
     assert history(edited(server, before, stripped, user="mallory")) == history(before)

@@ -107,7 +107,7 @@ def test_the_state_before_is_the_reviews_and_not_what_the_store_may_still_hold()
     assert not edit(server, before, with_spec(before, state="Suspended")).allowed
 
 
-def test_a_queue_that_the_store_has_not_heard_of_yet_is_judged_by_the_review() -> None:
+def test_a_queue_that_is_not_in_the_store_yet_is_checked_by_the_review() -> None:
     before = queue("research", state="Closed", status=CLOSED)
     assert not edit(Server(), before, with_spec(before, state="Suspended")).allowed
     assert delete(Server(), before).allowed
@@ -342,7 +342,7 @@ def test_root_is_given_no_parent(parent: str) -> None:
         refused(answer, by="spec.parent: ", way_out="leave the field out")
 
 
-def test_a_parent_that_root_has_already_can_stay_and_be_taken_off() -> None:
+def test_a_parent_that_root_has_already_can_stay_and_be_removed() -> None:
     """The definition lets it in where no webhook is asked."""
     server = Server().has(queue("a"), root(parent="a"))
     assert edit(server, root(parent="a"), root(parent="a", weight=2)).allowed
@@ -367,7 +367,7 @@ def test_a_queue_with_children_is_not_deleted() -> None:
     assert "delete or move them first" in answer.message
 
 
-def test_both_the_verdict_and_what_was_said_must_be_closed() -> None:
+def test_a_deletion_needs_both_the_verdict_and_the_status_to_be_closed() -> None:
     """The status may be older than a pod, and says for all replicas that nothing more can come."""
     obj = queue("research", state="Closed", status=CLOSED)
     assert delete(Server().has(obj), obj).allowed
@@ -399,7 +399,7 @@ def test_a_resume_time_without_a_zone_is_no_failure_of_ours(path: str, operation
     assert reply.status_code in {200, 400}, reply.text
 
 
-def test_what_was_said_of_a_former_close_is_not_believed() -> None:
+def test_a_status_of_an_earlier_close_does_not_count() -> None:
     """Opened and closed again: nothing is known yet of this close, the queue's own or an ancestor's."""
     again = queue("research", state="Closed", generation=3, status=CLOSED)
     assert not delete(Server().has(again), again).allowed

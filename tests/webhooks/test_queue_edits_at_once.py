@@ -45,12 +45,12 @@ def test_one_of_many_moves_at_the_same_moment_passes(server: Server) -> None:
     assert sorted(answer.allowed for answer in answers.values()) == [False, True]
 
 
-def test_a_dry_run_is_in_nobodys_way(server: Server) -> None:
+def test_a_dry_run_reserves_nothing(server: Server) -> None:
     assert moved(server, "a", "b", dry_run=True).allowed
     assert moved(server, "b", "a").allowed
 
 
-def test_what_was_refused_is_in_nobodys_way(server: Server) -> None:
+def test_a_refused_edit_reserves_nothing(server: Server) -> None:
     assert not moved(server, "a", "nobody").allowed
     assert not edit(server, queue("a"), queue("a", parent="b", weight=0)).allowed
     assert moved(server, "b", "a").allowed

@@ -163,7 +163,7 @@ def test_default_is_a_queue_like_any_other() -> None:
     refused(create(server, queue("new", parent="default")), by="spec.parent: ", way_out="another parent")
 
 
-def test_a_child_of_a_queue_that_got_pods_since_may_be_edited_and_taken_away() -> None:
+def test_a_child_of_a_queue_that_got_pods_since_may_be_edited_and_deleted() -> None:
     """Only the edit that puts it there is judged."""
     child = queue("child", parent="labs", state="Closed", status={"state": "Closed", "observedGeneration": 1})
     labs = queue("labs", status={"observedGeneration": 1})

@@ -71,7 +71,7 @@ def test_what_had_no_replicas_gets_none_where_its_queue_takes_nothing_new(
 
 @SCALING
 @pytest.mark.parametrize(("was", "now"), [(3, 0), (3, 9), (9, 3), (0, 0), (None, None)])
-def test_every_other_scale_is_none_of_our_business(
+def test_every_other_scale_is_allowed(
     server: Server, resource: str, was: int | None, now: int | None
 ) -> None:
     server.has(sleeping(resource, "closed", replicas=was or 0))
@@ -101,7 +101,9 @@ def test_of_no_queue_it_wakes(server: Server, resource: str) -> None:
 
 
 @SCALING
-def test_its_namesakes_are_not_it(server: Server, resource: str) -> None:
+def test_workloads_of_the_same_name_in_other_kinds_or_namespaces_do_not_count(
+    server: Server, resource: str
+) -> None:
     others = [one for one in ("deployments.apps", "statefulsets.apps") if one != resource]
     server.has(sleeping(resource, "closed", namespace="elsewhere"))
     server.has(*(sleeping(one, "closed") for one in others))
@@ -122,7 +124,7 @@ def test_an_owner_wakes_nothing_for_controllers_do_not_ask_for_scales(
 
 
 @pytest.mark.parametrize("resource", ["pods", "widgets.example.com", "", "deployments"])
-def test_a_scale_of_another_kind_is_none_of_our_business(server: Server, resource: str) -> None:
+def test_a_scale_of_another_kind_is_allowed(server: Server, resource: str) -> None:
     server.has(sleeping("deployments.apps", "closed"))
     assert scaled(server, resource, 0, 1).allowed
 

@@ -147,7 +147,7 @@ def test_a_stop_may_be_given_its_reason_before_it_begins(server: Server) -> None
     assert kept(spec_after(server, before, after)) == {"resumeAt", "reason"}
 
 
-def test_the_end_of_a_stop_clears_both_without_a_word(server: Server) -> None:
+def test_the_end_of_a_stop_removes_both_without_a_warning(server: Server) -> None:
     answer = server.ask(
         "/mutate/queues", queue("q", **{**STOP, "state": "Open"}), old=queue("q", **STOP), operation="UPDATE"
     )

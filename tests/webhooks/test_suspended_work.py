@@ -91,7 +91,7 @@ def test_what_is_of_no_queue_is_not_created_with_it_either(server: Server, resou
 @KINDS
 @OTHERS
 @pytest.mark.parametrize("mark", ["research", "labs", ""])
-def test_nobody_sets_it(server: Server, resource: str, user: str, mark: str) -> None:
+def test_no_user_sets_the_mark(server: Server, resource: str, user: str, mark: str) -> None:
     """Else what its user had suspended would be resumed."""
     held = marked(member(server, resource), None, suspend=True)
     after, _ = updated(server, held, marked(held, mark), user=user)
@@ -101,7 +101,7 @@ def test_nobody_sets_it(server: Server, resource: str, user: str, mark: str) -> 
 @KINDS
 @OTHERS
 @pytest.mark.parametrize("mark", [None, "labs", ""])
-def test_nobody_changes_it_or_takes_it_off(
+def test_no_user_changes_or_removes_the_mark(
     server: Server, resource: str, user: str, mark: str | None
 ) -> None:
     """Else what we suspended would stay so, or be given back by another queue."""
@@ -143,7 +143,9 @@ def test_a_suspension_after_that_is_its_users(server: Server, resource: str) -> 
 
 
 @PAUSING
-def test_a_suspension_of_ours_that_is_written_again_stays_ours(server: Server, resource: str) -> None:
+def test_the_mark_of_a_drain_stays_where_the_suspension_is_written_again(
+    server: Server, resource: str
+) -> None:
     """A file that says `suspend: true` is applied: nothing tells that from the object as it is."""
     held = drained(server, resource)
     untouched(server, held, marked(held, suspend=True, priority=7))
@@ -164,7 +166,7 @@ def test_of_a_job_that_volcanos_controller_pauses_the_mark_stays(server: Server)
     untouched(server, held, marked(held, minAvailable=2))
 
 
-def test_what_an_owner_does_to_its_own_is_held_to_it_too(server: Server) -> None:
+def test_what_an_owner_does_to_its_own_is_checked_too(server: Server) -> None:
     """A Job that a controller made and resumes, which is let pass otherwise."""
     cron = workload("cronjobs.batch", "nightly", labels={LABEL: "research"})
     held = drained(server, "jobs.batch")

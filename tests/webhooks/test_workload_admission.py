@@ -131,7 +131,7 @@ def test_of_no_queue_it_is_left_alone(server: Server, resource: str) -> None:
 
 
 @KINDS
-def test_of_no_queue_our_own_keys_are_taken_off_and_nothing_else(server: Server, resource: str) -> None:
+def test_from_a_workload_of_no_queue_only_our_own_keys_are_removed(server: Server, resource: str) -> None:
     plain = workload(
         resource, "train", template({"a": "b"}, {"c": "d"}), annotations={"e": "f"}, labels={"g": "h"}
     )
@@ -142,7 +142,7 @@ def test_of_no_queue_our_own_keys_are_taken_off_and_nothing_else(server: Server,
 
 
 @KINDS
-def test_what_was_written_for_another_is_not_the_word_of_its_copy(server: Server, resource: str) -> None:
+def test_a_name_that_the_webhook_wrote_does_not_count_in_a_copy(server: Server, resource: str) -> None:
     """A manifest read back from the cluster, and submitted where its namespace names no queue."""
     copied = with_templates(workload(resource), ours="research", named="research", from_="namespace")
     after, _ = admitted(server, annotated(copied, ours="research", came="old"))
@@ -160,7 +160,7 @@ def test_what_users_put_into_our_keys_is_overwritten(server: Server, resource: s
 
 
 @KINDS
-def test_two_names_that_differ_are_refused_and_both_are_said(server: Server, resource: str) -> None:
+def test_two_names_that_differ_are_refused_and_both_are_shown(server: Server, resource: str) -> None:
     answer = refused(server, of(resource, labels={LABEL: "labs"}))
     assert answer.code == 422
     assert answer.message == (
@@ -272,7 +272,7 @@ def test_a_podgroup_that_is_not_there_cannot_disagree_yet(server: Server) -> Non
 @pytest.mark.parametrize(
     "name", ["Research", "a b", "../root", "x" * 254, "a\u202eb"], ids=lambda one: one[:8]
 )
-def test_a_name_that_no_queue_can_bear_is_refused(server: Server, resource: str, name: str) -> None:
+def test_a_name_that_no_queue_can_have_is_refused(server: Server, resource: str, name: str) -> None:
     answer = refused(server, of(resource, name))
     assert answer.code == 422
     assert "is not a queue name" in answer.message

@@ -105,7 +105,9 @@ def test_what_is_older_than_the_webhook_keeps_its_templates_as_they_are(
 
 @KINDS
 @pytest.mark.parametrize("now", ["labs", "closed", "absent", ""])
-def test_a_namespace_that_names_another_queue_moves_nobody(server: Server, resource: str, now: str) -> None:
+def test_a_namespace_that_names_another_queue_moves_no_member(
+    server: Server, resource: str, now: str
+) -> None:
     """What was written down is the answer: neither is it refused, nor are its pods replaced."""
     server.has(namespace("team", queue="research"))
     held = stored(server, workload(resource))
@@ -114,7 +116,7 @@ def test_a_namespace_that_names_another_queue_moves_nobody(server: Server, resou
 
 
 @KINDS
-def test_a_podgroup_that_goes_moves_nobody(server: Server, resource: str) -> None:
+def test_a_podgroup_that_is_deleted_moves_no_member(server: Server, resource: str) -> None:
     gang = podgroup("gang", queue="research")
     server.has(gang)
     held = stored(server, workload(resource, "train", template({GROUP: "gang"})))
@@ -154,7 +156,7 @@ def test_what_is_being_deleted_is_let_go(server: Server, resource: str) -> None:
 
 
 @KINDS
-def test_its_status_is_none_of_our_business(server: Server, resource: str) -> None:
+def test_an_update_of_its_status_is_allowed(server: Server, resource: str) -> None:
     held = workload(resource, "train", template({NAMED: "research"}))
     untouched(server, held, with_templates(held, named="closed"), sub_resource="status")
 
@@ -210,7 +212,7 @@ def test_the_manifest_as_it_was_submitted_may_be_submitted_again(server: Server,
 
 
 @KINDS
-def test_what_a_user_puts_into_our_keys_without_a_queue_is_taken_off(server: Server, resource: str) -> None:
+def test_our_keys_that_a_user_writes_without_a_queue_are_removed(server: Server, resource: str) -> None:
     held = workload(resource)
     after, _ = updated(server, held, annotated(with_templates(held, ours="labs"), ours="labs"))
     assert after == annotated(with_templates(held))
@@ -242,7 +244,7 @@ def test_it_can_be_moved_and_its_new_pods_with_it(server: Server, resource: str,
 
 
 @MOVABLE
-def test_a_namespaces_word_in_a_template_may_be_written_over(server: Server, resource: str) -> None:
+def test_the_name_from_the_namespace_in_a_template_may_be_overwritten(server: Server, resource: str) -> None:
     """`kubectl edit`, where the queue stands that the webhook wrote: what the user wrote there counts."""
     server.has(namespace("team", queue="research"))
     held = stored(server, workload(resource))
@@ -271,7 +273,7 @@ def test_it_can_be_moved_to_what_its_namespace_names_by_now(
 
 
 @KINDS
-def test_a_word_written_over_that_differs_from_its_own_is_refused(server: Server, resource: str) -> None:
+def test_an_overwritten_name_that_differs_from_its_own_is_refused(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     answer = not_updated(server, held, with_templates(held, named="labs"))
     assert answer.code == 422
@@ -292,7 +294,7 @@ def test_the_new_queue_must_accept(server: Server, resource: str, name: str) -> 
 
 @MOVABLE
 @pytest.mark.parametrize("name", ["stopped", "held", "absent"])
-def test_a_move_to_where_it_must_wait_is_taken_with_a_warning(
+def test_a_move_to_a_stopped_queue_is_admitted_with_a_warning(
     server: Server, resource: str, name: str
 ) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
@@ -327,7 +329,7 @@ def test_a_move_to_a_podgroup_that_is_not_there_waits_for_it(server: Server, res
 
 
 @MOVABLE
-def test_a_move_to_a_name_that_no_queue_can_bear_is_refused(server: Server, resource: str) -> None:
+def test_a_move_to_a_name_that_no_queue_can_have_is_refused(server: Server, resource: str) -> None:
     held = stored(server, workload(resource, labels={LABEL: "research"}))
     answer = not_updated(server, held, labelled(held, "NO"))
     assert answer.code == 422
@@ -385,7 +387,7 @@ def test_a_roll_back_to_before_a_move_stays_in_the_queue_it_was_moved_to(
 
 
 @MOVABLE
-def test_our_words_forged_into_a_template_are_taken_off_and_never_followed(
+def test_our_keys_that_a_user_wrote_in_a_template_are_removed_and_never_followed(
     server: Server, resource: str
 ) -> None:
     held = workload(resource)
@@ -430,7 +432,7 @@ def test_more_replicas_where_the_queue_schedules_bring_no_warning(server: Server
 @pytest.mark.parametrize(
     ("was", "now", "taken"), [(0, 1, False), (0, None, False), (3, 0, True), (3, 9, True)]
 )
-def test_in_a_queue_that_does_not_accept_nothing_is_woken_from_nought(
+def test_a_queue_that_does_not_accept_refuses_the_first_replicas(
     server: Server, resource: str, was: int, now: int | None, taken: bool
 ) -> None:
     held = written(
@@ -528,7 +530,7 @@ def test_what_a_user_touches_in_its_templates_is_put_back_as_it_was(server: Serv
 
 
 @MOVABLE
-def test_nobody_comes_into_a_closed_queue_by_naming_an_owner(server: Server, resource: str) -> None:
+def test_naming_an_owner_brings_no_pod_into_a_closed_queue(server: Server, resource: str) -> None:
     """The owner is real, live, and was accepted; but it did not make this."""
     real = workload("deployments.apps", "real", template({NAMED: "closed"}))
     server.has(queue("closed", state="Closed", status=REFUSING), real)
