@@ -29,6 +29,7 @@ import msgspec
 
 from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
 from cluster.object_reference import ObjectReference
+from cluster.token_bucket import TokenBucket
 from queues.text import printable
 
 #: Seconds.
@@ -79,7 +80,7 @@ class KeyBackoff:
         #: Those whose queue is to be looked at again.
         self._to_requeue: dict[Key, float] = {}
         self._unreported: deque[Failure] = deque(maxlen=MAX_UNREPORTED)
-        self._lines, self._lines_at = LOG_BURST, float("-inf")
+        self._lines = TokenBucket(1.0, burst=LOG_BURST, now=clock())
 
     def attempt(
         self,
@@ -174,7 +175,7 @@ class KeyBackoff:
                 self._unreported.append(failure)
             while len(self._failures) > MAX_KEYS:
                 self._forget(next(iter(self._failures)))
-            loggable = self._may_log(now)
+            loggable = self._lines.try_take(now)
         self._counted(step)
         if loggable:
             self._log(failure, exc, seconds=seconds)
@@ -222,14 +223,6 @@ class KeyBackoff:
     def _forget(self, key: Key) -> None:
         self._failures.pop(key, None)
         self._to_requeue.pop(key, None)
-
-    def _may_log(self, now: float) -> bool:
-        self._lines = min(LOG_BURST, self._lines + max(0.0, now - self._lines_at))
-        self._lines_at = now
-        if self._lines < 1.0:
-            return False
-        self._lines -= 1.0
-        return True
 
     def _log(self, failure: Failure, exc: BaseException, *, seconds: float) -> None:
         words = "%s of %s failed (%d in a row), again in %.0f s: %s"

@@ -17,11 +17,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
+from cluster.token_bucket import TokenBucket
 from cluster.write_queue import WriteQueue
 from queues.apimachinery.timestamps import rfc3339
 
@@ -31,21 +30,6 @@ BURST = 50.0
 PER_SECOND = 5.0
 #: Bytes; the API server takes 1,024.
 MESSAGE_LIMIT = 1000
-
-
-class TokenBucket(msgspec.Struct):
-    """A token bucket; `at` is monotonic seconds."""
-
-    tokens: float
-    at: float
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(BURST, self.tokens + (now - self.at) * PER_SECOND)
-        self.at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
 
 
 class EventRecorder:
@@ -108,7 +92,7 @@ class EventRecorder:
             return True
         if len(self._buckets) > MAX_EVENTS_REMEMBERED:
             self._buckets.clear()
-        return self._buckets.setdefault(budget, TokenBucket(BURST, now)).take(now)
+        return self._buckets.setdefault(budget, TokenBucket(PER_SECOND, burst=BURST, now=now)).try_take(now)
 
 
 def _body(subject: ObjectReference, *, reason: str, message: str, warning: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How fast drains may go: fair shares of the server's limits, a token bucket, pauses of a busy API server.
+"""How fast drains may go: fair shares of the server's limits, pauses of a busy API server.
 
 Owner: the controller's thread, through `controller.drain.state`. Times are monotonic seconds.
 
@@ -85,39 +85,6 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
     for place, name in enumerate(name for name in demands if name in rest):
         shares[name] = level + 1 if place < remainder else level
     return shares
-
-
-class TokenBucket:
-    """`rate` a second, as many at once as gather in one second; a rate of 0 is "any number"."""
-
-    def __init__(self, rate: float, *, now: float) -> None:
-        self._rate = rate
-        self._tokens = max(1.0, rate)
-        self._filled_at = now
-
-    def set_rate(self, rate: float) -> None:
-        self._rate = rate
-
-    def limit_burst(self, number: float) -> None:
-        """Let no more than `number` go at once now."""
-        self._tokens = min(self._tokens, number)
-
-    def ready(self, now: float) -> bool:
-        """Whether one may go. Several that go together need one token, and owe the others."""
-        self._fill(now)
-        return not self._rate or self._tokens >= 1.0
-
-    def take(self, number: int) -> None:
-        """Take `number` tokens; a negative number gives tokens back."""
-        self._tokens -= number if self._rate else 0
-
-    def wait(self) -> float:
-        """Seconds until one may go, as of the last `ready`."""
-        return 0.0 if not self._rate else max(0.0, (1.0 - self._tokens) / self._rate)
-
-    def _fill(self, now: float) -> None:
-        self._tokens = min(max(1.0, self._rate), self._tokens + (now - self._filled_at) * self._rate)
-        self._filled_at = now
 
 
 class OverloadPauses:

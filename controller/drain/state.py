@@ -28,8 +28,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
+from cluster.token_bucket import TokenBucket
 from controller.drain.eviction import Outcome, RequestResult
-from controller.drain.limits import OverloadPauses, TokenBucket
+from controller.drain.limits import OverloadPauses
 from controller.drain.request_states import NEVER, REFUSAL_LIMIT, SUSPEND_SECONDS, Requests
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
 from queues.drain.disruption_budgets import BudgetKey

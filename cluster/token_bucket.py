@@ -1,0 +1,48 @@
+"""A token bucket: so many a second, so many at once. Times are in monotonic seconds; one thread uses it."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Gathers `rate` tokens a second, up to `burst`; a rate of 0 is "any number".
+
+    Without a `burst` as many gather as in one second, and at least one, whatever the rate is by then.
+    """
+
+    def __init__(self, rate: float, *, now: float, burst: float | None = None) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = self._most
+        self._filled_at = now
+
+    @property
+    def _most(self) -> float:
+        return max(1.0, self._rate) if self._burst is None else self._burst
+
+    def set_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    def limit_burst(self, number: float) -> None:
+        """Let no more than `number` go at once now."""
+        self._tokens = min(self._tokens, number)
+
+    def ready(self, now: float) -> bool:
+        """Whether one may go. Several that go together need one token, and owe the others."""
+        self._tokens = min(self._most, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now
+        return not self._rate or self._tokens >= 1.0
+
+    def take(self, number: int) -> None:
+        """Take `number` tokens; a negative number gives tokens back."""
+        self._tokens -= number if self._rate else 0
+
+    def try_take(self, now: float) -> bool:
+        """Take one token if there is one; whether there was."""
+        if not self.ready(now):
+            return False
+        self.take(1)
+        return True
+
+    def wait(self) -> float:
+        """Seconds until one may go, as of the last `ready`."""
+        return 0.0 if not self._rate else max(0.0, (1.0 - self._tokens) / self._rate)
