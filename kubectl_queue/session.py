@@ -1,62 +1,78 @@
-"""One run of the command: its console, and the API server once it is needed."""
+"""One run of the command: its flags, its console, and the API server once it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-from kubectl_queue.access import kubeconfig
-from kubectl_queue.access.queue_api import Queues
-from kubectl_queue.access.requests import Calls
-from kubectl_queue.access.settings import Overrides, resolve
-from kubectl_queue.access.transport import Transport
+from kubectl_queue.access import kubectl
 from kubectl_queue.cli.flags import Flags
-from kubectl_queue.cli.options import (
-    UNCHANGED,
-    DryRun,
-    Output,
-)
+from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output
 from kubectl_queue.output.console import Console
+
+if TYPE_CHECKING:
+    from kubectl_queue.access.client import ApiClient
+    from kubectl_queue.access.queue_api import Queues
 
 
 class Session:
-    """`api` reads the kubeconfig when it is first asked for."""
+    """Use it in a `with`. `client` and `api` start kubectl when they are first asked for."""
 
     def __init__(self, flags: Flags, *, console: Console, environ: Mapping[str, str]) -> None:
         self.flags = flags
         self.console = console
-        self._environ = environ
+        self.environ = environ
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ends.close()
 
     @cached_property
     def api(self) -> Queues:
-        return Queues(self.calls)
+        client = self.client
+        from kubectl_queue.access.queue_api import Queues  # noqa: PLC0415 - imported while kubectl starts
+
+        return Queues(client)
 
     @cached_property
-    def calls(self) -> Calls:
+    def client(self) -> ApiClient:
+        proxy = kubectl.KubectlProxy(self.access_flags, environ=self.environ)
+        self._ends.callback(proxy.close)
+        from kubectl_queue.access.client import ApiClient  # noqa: PLC0415 - imported while kubectl starts
+        from kubectl_queue.access.transport import Transport  # noqa: PLC0415
+
         timeout = self.flags.span("request-timeout")
-        access = resolve(self._context, _overrides(self.flags), environ=self._environ)
-        transport = Transport(access, timeout=_seconds(timeout), environ=self._environ)
-        return Calls(transport, warn=self.console.warn)
+        # 0 is kubectl's way to say that there is none.
+        seconds = timeout.total_seconds() if timeout else None
+        return ApiClient(Transport(proxy, timeout=seconds), warn=self.console.warn)
 
     @property
-    def namespace(self) -> str:
-        """That of --namespace, else of the context."""
-        return self.flags.text("namespace") or self._context.namespace or "default"
+    def access_flags(self) -> tuple[str, ...]:
+        """The flags that say who and where, for kubectl."""
+        return tuple(_for_kubectl(self.flags))
 
     @cached_property
-    def _context(self) -> kubeconfig.Context:
-        files = kubeconfig.files(self.flags.text("kubeconfig"), environ=self._environ)
-        text = self.flags.text
-        return kubeconfig.choose(
-            kubeconfig.load(files), context=text("context"), cluster=text("cluster"), user=text("user")
+    def namespace(self) -> str:
+        """That of --namespace, else of the context."""
+        return (
+            self.flags.text("namespace")
+            or kubectl.context_namespace(access=self.access_flags, environ=self.environ)
+            or "default"
         )
 
     @property
     def output(self) -> Output | None:
         """The value of -o; None where it was not given."""
-        found = self.flags.value("output")
-        return found if isinstance(found, Output) else None
+        value = self.flags.value("output")
+        return value if isinstance(value, Output) else None
 
     @property
     def dry_run(self) -> DryRun:
@@ -67,20 +83,10 @@ class Session:
         return DryRun(given)
 
 
-def _seconds(timeout: timedelta | None) -> float | None:
-    """None for 0 too, which is kubectl's way to say that there is none."""
-    return timeout.total_seconds() if timeout else None
-
-
-def _overrides(flags: Flags) -> Overrides:
-    insecure = "insecure-skip-tls-verify"
-    return Overrides(
-        server=flags.text("server"),
-        token=flags.text("token"),
-        certificate_authority=flags.text("certificate-authority"),
-        insecure=flags.on(insecure) if flags.has(insecure) else None,
-        tls_server_name=flags.text("tls-server-name"),
-        as_user=flags.text("as"),
-        as_uid=flags.text("as-uid"),
-        as_groups=flags.many("as-group"),
-    )
+def _for_kubectl(flags: Flags) -> Iterator[str]:
+    for flag in ACCESS:
+        if not flags.has(flag.name):
+            continue
+        values = flags.many(flag.name) if flag.repeated else [flags.value(flag.name)]
+        for value in values:
+            yield f"--{flag.name}={str(value).lower() if isinstance(value, bool) else value}"

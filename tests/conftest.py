@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from localcluster import processes
+from localcluster.build import cache
 from localcluster.cluster import LocalCluster
 from localcluster.exceptions import BuildFailed
 from tests import weights
 
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "new_cluster"}
+
+# The plugin reaches the API server through kubectl: where this machine has none, the one that was built here.
+os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), str(cache())))
 
 NewCluster = Callable[..., LocalCluster]
 

@@ -1,8 +1,7 @@
 """The queues of one API server: get, list, create, patch, delete, watch.
 
 Promises
-- Objects are the server's JSON, untouched, but for `apiVersion` and `kind`, which items of a
-  list lack nowhere.
+- Objects are the server's JSON as it is; the items of a list have `apiVersion` and `kind` too.
 - A field that the server's definition does not know is refused, never dropped in silence.
 """
 
@@ -14,10 +13,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from kubectl_queue.access import responses as answers
-from kubectl_queue.access.requests import Calls
-from kubectl_queue.access.responses import Object
-from kubectl_queue.access.transport import Request, Response
+from kubectl_queue.access import responses
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Object, Request, Response
 from kubectl_queue.cli.options import DryRun
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
@@ -43,12 +41,12 @@ class Event(NamedTuple):
 class Queues:
     """The API of the kind Queue. One thread."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
 
     @property
     def now(self) -> datetime:
-        return self._calls.now
+        return self._client.now
 
     def get(self, name: str) -> Object:
         return self._send("GET", name)
@@ -88,9 +86,9 @@ class Queues:
         selected = _selection(selector=selector, name=name)
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since, **selected}
         request = Request(method="GET", path=_PATH, query=query)
-        for line in self._calls.stream(request, silence=_SILENCE):
+        for line in self._client.stream(request, silence=_SILENCE):
             if isinstance(line, Response):
-                self._calls.read(line)
+                self._client.read(line)
                 return
             yield _event(line)
 
@@ -109,7 +107,7 @@ class Queues:
             body=None if body is None else json.dumps(body).encode(),
             content_type="application/merge-patch+json" if method == "PATCH" else "application/json",
         )
-        return self._calls.send(request)
+        return self._client.send(request)
 
 
 def _selection(*, selector: str, name: str) -> dict[str, str]:
@@ -123,8 +121,8 @@ def _writing(dry_run: DryRun) -> dict[str, str]:
 
 
 def _event(line: bytes) -> Event:
-    found = answers.decoded(line) or {}
-    item = found.get("object") or {}
-    if found.get("type") == "ERROR":
-        raise answers.refusal(item, code=int(item.get("code") or 500))
-    return Event(str(found.get("type", "")), item)
+    event = responses.decoded(line) or {}
+    item = event.get("object") or {}
+    if event.get("type") == "ERROR":
+        raise responses.refusal(item, code=int(item.get("code") or 500))
+    return Event(str(event.get("type", "")), item)

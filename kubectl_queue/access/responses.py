@@ -1,4 +1,4 @@
-"""What the API server answers, as an object or as an error in kubectl's words.
+"""Requests to the API server, and what it answers: an object, or an error in kubectl's words.
 
 Source of the wordings: k8s.io/kubectl/pkg/cmd/util/helpers.go, StandardErrorMessage.
 """
@@ -9,11 +9,8 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from email.message import Message
-from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kubectl_queue.access.transport import Response
 from kubectl_queue.errors import (
     ConflictError,
     CredentialsError,
@@ -25,7 +22,25 @@ from kubectl_queue.errors import (
     ServerError,
 )
 
+if TYPE_CHECKING:
+    from email.message import Message
+
 Object = dict[str, Any]
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Response(NamedTuple):
+    status: int
+    headers: Message
+    body: bytes
+
 
 #: What most requests are about.
 QUEUES = "queues.scheduling.volcano.sh"
@@ -43,13 +58,13 @@ _KINDS: Mapping[int, type[ServerError]] = {
 
 def read(response: Response, *, kind: str = QUEUES) -> Object:
     """The object in a response. Raises the error that it is. `kind`: RESOURCE.GROUP that was asked for."""
-    found = decoded(response.body)
-    if response.status < 300 and found is not None:
-        return found
-    raise refusal(found or {"message": _plain(response.body)}, code=response.status, kind=kind)
+    answer = decoded(response.body)
+    if response.status < 300 and answer is not None:
+        return answer
+    raise refusal(answer or {"message": _first_line(response.body)}, code=response.status, kind=kind)
 
 
-def _plain(body: bytes) -> str:
+def _first_line(body: bytes) -> str:
     """The first line of an answer that is no JSON: a proxy's, or of a server that is no API server."""
     return body[:300].decode(errors="replace").strip().partition("\n")[0]
 
@@ -57,10 +72,10 @@ def _plain(body: bytes) -> str:
 def decoded(body: bytes) -> Object | None:
     """The JSON object in a body; None if it holds none."""
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
@@ -82,9 +97,9 @@ def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
 
 def _unknown_kind(kind: str) -> str:
     resource, _, group = kind.partition(".")
-    told = f'error: the server doesn\'t have a resource type "{resource}" in API group "{group}"'
+    message = f'error: the server doesn\'t have a resource type "{resource}" in API group "{group}"'
     ours = group == QUEUES.partition(".")[2]
-    return f"{told}; install it with: kubectl apply -k manifests/crds" if ours else told
+    return f"{message}; install it with: kubectl apply -k manifests/crds" if ours else message
 
 
 def _worded(status: Object, *, code: int) -> str:
@@ -108,12 +123,10 @@ def _invalid(details: Mapping[str, Any], message: str) -> str:
     shown = f'The {details.get("kind")} "{details.get("name")}" is invalid'
     if not causes:
         return f"{shown}: {message}"
-    once = list(dict.fromkeys(causes))
-    return (
-        f"{shown}: {once[0]}"
-        if len(once) == 1
-        else f"{shown}: \n" + "\n".join(f"* {cause}" for cause in once)
-    )
+    different = list(dict.fromkeys(causes))
+    if len(different) == 1:
+        return f"{shown}: {different[0]}"
+    return f"{shown}: \n" + "\n".join(f"* {cause}" for cause in different)
 
 
 def _cause(cause: Mapping[str, Any]) -> str:
@@ -123,12 +136,14 @@ def _cause(cause: Mapping[str, Any]) -> str:
 
 def warnings(headers: Message) -> list[str]:
     """The texts of the Warning headers."""
-    found = (text for value in headers.get_all("Warning") or () for text in _WARNING.findall(value))
-    return [re.sub(r"\\(.)", r"\1", text) for text in found]
+    quoted = (text for value in headers.get_all("Warning") or () for text in _WARNING.findall(value))
+    return [re.sub(r"\\(.)", r"\1", text) for text in quoted]
 
 
-def moment(headers: Message) -> datetime | None:
+def server_time(headers: Message) -> datetime | None:
     """The server's clock when it answered."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - imported while kubectl starts
+
     try:
         return parsedate_to_datetime(headers["Date"])
     except (TypeError, ValueError):

@@ -1,29 +1,24 @@
-"""HTTP to one API server: a connection that is kept, a timeout that holds, errors in words.
+"""HTTP to the API server through `kubectl proxy`: a connection that is kept, time limits, errors in words.
 
 Promises
-- Only the given `Access` decides what is trusted and who we are (see `access`).
-- A GET is sent once more when a kept connection turns out to be closed; nothing else is sent
-  twice, unless the server asks for it with Retry-After.
-- Whatever goes wrong below HTTP is an UnreachableError that says what to look at.
+- An answer that asks to come again (429 or 5xx with Retry-After) is sent again, up to ten times. Nothing
+  else is sent twice by us; kubectl sends a GET again where its own connection turns out to be closed.
+- Whatever goes wrong below HTTP is an UnreachableError, or a CredentialsError, that says what to look at.
 - One thread.
 """
 
 from __future__ import annotations
 
-import base64
 import http.client
+import re
 import socket
-import ssl
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from email.message import Message
-from typing import NamedTuple
-from urllib.parse import unquote, urlencode, urlsplit
+from collections.abc import Iterator
+from urllib.parse import urlencode
 
-from kubectl_queue.access import proxies
-from kubectl_queue.access.settings import Access
-from kubectl_queue.errors import ConfigError, SilentError, UnreachableError
+from kubectl_queue.access.kubectl import KubectlProxy
+from kubectl_queue.access.responses import Request, Response
+from kubectl_queue.errors import CredentialsError, QueueError, SilentError, UnreachableError
 
 #: Seconds for an answer where --request-timeout says nothing: the API server itself gives up after 60.
 DEFAULT_TIMEOUT = 65.0
@@ -32,57 +27,44 @@ _ATTEMPTS = 10
 _LONGEST_PAUSE = 30.0
 _HEADERS = (("Accept", "application/json"), ("User-Agent", "kubectl-queue"))
 
-Query = Mapping[str, str]
 
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over the socket at a path; `localhost` is a Host that kubectl takes."""
 
-class Response(NamedTuple):
-    status: int
-    headers: Message
-    body: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    method: str
-    path: str
-    query: Query
-    body: bytes | None = None
-    content_type: str = "application/json"
-
-
-class _Secure(http.client.HTTPSConnection):
-    """TLS to the name that the certificate is expected to have, through a tunnel or not."""
-
-    def __init__(self, address: tuple[str, int], *, tls: ssl.SSLContext, name: str, timeout: float) -> None:
-        super().__init__(*address, context=tls, timeout=timeout)
-        self._tls, self._name = tls, name
+    def __init__(self, path: str, *, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
 
     def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 class Transport:
     """Requests to the API server, one at a time."""
 
-    def __init__(self, access: Access, *, timeout: float | None, environ: Mapping[str, str]) -> None:
-        parts = urlsplit(access.server)
-        self._access = access
-        self._prefix = parts.path
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if access.tls else 80)
-        self._proxy = proxies.proxy(access.server, configured=access.proxy, environ=environ)
-        self.timeout = timeout or DEFAULT_TIMEOUT
+    def __init__(self, proxy: KubectlProxy, *, timeout: float | None) -> None:
+        """`timeout`: that of --request-timeout, None where it says nothing."""
+        self._proxy = proxy
+        self._timeout = timeout
+        self._answered = False
         self._connection: http.client.HTTPConnection | None = None
 
     @property
-    def address(self) -> str:
-        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+    def timeout(self) -> float | None:
+        """Seconds for the next answer.
+
+        Without --request-timeout the first has no limit of ours, for a credential plugin may wait until
+        somebody has logged in. kubectl gives up after 30 s without a connection, and after 45 s without a
+        sign of life.
+        """
+        return self._timeout or (DEFAULT_TIMEOUT if self._answered else None)
 
     def send(self, request: Request) -> Response:
-        """The response, whatever its status. Raises UnreachableError."""
+        """The response, whatever its status. Raises UnreachableError or CredentialsError."""
         for attempt in range(_ATTEMPTS):
-            response = self._send(request)
+            response = self._exchange_whole(request)
             pause = _pause(response)
             if pause is None or attempt == _ATTEMPTS - 1:
                 break
@@ -94,116 +76,60 @@ class Transport:
 
         A response that is not 200 comes whole, as the only item.
         """
-        connection = self._open(silence)
+        connection = _UnixConnection(self._proxy.socket(), timeout=silence)
         try:
-            response = self._exchange(connection, request)
+            response = _exchange(connection, request)
             if response.status != 200:
-                yield Response(response.status, response.headers, response.read())
+                yield _checked(Response(response.status, response.headers, response.read()), request)
                 return
             while line := response.readline():
                 yield line
         except TimeoutError:
             return
         except (OSError, http.client.HTTPException) as exc:
-            raise self._unreachable(exc) from exc
+            raise _ended(exc, request) from exc
         finally:
             connection.close()
 
-    def _send(self, request: Request) -> Response:
-        kept = self._connection is not None
-        try:
-            return self._attempt(request)
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as exc:
-            if not kept or request.method != "GET":
-                raise self._unreachable(exc, request=request) from exc
-        except (OSError, http.client.HTTPException) as exc:
-            raise self._unreachable(exc, request=request) from exc
-        return self._send(request)
-
-    def _attempt(self, request: Request) -> Response:
-        connection = self._connection or self._open(self.timeout)
+    def _exchange_whole(self, request: Request) -> Response:
+        connection = self._connection or _UnixConnection(self._proxy.socket(), timeout=self.timeout)
         self._connection = None
         try:
-            response = self._exchange(connection, request)
+            response = _exchange(connection, request)
             body = response.read()
+        except TimeoutError as exc:
+            connection.close()
+            raise self._silent(request) from exc
+        except (OSError, http.client.HTTPException) as exc:
+            connection.close()
+            raise _ended(exc, request) from exc
         except BaseException:
             connection.close()
             raise
-        self._connection = connection
-        return Response(response.status, response.headers, body)
+        self._answered = True
+        if connection.timeout == self.timeout:
+            self._connection = connection
+        else:
+            connection.close()
+        return _checked(Response(response.status, response.headers, body), request)
 
-    def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
-        query = f"?{urlencode(request.query)}" if request.query else ""
-        target = f"{self._prefix}{request.path}{query}"
-        connection.putrequest(request.method, target, skip_accept_encoding=True)
-        for name, value in (*_HEADERS, *self._access.headers):
-            connection.putheader(name, value)
-        if request.body is not None:
-            connection.putheader("Content-Type", request.content_type)
-            connection.putheader("Content-Length", str(len(request.body)))
-        connection.endheaders(request.body)
-        return connection.getresponse()
-
-    def _open(self, timeout: float) -> http.client.HTTPConnection:
-        via = _proxy_address(self._proxy) if self._proxy else (self._host, self._port)
-        connection = self._connect_to(via, timeout=timeout)
-        if self._proxy:
-            connection.set_tunnel(self._host, self._port, headers=_proxy_headers(self._proxy))
-        return connection
-
-    def _connect_to(self, address: tuple[str, int], *, timeout: float) -> http.client.HTTPConnection:
-        if self._access.tls is None:
-            return http.client.HTTPConnection(*address, timeout=timeout)
-        name = self._access.tls_server_name or self._host
-        return _Secure(address, tls=self._access.tls, name=name, timeout=timeout)
-
-    def _unreachable(self, exc: Exception, *, request: Request | None = None) -> UnreachableError:
-        lost = request is not None and request.method != "GET" and not isinstance(exc, _BEFORE_SENDING)
-        doubt = "; whether it took the change is not known, look with: kubectl queue list" if lost else ""
-        if isinstance(exc, TimeoutError):
-            return SilentError(
-                f"Unable to connect to the server: {self._peer} did not answer in {self.timeout:g} s; "
-                f"look at the network, or give it longer with --request-timeout{doubt}"
-            )
-        return UnreachableError(_why(exc, peer=self._peer) + doubt)
-
-    @property
-    def _peer(self) -> str:
-        """Whom we speak to, and through whom."""
-        return f"{self.address} through the proxy {_shown(self._proxy)}" if self._proxy else self.address
-
-
-#: What goes wrong before a request is sent.
-_BEFORE_SENDING = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
-
-
-def _why(exc: Exception, *, peer: str) -> str:
-    if isinstance(exc, ConnectionRefusedError):
-        return f"The connection to the server {peer} was refused - did you specify the right host or port?"
-    return f"Unable to connect to the server: {_cause(exc, peer=peer)}"
-
-
-def _cause(exc: Exception, *, peer: str) -> str:
-    match exc:
-        case socket.gaierror():
-            return f"dial tcp: lookup {peer}: no such host; look at the server of the kubeconfig's cluster"
-        case ssl.SSLError():
-            return _tls_cause(exc)
-        case http.client.HTTPException():
-            return f"{peer} closed the connection or does not speak HTTP ({exc or type(exc).__name__})"
-        case _:
-            return f"{peer}: {getattr(exc, 'strerror', None) or exc}"
-
-
-def _tls_cause(exc: ssl.SSLError) -> str:
-    if isinstance(exc, ssl.SSLCertVerificationError):
-        return (
-            f"tls: failed to verify certificate: {exc.verify_message}; "
-            "give the authority of this server as --certificate-authority, or the right --server"
+    def _silent(self, request: Request) -> SilentError:
+        return SilentError(
+            f"Unable to connect to the server: it did not answer in {self.timeout:g} s; "
+            f"look at the network, or give it longer with --request-timeout{_doubt(request)}"
         )
-    if "WRONG_VERSION_NUMBER" in str(exc):
-        return "it answered an HTTPS request with something else; is it http:// or another port?"
-    return f"tls: {(exc.reason or str(exc)).replace('_', ' ').lower()}; look at the client certificate"
+
+
+def _exchange(connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    connection.putrequest(request.method, f"{request.path}{query}", skip_accept_encoding=True)
+    for name, value in _HEADERS:
+        connection.putheader(name, value)
+    if request.body is not None:
+        connection.putheader("Content-Type", request.content_type)
+        connection.putheader("Content-Length", str(len(request.body)))
+    connection.endheaders(request.body)
+    return connection.getresponse()
 
 
 def _pause(response: Response) -> float | None:
@@ -214,25 +140,75 @@ def _pause(response: Response) -> float | None:
     return None
 
 
-def _proxy_address(proxy: str) -> tuple[str, int]:
-    parts = urlsplit(proxy)
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(
-            f"the proxy {_shown(proxy)} cannot be used: only http:// proxies are supported; "
-            "put the API server into NO_PROXY, or give another one as proxy-url in the kubeconfig"
+def _checked(response: Response, request: Request) -> Response:
+    """The response. Raises the error that it is where kubectl answered, and not the API server.
+
+    kubectl says so as 500 and text (k8s.io/kubectl/pkg/proxy); each answer of an API server has an Audit-Id.
+    """
+    plain = response.headers.get_content_type() == "text/plain"
+    if response.status != 500 or not plain or "Audit-Id" in response.headers:
+        return response
+    raise unreachable(response.body.decode(errors="replace").strip(), doubt=_doubt(request))
+
+
+_REFUSED = re.compile(r"dial tcp (?P<address>\S+): connect: connection refused")
+_NO_SERVER = re.compile(r"(127\.0\.0\.1|\[::1\]|localhost):8080")
+#: What went wrong before a request was sent begins so.
+_BEFORE_SENDING = (
+    "dial ",
+    "getting credentials",
+    "tls: ",
+    "x509: ",
+    "proxyconnect",
+    "socks connect",
+    "http: ",
+)
+_ADVICE = {
+    "no such host": "look at the server of the kubeconfig's cluster",
+    "failed to verify certificate": (
+        "give the authority of this server as --certificate-authority, or the right --server"
+    ),
+    "HTTP response to HTTPS client": "is it http:// or another port?",
+    "unsupported protocol scheme": "give the address of an API server, such as https://10.0.0.1:6443",
+    "proxyconnect": "look at proxy-url in the kubeconfig, and HTTPS_PROXY and NO_PROXY in the environment",
+    "invalid header field value": "look at the token",
+    "certificate required": "look at the client certificate",
+}
+
+
+def unreachable(cause: str, *, doubt: str = "") -> QueueError:
+    """The error for what kubectl says of a server that it could not reach."""
+    if cause.startswith("getting credentials"):
+        return CredentialsError(cause)
+    doubt = "" if cause.startswith(_BEFORE_SENDING) else doubt
+    refused = _REFUSED.fullmatch(cause)
+    if refused:
+        address = refused["address"]
+        hint = _NOT_CONFIGURED if _NO_SERVER.fullmatch(address) else ""
+        return UnreachableError(
+            f"The connection to the server {address} was refused - "
+            f"did you specify the right host or port?{hint}"
         )
-    return parts.hostname, parts.port or 80
+    advice = next((f"; {text}" for part, text in _ADVICE.items() if part in cause), "")
+    return UnreachableError(f"Unable to connect to the server: {cause}{advice}{doubt}")
 
 
-def _proxy_headers(proxy: str) -> dict[str, str]:
-    parts = urlsplit(proxy)
-    if not parts.username:
-        return {}
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+#: kubectl takes localhost:8080 where nothing else is configured.
+_NOT_CONFIGURED = (
+    "\nWhere no API server is configured, this is the one that kubectl tries; set KUBECONFIG, "
+    "or give --kubeconfig FILE, --context NAME or --server URL"
+)
 
 
-def _shown(proxy: str) -> str:
-    """The proxy without its password."""
-    parts = urlsplit(proxy)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+def _ended(exc: Exception, request: Request) -> UnreachableError:
+    return UnreachableError(
+        f"Unable to connect to the server: kubectl proxy ended the connection ({exc or type(exc).__name__})"
+        + _doubt(request)
+    )
+
+
+def _doubt(request: Request) -> str:
+    """What to say of a change whose answer did not come."""
+    if request.method == "GET":
+        return ""
+    return "; whether it took the change is not known, look with: kubectl queue list"

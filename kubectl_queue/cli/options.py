@@ -64,24 +64,17 @@ def _dry_run(text: str) -> str:
     return text
 
 
-#: Flags that every verb takes, spelt and meant as in kubectl.
-COMMON: tuple[Flag, ...] = (
+#: The flags that say which API server, and who we are: kubectl's own, which it is given as they are.
+ACCESS: tuple[Flag, ...] = (
     Flag(name="kubeconfig", value="FILE", help="The kubeconfig; else KUBECONFIG, else ~/.kube/config."),
     Flag(name="context", value="NAME", help="The context of the kubeconfig to use."),
     Flag(name="cluster", value="NAME", help="The cluster of the kubeconfig to use."),
     Flag(name="user", value="NAME", help="The user of the kubeconfig to use."),
-    Flag(
-        name="namespace",
-        short="n",
-        value="NAME",
-        help=(
-            "Where `why` looks for an object, and `drain` for pods where you may not read all; queues have "
-            "no namespace."
-        ),
-    ),
     Flag(name="server", short="s", value="URL", help="The address of the API server."),
     Flag(name="token", value="TOKEN", help="Bearer token to authenticate with."),
     Flag(name="certificate-authority", value="FILE", help="The authority to trust, and no other."),
+    Flag(name="client-certificate", value="FILE", help="The client certificate to authenticate with."),
+    Flag(name="client-key", value="FILE", help="The key of the client certificate."),
     switch("insecure-skip-tls-verify", "Do not check the server's certificate. Insecure."),
     Flag(name="tls-server-name", value="NAME", help="The name that the server's certificate has to have."),
     Flag(name="as", value="USER", help="User to impersonate."),
@@ -93,6 +86,20 @@ COMMON: tuple[Flag, ...] = (
         default=(),
     ),
     Flag(name="as-uid", value="UID", help="UID to impersonate."),
+)
+
+#: Flags that every verb takes, spelt and meant as in kubectl.
+COMMON: tuple[Flag, ...] = (
+    *ACCESS,
+    Flag(
+        name="namespace",
+        short="n",
+        value="NAME",
+        help=(
+            "Where `why` looks for an object, and `drain` for pods where you may not read all; queues have "
+            "no namespace."
+        ),
+    ),
     Flag(
         name="request-timeout",
         default=None,

@@ -43,7 +43,8 @@ def _run(words: Sequence[str], *, console: Console, environ: Mapping[str, str]) 
     read = flags.parse(rest, (*verb.flags, *COMMON), command=verb.command)
     if read.on("help"):
         return _help(name, console=console)
-    return verb.run(Session(read, console=console, environ=environ), read)
+    with Session(read, console=console, environ=environ) as session:
+        return verb.run(session, read)
 
 
 def _readable(words: Sequence[str]) -> None:

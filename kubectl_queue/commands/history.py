@@ -50,7 +50,7 @@ def _table(session: Session, item: Object, *, headings: bool) -> list[str]:
     wide = session.output is Output.WIDE
     rows = [
         (
-            f"{change.at} ({age(change.at, now=session.calls.now)} ago)" if wide else change.at,
+            f"{change.at} ({age(change.at, now=session.client.now)} ago)" if wide else change.at,
             printable(change.by),
             change.field,
             printable(change.from_) or _NONE,

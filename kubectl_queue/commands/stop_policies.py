@@ -150,7 +150,7 @@ def _print_preview(session: Session, editor: QueueEditor) -> int:
 
 
 def _inventory(session: Session) -> InventoryReader:
-    return InventoryReader(session.calls, namespace=session.namespace, warn=session.console.warn)
+    return InventoryReader(session.client, namespace=lambda: session.namespace, warn=session.console.warn)
 
 
 _DRAIN_FLAGS = (

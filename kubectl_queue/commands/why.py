@@ -42,7 +42,7 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
             shown = {"items": documents} if as_list else documents[0]
             session.console.say(printed(shown, output=session.output))
         return
-    now = session.calls.now
+    now = session.client.now
     texts = [
         "\n".join(
             lines(

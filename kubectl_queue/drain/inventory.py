@@ -22,10 +22,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from kubectl_queue.access.objects import Objects
-from kubectl_queue.access.requests import Calls
-from kubectl_queue.access.responses import Object
-from kubectl_queue.access.transport import Request
+from kubectl_queue.access.client import ApiClient, Objects
+from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ForbiddenError, KindMissingError
 from kubectl_queue.output.tables import at
 from kubectl_queue.queue_objects import spec_of, status_of
@@ -70,9 +68,11 @@ class Inventory(NamedTuple):
 class InventoryReader:
     """For one command. `namespace`: the one to read where the user may not read all."""
 
-    def __init__(self, calls: Calls, *, namespace: str, warn: Callable[[str], None]) -> None:
-        self._calls = calls
-        self._objects = Objects(calls)
+    def __init__(
+        self, client: ApiClient, *, namespace: Callable[[], str], warn: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._objects = Objects(client)
         self._namespace = namespace
         self._warn = warn
         #: The only namespace that is read; empty: all are.
@@ -93,7 +93,7 @@ class InventoryReader:
         try:
             return self._list(POD, fields=_UNFINISHED)
         except ForbiddenError as exc:
-            self._only = self._namespace
+            self._only = self._namespace()
             pods = self._list(POD, fields=_UNFINISHED)
             self._warn(f'only the pods of namespace "{self._only}" are read (another: -n NAME): {exc}')
             return pods
@@ -113,7 +113,7 @@ class InventoryReader:
         items: list[Object] = []
         while True:
             request = Request(method="GET", path=f"{kind.base}{place}/{kind.resource}", query=query)
-            page = self._calls.send(request, kind=kind.full)
+            page = self._client.send(request, kind=kind.full)
             items += page.get("items") or ()
             token = (page.get("metadata") or {}).get("continue")
             if not token:

@@ -11,9 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from kubectl_queue.access.requests import Calls
-from kubectl_queue.access.responses import Object
-from kubectl_queue.access.transport import Request
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.output.tables import at
 
@@ -30,13 +29,13 @@ class Event(msgspec.Struct, frozen=True):
     at: str
 
 
-def read_events(calls: Calls, item: Object) -> Sequence[Event]:
+def read_events(client: ApiClient, item: Object) -> Sequence[Event]:
     """The latest event of each reason, newest first."""
     namespace = quote(str(at(item, "metadata.namespace") or "default"), safe="")
     query = {"fieldSelector": f"involvedObject.uid={at(item, 'metadata.uid')}"}
     request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
     try:
-        listing = calls.send(request, kind="events")
+        listing = client.send(request, kind="events")
     except ForbiddenError:
         return ()
     return latest_events(listing.get("items") or ())

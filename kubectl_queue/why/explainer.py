@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kubectl_queue.access.objects import Objects
+from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.suggestions import suggested
 from kubectl_queue.output.tables import at
@@ -66,7 +66,7 @@ class Explainer:
 
     def __init__(self, session: Session, *, namespace: str) -> None:
         self._session = session
-        self._objects = Objects(session.calls)
+        self._objects = Objects(session.client)
         self._namespace = namespace
 
     def explain(self, target: Target) -> Answer:
@@ -130,7 +130,7 @@ class Explainer:
     def _events(self, item: Object, explanation: Explanation) -> Sequence[Event]:
         """Those that say more than the explanation, which has the pod's own condition."""
         notes = "\n".join(explanation.notes)
-        return [event for event in read_events(self._session.calls, item) if event.message not in notes]
+        return [event for event in read_events(self._session.client, item) if event.message not in notes]
 
     def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
         """The queue of the object; for a queue that was asked about, with those below it."""

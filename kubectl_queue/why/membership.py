@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from kubectl_queue.access.objects import Objects
+from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.output.tables import at

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.objects import Objects
+from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.why.membership import membership_of
