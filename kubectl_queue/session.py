@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.cli.flags import Flags
-from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output
+from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output, Template
 from kubectl_queue.output.console import Console
 
 if TYPE_CHECKING:
@@ -72,7 +72,15 @@ class Session:
     def output(self) -> Output | None:
         """The value of -o; None where it was not given."""
         value = self.flags.value("output")
+        if isinstance(value, Template):
+            return Output.TEMPLATE
         return value if isinstance(value, Output) else None
+
+    @property
+    def template(self) -> str:
+        """What kubectl prints by, where that was asked for."""
+        value = self.flags.value("output")
+        return value.text if isinstance(value, Template) else ""
 
     @property
     def dry_run(self) -> DryRun:

@@ -20,8 +20,8 @@ from tests import weights
 #: A test that asks for one of these needs the control plane, and is marked so.
 FIXTURES = {"cluster", "module_cluster", "new_cluster"}
 
-# The plugin reaches the API server through kubectl: where this machine has none, the one that was built here.
-os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), str(cache())))
+# The plugin reaches the API server through kubectl: the one that was built here goes before the machine's.
+os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
 
 NewCluster = Callable[..., LocalCluster]
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,8 @@ exec "$@"
 """
 #: The header of an entry of kubectl's log (k8s.io/klog), e.g. `E1122 16:23:42.795455    1868 proxy.go:147] `.
 _LOG_ENTRY = re.compile(rb"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\] ", re.MULTILINE)
+#: What it prints once it listens (k8s.io/kubectl/pkg/cmd/proxy).
+_SERVES = b"Starting to serve on "
 #: How an error begins that ends kubectl (k8s.io/kubectl/pkg/cmd/util/helpers.go).
 _LAST_WORD = re.compile(
     rb"^(error: |Error in configuration|Unable to connect|The connection to)", re.MULTILINE
@@ -63,13 +66,13 @@ def find(environ: Mapping[str, str]) -> str:
 
 
 def run(
-    arguments: Sequence[str], *, access: Sequence[str], environ: Mapping[str, str], given: str | None = None
+    arguments: Sequence[str], *, access: Sequence[str], environ: Mapping[str, str], stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run kubectl to its end. `access`: flags that say who and where. Without `given` it has our stdin."""
+    """Run kubectl to its end. `access`: flags that say who and where. Without `stdin` it has our stdin."""
     return subprocess.run(
         [find(environ), *access, *arguments],
         env=dict(environ),
-        input=given,
+        input=stdin,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -77,10 +80,20 @@ def run(
     )
 
 
+def stream(arguments: Sequence[str], *, access: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run kubectl with our standard streams; its exit code. BrokenPipeError: its reader went away."""
+    code = subprocess.run([find(environ), *access, *arguments], env=dict(environ), check=False).returncode
+    if code == -signal.SIGPIPE:
+        raise BrokenPipeError
+    if code == -signal.SIGINT:
+        raise KeyboardInterrupt
+    return code
+
+
 def context_namespace(*, access: Sequence[str], environ: Mapping[str, str]) -> str:
     """The namespace of the context; empty where it names none. Raises ConfigError in kubectl's words."""
     words = ("config", "view", "--minify", "-o", "jsonpath={.contexts[0].context.namespace}")
-    done = run(words, access=access, environ=environ, given="")
+    done = run(words, access=access, environ=environ, stdin="")
     if done.returncode != 0 and "current-context" not in done.stderr:
         raise _error(done.stderr)
     return done.stdout.strip()
@@ -123,7 +136,8 @@ class KubectlProxy:
     def socket(self) -> str:
         """The path of its socket, once it serves there. Raises ConfigError where it ended instead."""
         if not self._serves:
-            self._serves = bool(self._stdout.readline())
+            # What stands in for kubectl may print something of its own before.
+            self._serves = any(line.startswith(_SERVES) for line in self._stdout)
             if not self._serves:
                 self._process.wait()
                 self._reader.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -32,7 +33,19 @@ class Output(StrEnum):
     JSON = "json"
     YAML = "yaml"
     NAME = "name"
+    TEMPLATE = "template"
 
+
+@dataclass(frozen=True)
+class Template:
+    """A value of -o that kubectl prints by, such as `jsonpath={.spec.weight}`."""
+
+    text: str
+
+
+#: The templates that kubectl takes where it prints what it has changed, and where it gets something.
+EDIT_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template", "go-template-file")
+GET_TEMPLATES = (*EDIT_TEMPLATES, "custom-columns", "custom-columns-file")
 
 _SECONDS = re.compile(r"\d+(ms|s|m|h)?", re.ASCII)
 #: What a bare --dry-run stands for, as in kubectl.
@@ -45,17 +58,39 @@ def _timeout(text: str) -> timedelta:
     return values.duration(text)
 
 
-def formats(*allowed: Output) -> Flag:
+def formats(*allowed: Output, templates: tuple[str, ...] = ()) -> Flag:
     """-o, with the formats that a verb can print."""
 
-    def read(text: str) -> Output:
+    def read(text: str) -> Output | Template:
+        name, sign, template = text.partition("=")
+        if name in templates:
+            if not (sign and template):
+                raise ValueError(f"it needs a template or a file, as in -o {_EXAMPLES[name]}")
+            return Template(text)
         if text not in allowed:
-            raise ValueError("allowed formats are: " + ", ".join(allowed))
+            raise ValueError("allowed formats are: " + ", ".join((*allowed, *(f"{t}=" for t in templates))))
         return Output(text)
 
+    more = f"; or by a template, as kubectl does: {', '.join(f'{name}=...' for name in templates)}"
     return Flag(
-        name="output", short="o", default=None, read=read, value="|".join(allowed), help="How to print."
+        name="output",
+        short="o",
+        default=None,
+        read=read,
+        value="|".join(allowed),
+        help=f"How to print{more if templates else ''}.",
     )
+
+
+_EXAMPLES = {
+    "jsonpath": "jsonpath={.metadata.name}",
+    "jsonpath-as-json": "jsonpath-as-json={.spec}",
+    "jsonpath-file": "jsonpath-file=FILE",
+    "go-template": "go-template={{.metadata.name}}",
+    "go-template-file": "go-template-file=FILE",
+    "custom-columns": "custom-columns=NAME:.metadata.name,WEIGHT:.spec.weight",
+    "custom-columns-file": "custom-columns-file=FILE",
+}
 
 
 def _dry_run(text: str) -> str:
@@ -110,7 +145,9 @@ COMMON: tuple[Flag, ...] = (
     switch("help", "Print this and end.", short="h"),
 )
 
-OUTPUT = formats(*Output)
+_OBJECT_FORMATS = tuple(word for word in Output if word is not Output.TEMPLATE)
+OUTPUT = formats(*_OBJECT_FORMATS, templates=EDIT_TEMPLATES)
+GET_OUTPUT = formats(*_OBJECT_FORMATS, templates=GET_TEMPLATES)
 SELECTOR = Flag(
     name="selector", short="l", value="SELECTOR", help="Labels of the queues, e.g. team=a,tier!=b."
 )

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
-from kubectl_queue.access.queue_api import (
-    Event,
-    Listing,
-    Queues,
-)
+from kubectl_queue.access import kubectl
+from kubectl_queue.access.queue_api import Event, Listing, Queues
 from kubectl_queue.access.responses import Object
-from kubectl_queue.cli.flags import (
-    Flag,
-    Flags,
-    switch,
-)
+from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flags import Flag, Flags, switch
 from kubectl_queue.cli.options import (
+    GET_OUTPUT,
     NO_HEADERS,
-    OUTPUT,
     SELECTOR,
     Output,
 )
@@ -36,12 +31,16 @@ from kubectl_queue.queue_objects import name_of, read_queues
 from kubectl_queue.session import Session
 
 _FLAGS = (
-    OUTPUT,
+    GET_OUTPUT,
     SELECTOR,
+    Flag(name="sort-by", value="PATH", help="Sort by a field, e.g. .spec.weight."),
     Flag(
-        name="sort-by",
-        value="PATH",
-        help="Sort by a field, e.g. .spec.weight.",
+        name="label-columns",
+        short="L",
+        value="LABELS",
+        help="Labels that get a column each, with commas between; may be repeated.",
+        repeated=True,
+        default=(),
     ),
     NO_HEADERS,
     switch("ignore-not-found", "Print nothing for a queue that does not exist, and exit with 0."),
@@ -53,6 +52,8 @@ def run_get(session: Session, flags: Flags) -> int:
     chosen = names(flags.names, command="kubectl queue get")
     if chosen and flags.text("selector"):
         raise UsageError("name cannot be provided when a selector is specified", see="kubectl queue get")
+    if session.output is Output.TEMPLATE:
+        return _by_kubectl(session, flags, chosen)
     if flags.on("watch"):
         return _watch(session, flags, chosen)
     if not chosen:
@@ -64,6 +65,21 @@ def run_get(session: Session, flags: Flags) -> int:
     for error in errors:
         session.console.note(str(error))
     return 1 if errors else code
+
+
+#: Flags that mean the same to kubectl.
+_SAME_IN_KUBECTL = ("selector", "sort-by", "no-headers", "ignore-not-found", "watch", "request-timeout")
+
+
+def _by_kubectl(session: Session, flags: Flags, chosen: Sequence[str]) -> int:
+    """kubectl gets the queues itself, and prints them by the template."""
+    words = ["get", "queues.scheduling.volcano.sh", *chosen, f"--output={session.template}"]
+    for name in filter(flags.has, _SAME_IN_KUBECTL):
+        value = flags.value(name)
+        if isinstance(value, timedelta):
+            value = f"{value.total_seconds():g}s"
+        words.append(f"--{name}={str(value).lower() if isinstance(value, bool) else value}")
+    return kubectl.stream(words, access=session.access_flags, environ=session.environ)
 
 
 def _print_drains(session: Session, items: list[Object]) -> None:
@@ -111,19 +127,18 @@ def _print(session: Session, flags: Flags, items: list[Object], *, as_list: bool
 
 def printer(session: Session, flags: Flags) -> Callable[[list[Object]], None]:
     """Prints items one after the other; the headings come with the first."""
-    table = Table(wide=session.output is Output.WIDE)
-    headings = not flags.on("no-headers")
+    keys = [key for text in flags.many("label-columns") for key in text.split(",") if key]
+    wide = session.output is Output.WIDE
+    table = Table(wide=wide, headings=not flags.on("no-headers"), labels=keys)
 
     def show(items: list[Object]) -> None:
-        nonlocal headings
         if session.output is Output.NAME:
             lines = [named(item["metadata"]["name"]) for item in items]
         elif session.output in DOCUMENTS:
             texts = (document([item], output=session.output, as_list=False) for item in items)
             lines = [_separate(text, session) for text in texts]
         else:
-            lines = table.lines(items, now=session.api.now, headings=headings)
-            headings = False
+            lines = table.lines(items, now=session.api.now)
         if lines:
             session.console.say("\n".join(lines))
 
@@ -135,9 +150,19 @@ def _separate(text: str, session: Session) -> str:
 
 
 def _sorted(items: list[Object], *, by: str) -> list[Object]:
-    """By a path such as `.spec.weight` or `{.spec.weight}`; those without a value come first."""
+    """By a path such as `.spec.weight` or `{.spec.weight}`; those without a value come first.
+
+    Raises UsageError where no item has a value there.
+    """
     path = by.strip().removeprefix("{").removesuffix("}").lstrip(".")
-    return sorted(items, key=lambda item: _order(at(item, path))) if path else items
+    if not by:
+        return items
+    if items and all(at(item, path) is None for item in items):
+        raise UsageError(
+            f"couldn't find any field with path {literal(by)} in the list of queues; "
+            "give one that they have, such as --sort-by=.spec.weight"
+        )
+    return sorted(items, key=lambda item: _order(at(item, path)))
 
 
 def _order(value: Any) -> tuple[int, float, str]:
@@ -185,9 +210,14 @@ VERBS = (
         long=(
             "Show all queues, or those with certain labels, with the columns of `kubectl get queues`; "
             "RESUMES says when a stop ends by itself, where one does, and with -o wide LEFT how many pods of "
-            "a queue that drains are still to go."
+            "a queue that drains are still to go. A name of more than 48 letters is cut in the middle, but "
+            "with -o wide and --no-headers."
         ),
-        examples=("kubectl queue list", "kubectl queue list -o wide -l team=a --sort-by=.spec.weight"),
+        examples=(
+            "kubectl queue list",
+            "kubectl queue list -L team --sort-by=.spec.weight",
+            "kubectl queue list -o custom-columns=NAME:.metadata.name,WEIGHT:.spec.weight",
+        ),
         flags=_FLAGS,
         run=run_list,
     ),

@@ -35,6 +35,7 @@ TABLE: Mapping[str, Row] = {
     "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "stop_policies"),
     "resume": Row("Undo a suspension and a stop policy.", "actions"),
     "delete": Row("Delete queues.", "delete"),
+    "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
 }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kubectl_queue.cli.flags import Flags
-from kubectl_queue.cli.options import NO_HEADERS
+from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import missing
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output import tree as trees
+from kubectl_queue.output.formats import DOCUMENTS, printed
 from kubectl_queue.queue_objects import read_queues, status_of
 from kubectl_queue.session import Session
 
@@ -20,6 +21,9 @@ def run_tree(session: Session, flags: Flags) -> int:
     top = "".join(tops)
     if top and top not in queues.tree:
         raise missing(top, among=queues.tree)
+    if session.output in DOCUMENTS:
+        session.console.say(printed({"queues": trees.nested(queues, top=top)}, output=session.output))
+        return 0
     glyphs = trees.UNICODE if session.console.unicode else trees.ASCII
     lines = trees.draw(queues, top=top, glyphs=glyphs, headings=not flags.on("no-headers"))
     session.console.say("\n".join(lines))
@@ -37,8 +41,8 @@ VERBS = (
             "queues as they are now; PENDING and RUNNING count the pods of a queue and of all below it; "
             "CAUSE names the queue to mend, and says where the controller has not written the same yet."
         ),
-        examples=("kubectl queue tree", "kubectl queue tree research"),
-        flags=(NO_HEADERS,),
+        examples=("kubectl queue tree", "kubectl queue tree research", "kubectl queue tree -o json"),
+        flags=(formats(Output.TABLE, Output.JSON, Output.YAML), NO_HEADERS),
         run=run_tree,
     ),
 )

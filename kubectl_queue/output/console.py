@@ -51,6 +51,12 @@ class Console:
         self._out.write(_encodable(harmless(text), self._out) + "\n")
         self._out.flush()
 
+    def write(self, text: str) -> None:
+        """A result that has its line ends, where it has any."""
+        self.end_progress()
+        self._out.write(_encodable(harmless(text), self._out))
+        self._out.flush()
+
     def note(self, text: str) -> None:
         self.end_progress()
         self._err.write(_encodable(harmless(text), self._err) + "\n")

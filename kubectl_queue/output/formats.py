@@ -1,4 +1,4 @@
-"""Objects as kubectl prints them: json, yaml, name.
+"""Objects as kubectl prints them: json, yaml, name, and by a template, which kubectl does itself.
 
 Promises: keys are sorted and `managedFields` left out; several objects, or whatever a list was
 asked for, make a v1 List.
@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kubectl_queue.access import kubectl
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.options import Output
+from kubectl_queue.errors import QueueError
 
 RESOURCE = "queue.scheduling.volcano.sh"
 
 
 #: Those that print objects, and so no words between them.
 DOCUMENTS = frozenset({Output.JSON, Output.YAML})
+
+#: How kubectl begins where a template is wrong.
+_BAD_TEMPLATE = re.compile(r"(error: )?(error (parsing|reading)|unable to match a printer|template: )")
 
 _C1 = re.compile("[\x7f-\x9f]")
 
@@ -34,9 +39,31 @@ def document(items: Sequence[Object], *, output: Output, as_list: bool) -> str:
     return printed(_list(shown) if as_list else shown[0], output=output)
 
 
-def printed(found: Object, *, output: Output) -> str:
+def by_template(
+    items: Sequence[Object], template: str, *, environ: Mapping[str, str], complete: bool = True
+) -> str:
+    """The objects as kubectl prints them by a template, such as `jsonpath={.metadata.name}`.
+
+    `kubectl patch --local` with an empty patch prints what it is given, and asks no server. Raises QueueError
+    in kubectl's words; unless `complete`, only where the template itself is wrong, not what it finds.
+    """
+    words = ("patch", "--local", "--type=merge", "--patch={}", "--filename=-", f"--output={template}")
+    given = "\n".join(map(json.dumps, items))
+    done = kubectl.run(words, access=(), environ=environ, stdin=given)
+    if done.returncode != 0 and (complete or _BAD_TEMPLATE.match(done.stderr)):
+        raise QueueError(done.stderr.strip().removeprefix("error: "))
+    return done.stdout
+
+
+def check_template(template: str, *, environ: Mapping[str, str]) -> None:
+    """Before anything is changed: raises QueueError where kubectl cannot read the template."""
+    item = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "x"}}
+    by_template([item], template, environ=environ, complete=False)
+
+
+def printed(value: Object, *, output: Output) -> str:
     """Any structure in json or yaml."""
-    return _json(found) if output is Output.JSON else _yaml(found)
+    return _json(value) if output is Output.JSON else _yaml(value)
 
 
 def _list(items: Sequence[Object]) -> Object:
@@ -48,12 +75,12 @@ def _shown(item: Object) -> Object:
     return {**item, "metadata": metadata}
 
 
-def _json(found: Object) -> str:
-    text = json.dumps(found, indent=4, sort_keys=True, ensure_ascii=False)
+def _json(value: Object) -> str:
+    text = json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False)
     return _C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _yaml(found: Object) -> str:
+def _yaml(document: Object) -> str:
     import yaml  # noqa: PLC0415 - 30 ms that only -o yaml needs
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # either, as there is
@@ -69,6 +96,6 @@ def _yaml(found: Object) -> str:
 
     Dumper.add_representer(str, text)
     dumped = yaml.dump(
-        found, Dumper=Dumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=1 << 30
+        document, Dumper=Dumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=1 << 30
     )
     return str(dumped).rstrip("\n")

@@ -1,7 +1,7 @@
 """What a verb says of each queue that it changed, in the format asked for.
 
-Promises: words one by one as things happen; documents and tables at the end and as one, with the
-words on stderr where they are no part of the format.
+Promises: words one by one as things happen; documents, tables and templates at the end and as one. Of a
+queue that stays as it is stderr says so, where the format has no place for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from kubectl_queue.cli.options import DryRun, Output
 from kubectl_queue.output.formats import (
     DOCUMENTS,
     RESOURCE,
+    by_template,
+    check_template,
     document,
     named,
 )
@@ -21,12 +23,14 @@ _SUFFIX = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (serve
 
 
 class Reporter:
-    """Of one command."""
+    """For one command. Raises QueueError at once where a template of -o cannot be read."""
 
     def __init__(self, session: Session, *, dry_run: DryRun = DryRun.NONE) -> None:
         self._session = session
         self._suffix = _SUFFIX[dry_run]
         self._items: dict[str, Object] = {}
+        if session.template:
+            check_template(session.template, environ=session.environ)
 
     def say(self, name: str, said: str) -> None:
         """`said` follows the queue's name."""
@@ -54,11 +58,15 @@ class Reporter:
         items = list(self._items.values())
         if output is None or not items:
             return
+        if output is Output.TEMPLATE:
+            session = self._session
+            session.console.write(by_template(items, session.template, environ=session.environ))
+            return
         if output in DOCUMENTS:
             text = document(items, output=output, as_list=len(items) > 1)
         elif output is Output.NAME:
             text = "\n".join(named(item["metadata"]["name"]) for item in items)
         else:
             table = Table(wide=output is Output.WIDE)
-            text = "\n".join(table.lines(items, now=self._session.api.now, headings=True))
+            text = "\n".join(table.lines(items, now=self._session.api.now))
         self._session.console.say(text)

@@ -1,18 +1,20 @@
-"""The table of queues, column for column that of `kubectl get queues`; after those RESUMES, where a stop
-ends by itself, and with -o wide NAMESPACES, where a queue selects some, and LEFT, where a queue drains.
+"""The table of queues, with the columns of `kubectl get queues`, and how tables are laid out.
 
-Promises: the columns are the printer columns of the Queue's definition (`manifests/crds`), the
-spacing that of kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one);
-rows that come later keep the widths of those before. RESUMES is what a definition cannot tell, when a stop
-ends by itself and how long that is; NAMESPACES is the queue's own selector; LEFT is how many pods of the
-queue itself are still to go. They are there only with queues of which that is true, the last two with such
-among the first.
+Promises
+- The columns are the printer columns of the Queue's definition (`manifests/crds`), the spacing that of
+  kubectl (Go's tabwriter: at least 6 wide, 3 apart, nothing after the last one). Rows that come later keep
+  the widths of those before.
+- After them come, with -o wide, NAMESPACES, where a queue selects some, and LEFT, the pods of a queue itself
+  that its drain has still to end, where one drains; then a column for each label of -L; then RESUMES, when
+  a stop ends by itself, where one does.
+- A name of more than 48 letters is cut in the middle, so that it is still told from the others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,14 +23,19 @@ from kubectl_queue.output.ages import age, moment
 from queues.namespace_selectors import compile_selector
 
 _LEAST, _GAP = 6, 3
+#: Letters of a name in a table; what is longer is cut to the first of the sizes that tells it from others.
+LONGEST_NAME = 48
+_SIZES = (LONGEST_NAME, 96, 192)
+_CUT = "..."
 _LINE_END = re.compile(r"[\f\n\r]")
 
 
 class Column(NamedTuple):
-    """A heading and where its value is; `wide`: shown with -o wide alone."""
+    """A heading and where its value is: at a path, or in a label. `wide`: shown with -o wide alone."""
 
     heading: str
-    path: str
+    path: str = ""
+    label: str = ""
     wide: bool = False
 
 
@@ -46,32 +53,63 @@ COLUMNS = (
 RESUMES = Column("RESUMES", "spec.resumeAt")
 LEFT = Column("LEFT", "status.drain.left", wide=True)
 NAMESPACES = Column("NAMESPACES", "spec.namespaceSelector", wide=True)
+#: The columns whose values are names of queues.
+_NAMES = frozenset({"NAME", "PARENT"})
 
 
 class Table:
-    """Lines of one table, as long as it goes on."""
+    """Lines of one table, as long as it goes on. `labels`: keys of labels that have a column each.
 
-    def __init__(self, *, wide: bool = False) -> None:
+    Long names are cut, but with `wide`, and without headings, which is for programs.
+    """
+
+    def __init__(self, *, wide: bool = False, headings: bool = True, labels: Sequence[str] = ()) -> None:
         self._wide = wide
+        self._headings = headings
         self._columns = [column for column in COLUMNS if wide or not column.wide]
+        self._labels = [Column(label.rpartition("/")[2].upper(), label=label) for label in labels]
         self._layout = Layout()
-        self._begun = False
+        self._is_begun = False
+        self._names: set[str] = set()
 
-    def lines(self, items: Sequence[Object], *, now: datetime, headings: bool) -> list[str]:
-        if self._wide and not self._begun:
+    def lines(self, items: Sequence[Object], *, now: datetime) -> list[str]:
+        """The rows of these items; above the first ones the headings, where they are wanted."""
+        with_headings = self._headings and not self._is_begun
+        if not self._is_begun:
+            self._begin(items, now=now)
+        names = self._short_names(items)
+        rows = [self._row(item, names, now=now) for item in items]
+        if with_headings:
+            headings = [column.heading for column in self._columns]
+            has_resumes = any(len(row) > len(headings) for row in rows)
+            rows.insert(0, [*headings, RESUMES.heading] if has_resumes else headings)
+        return self._layout.lines(rows)
+
+    def _begin(self, items: Sequence[Object], *, now: datetime) -> None:
+        if self._wide:
+            optional = (NAMESPACES, LEFT)
             self._columns += [
-                one for one in (NAMESPACES, LEFT) if any(_cell(one, it, now=now) for it in items)
+                column for column in optional if any(_cell(column, item, now=now) for item in items)
             ]
-        self._begun = True
-        rows = [self._row(item, now=now) for item in items]
-        known = [column.heading for column in self._columns]
-        timed = any(len(row) > len(known) for row in rows)
-        head = [*known, RESUMES.heading] if timed else known
-        return self._layout.lines([head, *rows] if headings else rows)
+        self._columns += self._labels
+        self._is_begun = True
 
-    def _row(self, item: Object, *, now: datetime) -> list[str]:
+    def _short_names(self, items: Sequence[Object]) -> Mapping[str, str]:
+        """Those to cut, with what to show instead; each may be told from all that were shown so far."""
+        if self._wide or not self._headings:
+            return {}
+        for item in items:
+            self._names.update((str(at(item, "metadata.name")), str(at(item, "spec.parent") or "")))
+        return short_names(self._names)
+
+    def _row(self, item: Object, names: Mapping[str, str], *, now: datetime) -> list[str]:
+        cells = [_cell(column, item, now=now) for column in self._columns]
+        shown = [
+            names.get(cell, cell) if column.heading in _NAMES and column.path else cell
+            for column, cell in zip(self._columns, cells, strict=True)
+        ]
         resumes = _resumes(at(item, RESUMES.path), now=now)
-        return [*(_cell(column, item, now=now) for column in self._columns), *([resumes] if resumes else [])]
+        return [*shown, resumes] if resumes else shown
 
 
 class Layout:
@@ -88,15 +126,37 @@ class Layout:
         return ["".join(map(str.ljust, row[:-1], self._widths)) + row[-1] for row in rows]
 
 
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name as tables show it: a long one by its beginning and its end, so much that it is no other's.
+
+    `...` is in no name of a queue, so that a cut one cannot be taken for a whole one.
+    """
+    every = set(names)
+    shown = {name: name for name in every}
+    long = [name for name in every if len(name) > LONGEST_NAME]
+    for size in _SIZES:
+        tail = (size - len(_CUT)) // 2
+        head = size - len(_CUT) - tail
+        ends = Counter((name[:head], name[-tail:]) for name in every if len(name) >= head + tail)
+        for name in long:
+            if len(name) > size and ends[name[:head], name[-tail:]] == 1:
+                shown[name] = f"{name[:head]}{_CUT}{name[-tail:]}"
+        long = [name for name in long if shown[name] == name]
+    return shown
+
+
 def at(item: Object, path: str) -> Any:
     """The value at a dotted path, None where there is none."""
-    found: Any = item
+    value: Any = item
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _cell(column: Column, item: Object, *, now: datetime) -> str:
+    if column.label:
+        labels = at(item, "metadata.labels")
+        return one_line(str(labels.get(column.label, ""))) if isinstance(labels, dict) else ""
     value = at(item, column.path)
     if column is NAMESPACES:
         return selected(value)

@@ -1,7 +1,8 @@
 """The hierarchy of queues, with the state of each and what causes it.
 
 Promises
-- Every queue is drawn once: below its parent, or at the left edge if its chain is broken.
+- Every queue is drawn once: below its parent, or at the left edge if its chain is broken. The structure
+  that -o json and yaml print has the same queues in the same order.
 - The state is the verdict of the rules on what was read; where the controller has written
   another one, or none, or has not acknowledged the stop, the row says so.
 - The pods of a queue are its own and those of all below it, as far as they are counted.
@@ -9,13 +10,13 @@ Promises
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.output.ages import moment
-from kubectl_queue.output.tables import Layout, one_line
+from kubectl_queue.output.tables import Layout, one_line, short_names
 from kubectl_queue.queue_objects import (
     QueueObjects,
     may_be_live,
@@ -49,10 +50,49 @@ def draw(
 ) -> list[str]:
     """The lines of the tree below `top`, or of all of it."""
     tops = [top] if top else _tops(snapshot.tree)
-    drawn = (pair for start in tops for pair in _walk(start, snapshot.tree, glyphs))
-    rows = [(stroke + name, *_row(name, snapshot)) for stroke, name in drawn]
+    drawn = [pair for start in tops for pair in _walk(start, snapshot.tree, glyphs)]
+    shown = short_names(name for _, name in drawn) if headings else {}
+    rows = [(stroke + shown.get(name, name), *_row(name, snapshot)) for stroke, name in drawn]
     lines = Layout().lines([_HEADINGS, *rows] if headings else rows)
     return [line.rstrip() for line in lines]
+
+
+def nested(snapshot: QueueObjects, *, top: str = "") -> list[dict[str, Any]]:
+    """The same as a structure: each queue with those below it as its `children`."""
+    tops = [top] if top else _tops(snapshot.tree)
+    queues: dict[str, dict[str, Any]] = {}
+    roots: list[dict[str, Any]] = []
+    for start in tops:
+        for name, parent in _with_parents(start, snapshot.tree):
+            queues[name] = _document(name, snapshot)
+            (queues[parent]["children"] if parent else roots).append(queues[name])
+    return roots
+
+
+def _with_parents(top: str, tree: Tree) -> Iterator[tuple[str, str]]:
+    """Each queue with the one that it is drawn below, parents first; the top has none."""
+    seen = {top}
+    waiting = [(top, "")]
+    while waiting:
+        name, parent = waiting.pop()
+        yield name, parent
+        children = [child for child in tree.children(name) if child not in seen]
+        seen.update(children)
+        waiting += [(child, name) for child in reversed(children)]
+
+
+def _document(name: str, snapshot: QueueObjects) -> dict[str, Any]:
+    """The row of a queue as a structure; a count that is not known is not there."""
+    state, stop, pending, running, cause = _row(name, snapshot)
+    counts = {"pending": pending, "running": running}
+    return {
+        "name": name,
+        "state": state,
+        "stopPolicy": stop,
+        "pods": {key: int(count) for key, count in counts.items() if count},
+        "cause": cause,
+        "children": [],
+    }
 
 
 def _tops(tree: Tree) -> list[str]:
@@ -69,24 +109,19 @@ def _tops(tree: Tree) -> list[str]:
 
 def _walk(top: str, tree: Tree, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     """Each queue with the strokes before its name, parents first."""
-    seen = {top}
-    waiting = [("", "", top)]
-    while waiting:
-        stroke, indent, name = waiting.pop()
-        yield stroke, name
-        children = [child for child in tree.children(name) if child not in seen]
-        seen.update(children)
-        waiting += reversed(list(_strokes(children, indent=indent, glyphs=glyphs)))
-
-
-def _strokes(children: Sequence[str], *, indent: str, glyphs: Glyphs) -> Iterator[tuple[str, str, str]]:
-    for child in children:
-        last = child == children[-1]
-        yield (
-            indent + (glyphs.last if last else glyphs.child),
-            indent + (glyphs.after if last else glyphs.below),
-            child,
-        )
+    children: dict[str, list[str]] = {}
+    parents = dict(_with_parents(top, tree))
+    for name, parent in parents.items():
+        children.setdefault(parent, []).append(name)
+    indents: dict[str, str] = {}
+    for name, parent in parents.items():
+        if not parent:
+            indents[name] = ""
+            yield "", name
+            continue
+        is_last = name == children[parent][-1]
+        indents[name] = indents[parent] + (glyphs.after if is_last else glyphs.below)
+        yield indents[parent] + (glyphs.last if is_last else glyphs.child), name
 
 
 def _row(name: str, snapshot: QueueObjects) -> tuple[str, ...]:
@@ -114,8 +149,8 @@ def _row(name: str, snapshot: QueueObjects) -> tuple[str, ...]:
 def _counted(name: str, key: str, snapshot: QueueObjects) -> str:
     """The pods of the branch; blank where none are counted yet."""
     counts = [status_of(item).get("pods") or {} for item in snapshot.branch(name)]
-    held = [int(count[key] or 0) for count in counts if key in count]
-    return str(sum(held)) if held else ""
+    numbers = [int(count[key] or 0) for count in counts if key in count]
+    return str(sum(numbers)) if numbers else ""
 
 
 def _end(queue: Queue, *, now: datetime) -> Iterator[str]:
@@ -133,8 +168,8 @@ def _namespaces(queue: Queue) -> Iterator[str]:
 def _drain(name: str, verdict: Verdict, snapshot: QueueObjects) -> Iterator[str]:
     """How far the drain of the branch is."""
     if verdict.drains:
-        told = drains.short_text(snapshot.from_top(name))
-        yield from [told] if told else []
+        text = drains.short_text(snapshot.from_top(name))
+        yield from [text] if text else []
 
 
 def _causes(verdict: Verdict) -> Iterator[str]:
@@ -147,9 +182,9 @@ def _causes(verdict: Verdict) -> Iterator[str]:
 
 
 def _cause(cause: Cause) -> str:
-    held = cause.kind is CauseKind.STOPPED
-    what = f"stopPolicy {cause.policy}" if held else cause.kind.value.lower()
-    by = "" if cause.by == cause.queue else f" {'of' if held else 'by'} {cause.by}"
+    is_policy = cause.kind is CauseKind.STOPPED
+    what = f"stopPolicy {cause.policy}" if is_policy else cause.kind.value.lower()
+    by = "" if cause.by == cause.queue else f" {'of' if is_policy else 'by'} {cause.by}"
     reason = printable(cause.reason)
     return what + by + (f" ({reason})" if reason else "")
 

@@ -20,6 +20,7 @@ from kubectl_queue.cli.options import (
     OUTPUT,
     UNCHANGED,
     Output,
+    Template,
 )
 from kubectl_queue.cli.run import split
 from kubectl_queue.commands import table as verbs
@@ -104,7 +105,33 @@ def test_a_bare_dry_run_is_told_from_one_with_a_value() -> None:
 
 
 def test_output_formats_are_those_of_the_table() -> None:
-    assert [read(f"-o{word}").value("output") for word in Output] == list(Output)
+    words = [word for word in Output if word is not Output.TEMPLATE]
+    assert [read(f"-o{word}").value("output") for word in words] == words
+
+
+@pytest.mark.parametrize("text", ["jsonpath={.a}", "jsonpath-file=f", "go-template={{.a}}=b"])
+def test_a_template_is_kept_as_it_is_for_kubectl(text: str) -> None:
+    assert read("-o", text).value("output") == Template(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("jsonpath", "as in -o jsonpath={.metadata.name}"),
+        ("go-template=", "as in -o go-template={{.metadata.name}}"),
+        ("custom-columns=A:.a", "allowed formats are"),
+        ("template", "allowed formats are"),
+    ],
+)
+def test_a_template_that_is_none_is_refused_and_so_are_columns_where_kubectl_has_none(
+    text: str, said: str
+) -> None:
+    """As `kubectl patch`; `get` and `list` take them, as `kubectl get`."""
+    with pytest.raises(UsageError, match="output") as error:
+        read("-o", text)
+    assert said in str(error.value)
+    columns = "custom-columns=A:.a"
+    assert parse(["-o", columns], verbs.load("list").flags, command="").value("output") == Template(columns)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from kubectl_queue.cli.options import Output
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import document
-from kubectl_queue.output.tables import Table
-from kubectl_queue.output.tree import ASCII, draw
+from kubectl_queue.output.tables import Table, short_names
+from kubectl_queue.output.tree import ASCII, draw, nested
 from tests.support.plugin.plugin_stage import (
     NOW,
     item,
@@ -33,7 +33,7 @@ QUEUES = [
 
 
 def test_the_table_has_kubectl_s_columns_and_spacing() -> None:
-    assert Table().lines(QUEUES, now=NOW, headings=True) == [
+    assert Table().lines(QUEUES, now=NOW) == [
         "NAME       STATE   STOP   PARENT   PENDING   RUNNING   AGE",
         "root       Open    None            0         0         5m",
         "research   Open    Hold   root     2         10        5m",
@@ -41,21 +41,19 @@ def test_the_table_has_kubectl_s_columns_and_spacing() -> None:
 
 
 def test_wide_adds_reason_and_policy_and_shows_first_lines_alone() -> None:
-    lines = Table(wide=True).lines(QUEUES, now=NOW, headings=True)
+    lines = Table(wide=True).lines(QUEUES, now=NOW)
     assert lines[0].endswith("AGE   REASON     POLICY")
     assert lines[2].rstrip().endswith("quota...")
 
 
 def test_rows_that_come_later_keep_the_widths() -> None:
     table = Table()
-    table.lines(QUEUES, now=NOW, headings=True)
-    assert table.lines(QUEUES[:1], now=NOW, headings=False) == [
-        "root       Open    None            0         0         5m"
-    ]
+    table.lines(QUEUES, now=NOW)
+    assert table.lines(QUEUES[:1], now=NOW) == ["root       Open    None            0         0         5m"]
 
 
 def test_what_the_controller_has_not_written_is_blank() -> None:
-    (line,) = Table().lines([item("b")], now=NOW, headings=False)
+    (line,) = Table(headings=False).lines([item("b")], now=NOW)
     assert line.split() == ["b", "None", "5m"]
 
 
@@ -65,16 +63,16 @@ TIMED = item("timed", state="Suspended", resumeAt="2030-01-01T12:25:00Z", status
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_stop_that_ends_by_itself_says_when_in_a_last_column(*, wide: bool) -> None:
     """The column is there with such queues alone, so that all else is kubectl's to the letter."""
-    head, *rows = Table(wide=wide).lines([TIMED, QUEUES[0]], now=NOW, headings=True)
+    head, *rows = Table(wide=wide).lines([TIMED, QUEUES[0]], now=NOW)
     assert head.split()[-1] == "RESUMES"
     assert rows[0].endswith("   2030-01-01T12:25:00Z (in 25m)")
-    assert Table(wide=wide).lines([QUEUES[0]], now=NOW, headings=False)[0].split() == rows[1].split()
+    assert Table(wide=wide, headings=False).lines([QUEUES[0]], now=NOW)[0].split() == rows[1].split()
 
 
 def test_a_time_that_is_past_is_due() -> None:
     """The controller has yet to write that it came."""
     late = item("late", state="Suspended", resumeAt="2030-01-01T11:00:00Z")
-    (line,) = Table().lines([late], now=NOW, headings=False)
+    (line,) = Table(headings=False).lines([late], now=NOW)
     assert line.endswith("2030-01-01T11:00:00Z (due)")
 
 
@@ -212,16 +210,14 @@ TEAM = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "
 
 def test_wide_shows_whose_namespaces_a_queue_selects_where_one_does() -> None:
     """In a column of its own before what is still to go; all else is kubectl's to the letter."""
-    head, *rows = Table(wide=True).lines(
-        [item("q", namespaceSelector=TEAM), QUEUES[0]], now=NOW, headings=True
-    )
+    head, *rows = Table(wide=True).lines([item("q", namespaceSelector=TEAM), QUEUES[0]], now=NOW)
     assert head.split()[-1] == "NAMESPACES"
     assert rows[0].endswith("team in (a,b)")
     assert rows[1].rstrip().endswith("5m")
-    assert "NAMESPACES" not in Table().lines([item("q", namespaceSelector=TEAM)], now=NOW, headings=True)[0]
+    assert "NAMESPACES" not in Table().lines([item("q", namespaceSelector=TEAM)], now=NOW)[0]
     selectors: tuple[Any, ...] = (None, {}, {"matchLabels": {}})
     for everybody in selectors:
-        lines = Table(wide=True).lines([item("q", namespaceSelector=everybody)], now=NOW, headings=True)
+        lines = Table(wide=True).lines([item("q", namespaceSelector=everybody)], now=NOW)
         assert "NAMESPACES" not in lines[0]
 
 
@@ -237,3 +233,76 @@ def test_the_tree_says_whose_namespaces_a_queue_selects() -> None:
     assert "namespaces" not in drawn[2]
     assert drawn[3].endswith("for namespaces with unreadable")
     assert all(line.isprintable() for line in drawn)
+
+
+def long_name(middle: str) -> str:
+    return f"research-vision-{middle}-{'x' * 40}-training"
+
+
+def test_a_long_name_is_cut_in_the_middle_and_still_told_from_the_others() -> None:
+    """By a longer cut where the usual one fits two; a name of 48 letters is whole."""
+    alone, exact = f"a{'-b' * 60}", "c" * 48
+    shown = short_names([alone, exact, long_name("a" * 10), long_name("b" * 10)])
+    assert [len(shown[alone]), shown[exact]] == [48, exact]
+    assert "..." in shown[alone]
+    assert len(set(shown.values())) == 4
+    for name, cut in shown.items():
+        head, _, tail = cut.partition("...")
+        assert [each for each in shown if each.startswith(head) and each.endswith(tail)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("wide", "headings", "is_cut"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_names_are_whole_in_wide_tables_and_in_those_for_programs(
+    *, wide: bool, headings: bool, is_cut: bool
+) -> None:
+    name = "n" * 100
+    items = [item(name), item("below", parent=name)]
+    lines = Table(wide=wide, headings=headings).lines(items, now=NOW)
+    assert [name in line for line in lines[-2:]] == [not is_cut] * 2
+
+
+def test_the_tree_cuts_long_names_too() -> None:
+    name = "n" * 100
+    lines = draw(snapshot(item(name), item("below", parent=name, state="Suspended")), glyphs=ASCII)
+    assert not any(name in line for line in lines)
+    assert any(name in line for line in draw(snapshot(item(name)), glyphs=ASCII, headings=False))
+
+
+def test_labels_get_a_column_each_before_the_end_of_a_stop() -> None:
+    labelled = item("q", state="Suspended", resumeAt="2030-01-01T12:25:00Z")
+    labelled["metadata"]["labels"] = {"team": "a", "example.com/tier": "gold"}
+    head, first, second = Table(labels=["team", "example.com/tier"]).lines([labelled, QUEUES[0]], now=NOW)
+    assert head.split()[-3:] == ["TEAM", "TIER", "RESUMES"]
+    assert first.split()[-5:] == ["a", "gold", "2030-01-01T12:25:00Z", "(in", "25m)"]
+    assert second.split()[-1] == "5m"
+
+
+def test_the_tree_as_a_structure_has_the_queues_and_the_causes_of_the_drawing() -> None:
+    seen = snapshot(
+        item("a", status={"state": "Suspended", **PODS}, state="Suspended", reason="quota"),
+        item("b", parent="a", status={"state": "Suspended"}),
+        item("o", parent="gone"),
+    )
+    root, orphan = nested(seen)
+    assert (root["name"], root["cause"], orphan["name"]) == ("root", "not there yet", "o")
+    (above,) = root["children"]
+    assert above == {
+        "name": "a",
+        "state": "Suspended",
+        "stopPolicy": "None",
+        "pods": {"pending": 2, "running": 10},
+        "cause": "suspended (quota)",
+        "children": [
+            {
+                "name": "b",
+                "state": "Suspended",
+                "stopPolicy": "None",
+                "pods": {},
+                "cause": "suspended by a (quota)",
+                "children": [],
+            }
+        ],
+    }
+    assert nested(seen, top="b") == above["children"]

@@ -20,7 +20,7 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.waiting_for import until
-from tests.support.plugin.plugin_stage import PLUGIN, plugin
+from tests.support.plugin.plugin_stage import HOME, PLUGIN, plugin
 
 
 @pytest.fixture
@@ -55,7 +55,12 @@ def error(*words: str, kubeconfig: Path | str = "/nonexistent", **environ: str) 
 def watching(config: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A `get -w` that has printed something; its temporary files are in the folder."""
     folder.mkdir()
-    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(config), "TMPDIR": str(folder)}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": HOME.name,
+        "KUBECONFIG": str(config),
+        "TMPDIR": str(folder),
+    }
     with subprocess.Popen(
         [PLUGIN, "get", "-w"],
         env=environ,
@@ -155,28 +160,39 @@ def test_no_path_is_kept_from_kubectl_proxy(config: Path) -> None:
     assert 'pods "exec-1" not found' in error("why", "pod/exec-1", "-n", "pods", kubeconfig=config)
 
 
-class Tunnel(threading.Thread):
-    """An HTTP proxy that takes one CONNECT and passes on what comes."""
+class Tunnel:
+    """An HTTP proxy that takes CONNECT, and passes on what comes."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.asked = ""
+        self.targets: list[str] = []
+        threading.Thread(target=self._accept, name="tunnel", daemon=True).start()
 
-    def run(self) -> None:
-        client, _ = self._listener.accept()
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=(client,), name="tunnelled", daemon=True).start()
+
+    def _pass_on(self, client: socket.socket) -> None:
         head = b""
         while b"\r\n\r\n" not in head:
             head += client.recv(4096)
-        self.asked = head.split()[1].decode()
-        host, _, port = self.asked.rpartition(":")
-        server = socket.create_connection((host, int(port)))
-        client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        back = threading.Thread(target=_copy, args=(server, client), daemon=True)
-        back.start()
-        _copy(client, server)
-        back.join()
+        self.targets.append(head.split()[1].decode())
+        host, _, port = self.targets[-1].rpartition(":")
+        with client, socket.create_connection((host, int(port))) as server:
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=_copy, args=(server, client), name="back", daemon=True)
+            back.start()
+            _copy(client, server)
+            back.join()
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
@@ -190,10 +206,12 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 def test_the_proxy_of_the_kubeconfig_is_used(cluster: LocalCluster, config: Path) -> None:
     tunnel = Tunnel()
-    tunnel.start()
-    assert plugin("list", kubeconfig=edit(config, cluster={"proxy-url": tunnel.url})).returncode == 0
-    tunnel.join(10)
-    assert tunnel.asked == f"127.0.0.1:{cluster.ports.apiserver}"
+    try:
+        done = plugin("list", kubeconfig=edit(config, cluster={"proxy-url": tunnel.url}))
+    finally:
+        tunnel.close()
+    assert done.returncode == 0, done.stderr
+    assert set(tunnel.targets) == {f"127.0.0.1:{cluster.ports.apiserver}"}
 
 
 # Credential plugins
@@ -223,7 +241,7 @@ def test_a_credential_plugin_may_ask_on_the_terminal(
     script = 'printf "Word: " >&2; read -r word; [ "$word" = open ] || exit 3'
     edit(config, user=login(tmp_path, script + _ANSWERS.format(pki=cluster.layout.pki)))
     ours, theirs = pty.openpty()
-    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(config), "HOME": "/nonexistent"}
+    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(config), "HOME": HOME.name}
     with subprocess.Popen(
         [PLUGIN, "get", "root", "-oname"],
         env=environ,

@@ -298,13 +298,13 @@ def test_the_block_gives_the_time_the_counts_and_the_blockers() -> None:
 def test_wide_shows_how_many_are_left_where_queues_drain_and_when_a_stop_ends_behind_it() -> None:
     timed = draining(left=12)
     timed["spec"]["resumeAt"] = "2030-01-01T12:25:00Z"
-    head, *rows = Table(wide=True).lines([timed, item("c")], now=NOW, headings=True)
+    head, *rows = Table(wide=True).lines([timed, item("c")], now=NOW)
     assert head.split()[-2:] == ["LEFT", "RESUMES"]
     place = head.index("LEFT")
     assert rows[0][place:].split()[:2] == ["12", "2030-01-01T12:25:00Z"]
     assert rows[1][place:].strip() == ""
-    assert "LEFT" not in Table().lines([timed], now=NOW, headings=True)[0]
-    assert "LEFT" not in Table(wide=True).lines([item("c")], now=NOW, headings=True)[0]
+    assert "LEFT" not in Table().lines([timed], now=NOW)[0]
+    assert "LEFT" not in Table(wide=True).lines([item("c")], now=NOW)[0]
 
 
 def branch(*queues: Object) -> Sequence[str]:

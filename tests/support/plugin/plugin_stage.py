@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,8 @@ from kubectl_queue.queue_objects import QueueObjects
 from kubectl_queue.session import Session
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+#: kubectl keeps caches in it.
+HOME = tempfile.TemporaryDirectory(prefix="kubectl-home-")
 PLUGIN = str(Path(sys.executable).parent / "kubectl-queue")
 
 
@@ -46,7 +49,7 @@ def plugin(
     *words: str, kubeconfig: Path | str = "/nonexistent", environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the installed command. Nothing of this machine's environment but PATH reaches it."""
-    clean = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": str(kubeconfig)}
+    clean = {"PATH": os.environ["PATH"], "HOME": HOME.name, "KUBECONFIG": str(kubeconfig)}
     return subprocess.run(
         [PLUGIN, *words],
         env={**clean, **(environ or {})},
