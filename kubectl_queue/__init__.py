@@ -1,7 +1,11 @@
-"""The plugin `kubectl queue`: what operators do to queues and what users ask about them, as kubectl does it.
+"""The plugin `kubectl queue`: shows, stops, drains and resumes queues, with the manners of kubectl.
 
-Read in this order: `main` and `cli` (the command line), `commands` (one file for each command or family),
-`queue_objects` (queues as they were read, and the decisions of the rules on them), `edit` (how queues are
-changed), `drain` and `why` (what those commands show), `output` (how it is printed), `access` (the API
-server). Of the project it imports only `queues`: the rules are the same as in the server.
+Read in this order
+- `main`: the exit code, and no stack trace. `cli.run` finds the command, reads its flags and runs it.
+- `session`: what a command is given: its flags, its console, and the API server once it asks for it.
+- `commands`: one file per command. They edit queues (`edit`), drain them (`drain`) and explain (`why`).
+- `queue_objects`: Queue objects as the rules of `queues` take them.
+- `access`: the API server, through kubectl. `output`: tables, trees, documents, the terminal.
+
+Of the project it imports `queues` alone.
 """
