@@ -49,7 +49,7 @@ class Session:
         from kubectl_queue.access.client import ApiClient  # noqa: PLC0415 - imported while kubectl starts
         from kubectl_queue.access.transport import Transport  # noqa: PLC0415
 
-        timeout = self.flags.span("request-timeout")
+        timeout = self.flags.duration("request-timeout")
         # 0 is kubectl's way to say that there is none.
         seconds = timeout.total_seconds() if timeout else None
         return ApiClient(Transport(proxy, timeout=seconds), warn=self.console.warn)

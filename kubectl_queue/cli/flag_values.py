@@ -25,14 +25,14 @@ LONGEST = timedelta(days=36525)
 _SHOWN = 80
 
 
-def literal(text: str) -> str:
+def quoted(text: str) -> str:
     """A word of the command line as an error repeats it: quoted as Go does it, cut where it is long."""
     cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
     plain = json.dumps(cut, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in plain)
 
 
-def boolean(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     """As Go's strconv.ParseBool."""
     if text in _TRUE:
         return True
@@ -41,7 +41,7 @@ def boolean(text: str) -> bool:
     raise ValueError("it must be true or false")
 
 
-def duration(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """As Go writes durations (`90s`, `1h30m`), and `d` for days; a bare number is seconds."""
     if text.isascii() and text.isdigit():
         return _bounded(float(text))
@@ -57,19 +57,19 @@ def _bounded(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def resources(text: str) -> dict[str, str]:
+def parse_resources(text: str) -> dict[str, str]:
     """A resource list, `cpu=4,memory=8Gi`; each resource once."""
     pairs = [item.partition("=") for item in text.split(",")]
-    found = {name.strip(): amount.strip() for name, _, amount in pairs}
-    if len(found) < len(pairs):
+    amounts = {name.strip(): amount.strip() for name, _, amount in pairs}
+    if len(amounts) < len(pairs):
         raise ValueError("a resource is named twice")
-    for name, amount in found.items():
+    for name, amount in amounts.items():
         if not name or not _QUANTITY.fullmatch(amount):
             raise ValueError(f'"{name}={amount}" is not RESOURCE=QUANTITY, such as cpu=4,memory=8Gi')
-    return found
+    return amounts
 
 
-def moment(text: str) -> Callable[[datetime], datetime]:
+def parse_time(text: str) -> Callable[[datetime], datetime]:
     """A time, as a function of now, since HH:MM is the next one; without a zone it is in this machine's."""
     try:
         at = _time_of_day(text) or datetime.fromisoformat(text).astimezone()

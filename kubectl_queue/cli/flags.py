@@ -40,7 +40,7 @@ class Flag:
         return f"-{self.short}, --{self.name}" if self.short else f"--{self.name}"
 
 
-def switch(name: str, help: str, *, default: bool = False, short: str = "") -> Flag:
+def bool_flag(name: str, help: str, *, default: bool = False, short: str = "") -> Flag:
     """A flag that is true or false, true when bare."""
     return Flag(
         name=name,
@@ -48,31 +48,31 @@ def switch(name: str, help: str, *, default: bool = False, short: str = "") -> F
         short=short,
         default=default,
         bare="true",
-        read=values.boolean,
+        read=values.parse_bool,
         value="true|false",
     )
 
 
-def span(name: str, help: str, *, default: timedelta | None = None) -> Flag:
-    return Flag(name=name, help=help, default=default, read=values.duration, value="DURATION")
+def duration_flag(name: str, help: str, *, default: timedelta | None = None) -> Flag:
+    return Flag(name=name, help=help, default=default, read=values.parse_duration, value="DURATION")
 
 
-def stretch(name: str, help: str) -> Flag:
+def duration_with_unit_flag(name: str, help: str) -> Flag:
     """A span whose unit is said: of a bare number nobody knows whether it is minutes or seconds."""
 
     def read(text: str) -> timedelta:
         if text.isascii() and text.isdigit():
             raise ValueError(f"it needs a unit, s, m, h or d, as in --{name} 30m")
-        return values.duration(text)
+        return values.parse_duration(text)
 
     return Flag(name=name, help=help, default=None, read=read, value="DURATION")
 
 
-def number(name: str, help: str) -> Flag:
+def int_flag(name: str, help: str) -> Flag:
     return Flag(name=name, help=help, default=None, read=_number, value="N")
 
 
-def choice(name: str, help: str, *, among: Sequence[str]) -> Flag:
+def choice_flag(name: str, help: str, *, among: Sequence[str]) -> Flag:
     """One of a few words, however capitalised; the value is the word as it is spelt in `among`."""
     return Flag(name=name, help=help, read=lambda text: _one_of(text, among), value="|".join(among))
 
@@ -95,9 +95,9 @@ class Flags:
     def on(self, name: str) -> bool:
         return bool(self._get(name))
 
-    def span(self, name: str) -> timedelta | None:
-        found = self._get(name)
-        return found if isinstance(found, timedelta) else None
+    def duration(self, name: str) -> timedelta | None:
+        value = self._get(name)
+        return value if isinstance(value, timedelta) else None
 
     def many(self, name: str) -> tuple[str, ...]:
         return tuple(self._get(name) or ())
@@ -188,7 +188,7 @@ class _Reading:
             value = flag.read(text)
         except ValueError as exc:
             raise self._wrong(
-                f'invalid argument {values.literal(text)} for "{flag.shown}" flag: {exc}'
+                f'invalid argument {values.quoted(text)} for "{flag.shown}" flag: {exc}'
             ) from exc
         self.given[flag.name] = (*self.given.get(flag.name, ()), value) if flag.repeated else value
 
@@ -197,7 +197,7 @@ class _Reading:
 
 
 def _plain(flag: str) -> str:
-    return values.literal(flag)[1:-1]
+    return values.quoted(flag)[1:-1]
 
 
 def _number(text: str) -> int:

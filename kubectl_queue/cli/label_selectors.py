@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flag_values import quoted
 from queues.admission.field_validation import field_refusal
 from queues.apimachinery.label_selectors import Operator, Requirement
 
@@ -30,24 +30,24 @@ _COMPARES = re.compile(r"[^=!(]*[<>]")
 _OPERATORS = {"in": Operator.IN, "notin": Operator.NOT_IN}
 
 
-def selector(text: str) -> dict[str, Any]:
+def parse_pod_selector(text: str) -> dict[str, Any]:
     """The selector as `spec.drain.keep` holds it. Raises ValueError."""
     if not text.strip():
         raise ValueError("an empty selector selects every pod; name a label, as in app=db")
-    found = _read(text)
-    _check({"drain": {"keep": found}})
-    return found
+    selector = _read(text)
+    _check({"drain": {"keep": selector}})
+    return selector
 
 
-def namespaces(text: str) -> dict[str, Any]:
+def parse_namespace_selector(text: str) -> dict[str, Any]:
     """The selector as `spec.namespaceSelector` holds it. Raises ValueError."""
     if not text.strip():
         raise ValueError(
             "an empty selector selects every namespace, as none does; name a label, as in team=a"
         )
-    found = _read(text)
-    _check({"namespaceSelector": found})
-    return found
+    selector = _read(text)
+    _check({"namespaceSelector": selector})
+    return selector
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def _check(spec: Mapping[str, Any]) -> None:
 def _requirement(term: str) -> Requirement | tuple[str, str]:
     """One term; an equality as the pair that it is."""
     if _COMPARES.match(term):
-        raise ValueError(f"{literal(term)} compares, which a selector in an object cannot")
+        raise ValueError(f"{quoted(term)} compares, which a selector in an object cannot")
     read = _TERM.fullmatch(term)
     if read is None or (read["absent"] and (read["sign"] or read["set"])):
         raise ValueError(
-            f"{literal(term)} is no part of a selector; use k=v, k!=v, k in (a,b), k notin (a,b), k or !k"
+            f"{quoted(term)} is no part of a selector; use k=v, k!=v, k in (a,b), k notin (a,b), k or !k"
         )
     key = read["key"]
     if read["set"]:
@@ -89,10 +89,10 @@ def _object(terms: Iterable[Requirement | tuple[str, str]]) -> dict[str, Any]:
             expressions.append(_expression(term))
         elif labels.setdefault(*term) != term[1]:
             expressions.append(_expression(Requirement(term[0], Operator.IN, [term[1]])))
-    held = {"matchLabels": labels, "matchExpressions": expressions}
-    return {key: value for key, value in held.items() if value}
+    selector = {"matchLabels": labels, "matchExpressions": expressions}
+    return {key: value for key, value in selector.items() if value}
 
 
-def _expression(one: Requirement) -> dict[str, Any]:
-    values = {"values": one.values} if one.values is not None else {}
-    return {"key": one.key, "operator": one.operator.value, **values}
+def _expression(requirement: Requirement) -> dict[str, Any]:
+    values = {"values": requirement.values} if requirement.values is not None else {}
+    return {"key": requirement.key, "operator": requirement.operator.value, **values}

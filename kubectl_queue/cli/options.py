@@ -10,8 +10,8 @@ from enum import StrEnum
 from kubectl_queue.cli import flag_values as values
 from kubectl_queue.cli.flags import (
     Flag,
-    span,
-    switch,
+    bool_flag,
+    duration_flag,
 )
 
 COMMAND = "kubectl queue"
@@ -55,7 +55,7 @@ UNCHANGED = "unchanged"
 def _timeout(text: str) -> timedelta:
     if not _SECONDS.fullmatch(text):
         raise ValueError("it must be a single integer in seconds, or one with a unit (e.g. 1s | 2m | 3h)")
-    return values.duration(text)
+    return values.parse_duration(text)
 
 
 def formats(*allowed: Output, templates: tuple[str, ...] = ()) -> Flag:
@@ -110,7 +110,7 @@ ACCESS: tuple[Flag, ...] = (
     Flag(name="certificate-authority", value="FILE", help="The authority to trust, and no other."),
     Flag(name="client-certificate", value="FILE", help="The client certificate to authenticate with."),
     Flag(name="client-key", value="FILE", help="The key of the client certificate."),
-    switch("insecure-skip-tls-verify", "Do not check the server's certificate. Insecure."),
+    bool_flag("insecure-skip-tls-verify", "Do not check the server's certificate. Insecure."),
     Flag(name="tls-server-name", value="NAME", help="The name that the server's certificate has to have."),
     Flag(name="as", value="USER", help="User to impersonate."),
     Flag(
@@ -142,7 +142,7 @@ COMMON: tuple[Flag, ...] = (
         value="DURATION",
         help="How long to wait for an answer (e.g. 5, 5s, 2m); 65s if not given, or 0.",
     ),
-    switch("help", "Print this and end.", short="h"),
+    bool_flag("help", "Print this and end.", short="h"),
 )
 
 _OBJECT_FORMATS = tuple(word for word in Output if word is not Output.TEMPLATE)
@@ -151,8 +151,8 @@ GET_OUTPUT = formats(*_OBJECT_FORMATS, templates=GET_TEMPLATES)
 SELECTOR = Flag(
     name="selector", short="l", value="SELECTOR", help="Labels of the queues, e.g. team=a,tier!=b."
 )
-ALL = switch("all", "Every queue but root.")
-NO_HEADERS = switch("no-headers", "Print no headings.")
+ALL = bool_flag("all", "Every queue but root.")
+NO_HEADERS = bool_flag("no-headers", "Print no headings.")
 DRY_RUN = Flag(
     name="dry-run",
     default=DryRun.NONE.value,
@@ -161,4 +161,6 @@ DRY_RUN = Flag(
     value="none|client|server",
     help="client: only print what would be sent; server: have the server check it and change nothing.",
 )
-TIMEOUT = span("timeout", "How long --wait waits; 0 is for ever. Default 60s.", default=timedelta(seconds=60))
+TIMEOUT = duration_flag(
+    "timeout", "How long --wait waits; 0 is for ever. Default 60s.", default=timedelta(seconds=60)
+)

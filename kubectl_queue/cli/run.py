@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from kubectl_queue.cli import flags
-from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.options import COMMAND, COMMON
 from kubectl_queue.commands import table as verbs
 from kubectl_queue.errors import QueueError, UsageError
@@ -63,7 +63,7 @@ def split(words: Sequence[str]) -> tuple[str, list[str]]:
         return "", list(words)
     name = words[place]
     if name not in verbs.TABLE:
-        raise UsageError(f'unknown command {literal(name)} for "{COMMAND}"{_meant(name)}', see=COMMAND)
+        raise UsageError(f'unknown command {quoted(name)} for "{COMMAND}"{_meant(name)}', see=COMMAND)
     return name, [*words[:place], *words[place + 1 :]]
 
 
@@ -77,4 +77,4 @@ def _help(name: str, *, console: Console) -> int:
 def _meant(name: str) -> str:
     from kubectl_queue.cli import suggestions as spelling  # noqa: PLC0415 - for a slip of the finger
 
-    return spelling.meant(spelling.verbs_meant(name, verbs.TABLE))
+    return spelling.did_you_mean(spelling.suggested_verbs(name, verbs.TABLE))

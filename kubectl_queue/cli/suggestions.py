@@ -52,44 +52,44 @@ _KUBECTL: Mapping[str, str] = {
 }
 
 
-def verbs_meant(word: str, verbs: Iterable[str]) -> list[str]:
+def suggested_verbs(word: str, verbs: Iterable[str]) -> list[str]:
     """The verbs that a word may stand for, the likeliest first."""
     if word.lower() in _KUBECTL:
         return [_KUBECTL[word.lower()]]
     known = list(verbs)
     other = _OTHERS.get(word.lower())
-    return [other] if other in known else near(word.lower(), known)
+    return [other] if other in known else close_matches(word.lower(), known)
 
 
-def near(word: str, among: Iterable[str]) -> list[str]:
+def close_matches(word: str, among: Iterable[str]) -> list[str]:
     """The words that differ from this one by little, nearest first."""
     return difflib.get_close_matches(word[:253], list(among), n=_AT_MOST, cutoff=_NEAR)
 
 
-def meant(words: Iterable[str]) -> str:
+def did_you_mean(words: Iterable[str]) -> str:
     """As kubectl asks; empty where there is nothing to ask."""
-    told = "".join(f"\t{word}\n" for word in words)
-    return f"\n\nDid you mean this?\n{told}" if told else ""
+    suggestions = "".join(f"\t{word}\n" for word in words)
+    return f"\n\nDid you mean this?\n{suggestions}" if suggestions else ""
 
 
 @contextmanager
-def suggested(api: Queues, name: str) -> Iterator[None]:
+def with_suggestions(api: Queues, name: str) -> Iterator[None]:
     """Adds to a NotFoundError the queues whose names are near this one, where queues may be listed."""
     try:
         yield
     except NotFoundError as exc:
         with suppress(QueueError):
-            exc.add_note(near_names(name, (item["metadata"]["name"] for item in api.list().items)))
+            exc.add_note(similar_names(name, (item["metadata"]["name"] for item in api.list().items)))
         raise
 
 
-def missing(name: str, *, among: Iterable[str]) -> QueueError:
+def queue_not_found(name: str, *, among: Iterable[str]) -> QueueError:
     """What the API server answers for a queue that is not there, with the names that are near."""
     message = f'queues.scheduling.volcano.sh "{name}" not found'
-    found = refusal({"reason": "NotFound", "message": message, "details": {"name": name}}, code=404)
-    found.add_note(near_names(name, among))
-    return found
+    error = refusal({"reason": "NotFound", "message": message, "details": {"name": name}}, code=404)
+    error.add_note(similar_names(name, among))
+    return error
 
 
-def near_names(name: str, among: Iterable[str]) -> str:
-    return meant(near(name, among)).rstrip("\n")
+def similar_names(name: str, among: Iterable[str]) -> str:
+    return did_you_mean(close_matches(name, among)).rstrip("\n")

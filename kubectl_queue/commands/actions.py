@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from kubectl_queue.cli.flag_values import LONGEST, boolean, moment
-from kubectl_queue.cli.flags import Flag, Flags, stretch
+from kubectl_queue.cli.flag_values import LONGEST, parse_bool, parse_time
+from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag
 from kubectl_queue.cli.options import (
     ALL,
     COMMAND,
@@ -83,7 +83,7 @@ def given_resume_time(flags: Flags, *, now: datetime, command: str) -> datetime 
 
 
 def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
-    span = flags.span("for")
+    span = flags.duration("for")
     if span is not None:
         return now + span
     read: Callable[[datetime], datetime | None] | None = flags.value("until")
@@ -100,13 +100,13 @@ def _never(now: datetime) -> None:
 
 
 def _moment_or_none(text: str) -> Callable[[datetime], datetime | None]:
-    return _never if text == NONE else moment(text)
+    return _never if text == NONE else parse_time(text)
 
 
 def finish(editor: QueueEditor, flags: Flags, *, failed: int) -> int:
     """Wait where --wait was given, print what is printed at the end; the exit code."""
     if flags.text("wait") != "false":
-        failed += editor.wait_for_all(PollTimer(flags.span("timeout")))
+        failed += editor.wait_for_all(PollTimer(flags.duration("timeout")))
     editor.reporter.finish()
     return 1 if failed else 0
 
@@ -118,7 +118,7 @@ def wait_flag(help: str, *, value: str = "true|false", read: Callable[[str], str
 
 
 def _true_or_false(text: str) -> str:
-    return str(boolean(text)).lower()
+    return str(parse_bool(text)).lower()
 
 
 def _true_false_or_closed(text: str) -> str:
@@ -130,7 +130,7 @@ _REASON = Flag(
 )
 #: Of each command that stops queues.
 STOP_FLAGS = (
-    stretch("for", "Resume after this long, e.g. 30m, 2h or 7d."),
+    duration_with_unit_flag("for", "Resume after this long, e.g. 30m, 2h or 7d."),
     Flag(
         name="until",
         default=None,

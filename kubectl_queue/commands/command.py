@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags
 from kubectl_queue.cli.options import COMMAND
 from kubectl_queue.errors import UsageError
@@ -50,7 +50,7 @@ def checked(name: str, *, see: str) -> str:
     if not name:
         raise UsageError("resource name may not be empty", see=see)
     if not valid_name(name):
-        raise UsageError(f"invalid resource name {literal(name)}: {NAME_RULE}, at most 253 of them", see=see)
+        raise UsageError(f"invalid resource name {quoted(name)}: {NAME_RULE}, at most 253 of them", see=see)
     return name
 
 

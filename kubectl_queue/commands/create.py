@@ -13,9 +13,9 @@ from kubectl_queue.cli import label_selectors as selecting
 from kubectl_queue.cli.flags import (
     Flag,
     Flags,
-    choice,
-    number,
-    switch,
+    bool_flag,
+    choice_flag,
+    int_flag,
 )
 from kubectl_queue.cli.options import (
     DRY_RUN,
@@ -41,7 +41,7 @@ _NO_LIMIT = "Not enforced yet."
 
 
 def _resources(name: str, help: str) -> Flag:
-    return Flag(name=name, help=help, default=None, read=values.resources, value="cpu=4,memory=8Gi")
+    return Flag(name=name, help=help, default=None, read=values.parse_resources, value="cpu=4,memory=8Gi")
 
 
 #: Flags that set one field of `spec`, by the field's name.
@@ -50,21 +50,23 @@ _FIELDS: Mapping[str, Flag] = {
     "namespaceSelector": Flag(
         name="namespace-selector",
         default=None,
-        read=selecting.namespaces,
+        read=selecting.parse_namespace_selector,
         value="SELECTOR",
         help="The namespaces that may use it and those below it, by their labels, e.g. team=a; else all.",
     ),
-    "weight": number("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
-    "priority": number("priority", f"Higher goes first. {_IDLE}"),
-    "state": choice("state", "The desired state, Open if not given.", among=[word.value for word in Desired]),
-    "stopPolicy": choice("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
+    "weight": int_flag("weight", f"Share beside siblings, 1 if not given. {_IDLE}"),
+    "priority": int_flag("priority", f"Higher goes first. {_IDLE}"),
+    "state": choice_flag(
+        "state", "The desired state, Open if not given.", among=[word.value for word in Desired]
+    ),
+    "stopPolicy": choice_flag("stop-policy", "None if not given.", among=[word.value for word in StopPolicy]),
     "reason": Flag(name="reason", help="Why it is stopped from the start."),
-    "reclaimable": switch("reclaimable", f"Whether others may take back what is above its share. {_IDLE}"),
+    "reclaimable": bool_flag("reclaimable", f"Whether others may take back what is above its share. {_IDLE}"),
     "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
     "deserved": _resources("deserved", f"What it may count on. {_NO_LIMIT}"),
     "guarantee": _resources("guarantee", f"What is kept free for it. {_NO_LIMIT}"),
     "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help=f"The scheduling policy. {_IDLE}"),
-    "dequeueStrategy": choice(
+    "dequeueStrategy": choice_flag(
         "dequeue-strategy",
         f"What happens behind a job that does not fit. {_IDLE}",
         among=["traverse", "fifo"],
@@ -84,7 +86,7 @@ def run_create(session: Session, flags: Flags) -> int:
     reporter = Reporter(session, dry_run=dry_run)
     reporter.say(name, "created")
     if flags.on("wait") and dry_run is DryRun.NONE:
-        item = _wait_until_acknowledged(session, item, timer=PollTimer(flags.span("timeout")))
+        item = _wait_until_acknowledged(session, item, timer=PollTimer(flags.duration("timeout")))
         reporter.say(name, f"acknowledged: {status_of(item).get('state')}")
     reporter.keep(item)
     reporter.finish()
@@ -127,7 +129,7 @@ VERBS = (
         ),
         flags=(
             *_FIELDS.values(),
-            switch("wait", "Wait until the controller has taken it up."),
+            bool_flag("wait", "Wait until the controller has taken it up."),
             TIMEOUT,
             DRY_RUN,
             OUTPUT,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from kubectl_queue.access.queue_api import Queues
 from kubectl_queue.cli.flags import (
     Flags,
-    span,
-    switch,
+    bool_flag,
+    duration_flag,
 )
 from kubectl_queue.cli.options import (
     ALL,
@@ -46,7 +46,7 @@ class _Deletion:
         self._is_pretending = self._dry_run is DryRun.CLIENT
         self._left: QueueObjects | None = None
         self._reporter = Reporter(session, dry_run=self._dry_run)
-        self._timer = PollTimer(flags.span("timeout")) if flags.on("wait") else None
+        self._timer = PollTimer(flags.duration("timeout")) if flags.on("wait") else None
         self._ignore_not_found = flags.on("ignore-not-found")
 
     def select(self, selector: str) -> Sequence[str]:
@@ -135,9 +135,9 @@ VERBS = (
         flags=(
             ALL,
             SELECTOR,
-            switch("ignore-not-found", "Do not fail for a queue that does not exist."),
-            switch("wait", "Wait until they are gone; true if not given.", default=True),
-            span("timeout", "How long --wait waits; for ever if not given, or 0."),
+            bool_flag("ignore-not-found", "Do not fail for a queue that does not exist."),
+            bool_flag("wait", "Wait until they are gone; true if not given.", default=True),
+            duration_flag("timeout", "How long --wait waits; for ever if not given, or 0."),
             DRY_RUN,
             OUTPUT,
         ),

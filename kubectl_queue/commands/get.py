@@ -9,24 +9,24 @@ from typing import Any
 from kubectl_queue.access import kubectl
 from kubectl_queue.access.queue_api import Event, Listing, Queues
 from kubectl_queue.access.responses import Object
-from kubectl_queue.cli.flag_values import literal
-from kubectl_queue.cli.flags import Flag, Flags, switch
+from kubectl_queue.cli.flag_values import quoted
+from kubectl_queue.cli.flags import Flag, Flags, bool_flag
 from kubectl_queue.cli.options import (
     GET_OUTPUT,
     NO_HEADERS,
     SELECTOR,
     Output,
 )
-from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import ExpiredError, QueueError, UsageError
 from kubectl_queue.output.formats import (
     DOCUMENTS,
-    document,
-    named,
+    dump_objects,
+    typed_name,
 )
-from kubectl_queue.output.tables import Table, at
+from kubectl_queue.output.tables import Table, value_at
 from kubectl_queue.queue_objects import name_of, read_queues
 from kubectl_queue.session import Session
 
@@ -43,8 +43,8 @@ _FLAGS = (
         default=(),
     ),
     NO_HEADERS,
-    switch("ignore-not-found", "Print nothing for a queue that does not exist, and exit with 0."),
-    switch("watch", "Go on printing queues as they change.", short="w"),
+    bool_flag("ignore-not-found", "Print nothing for a queue that does not exist, and exit with 0."),
+    bool_flag("watch", "Go on printing queues as they change.", short="w"),
 )
 
 
@@ -107,7 +107,7 @@ def _each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Obj
     found, errors = [], []
     for name in chosen:
         try:
-            with suggested(api, name):
+            with with_suggestions(api, name):
                 found += api.list(name=name).items if ignore else [api.get(name)]
         except QueueError as exc:
             errors.append(exc)
@@ -117,7 +117,7 @@ def _each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Obj
 def _print(session: Session, flags: Flags, items: list[Object], *, as_list: bool) -> int:
     items = _sorted(items, by=flags.text("sort-by"))
     if session.output in DOCUMENTS:
-        session.console.say(document(items, output=session.output, as_list=as_list))
+        session.console.say(dump_objects(items, output=session.output, as_list=as_list))
     elif not items:
         session.console.note("No resources found")
     else:
@@ -133,9 +133,9 @@ def printer(session: Session, flags: Flags) -> Callable[[list[Object]], None]:
 
     def show(items: list[Object]) -> None:
         if session.output is Output.NAME:
-            lines = [named(item["metadata"]["name"]) for item in items]
+            lines = [typed_name(item["metadata"]["name"]) for item in items]
         elif session.output in DOCUMENTS:
-            texts = (document([item], output=session.output, as_list=False) for item in items)
+            texts = (dump_objects([item], output=session.output, as_list=False) for item in items)
             lines = [_separate(text, session) for text in texts]
         else:
             lines = table.lines(items, now=session.api.now)
@@ -157,12 +157,12 @@ def _sorted(items: list[Object], *, by: str) -> list[Object]:
     path = by.strip().removeprefix("{").removesuffix("}").lstrip(".")
     if not by:
         return items
-    if items and all(at(item, path) is None for item in items):
+    if items and all(value_at(item, path) is None for item in items):
         raise UsageError(
-            f"couldn't find any field with path {literal(by)} in the list of queues; "
+            f"couldn't find any field with path {quoted(by)} in the list of queues; "
             "give one that they have, such as --sort-by=.spec.weight"
         )
-    return sorted(items, key=lambda item: _order(at(item, path)))
+    return sorted(items, key=lambda item: _order(value_at(item, path)))
 
 
 def _order(value: Any) -> tuple[int, float, str]:
@@ -196,7 +196,7 @@ def changes(api: Queues, *, listed: Callable[[Listing], str], name: str, selecto
         since = since or listed(api.list(name=name, selector=selector))
         try:
             for event in api.watch(since, name=name, selector=selector):
-                since = str(at(event.object, "metadata.resourceVersion") or since)
+                since = str(value_at(event.object, "metadata.resourceVersion") or since)
                 if event.type != "BOOKMARK":
                     yield event
         except ExpiredError:

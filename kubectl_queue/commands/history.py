@@ -11,12 +11,12 @@ from kubectl_queue.cli.options import (
     Output,
     formats,
 )
-from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.ages import age
-from kubectl_queue.output.formats import DOCUMENTS, printed
-from kubectl_queue.output.tables import Layout, at
+from kubectl_queue.output.formats import DOCUMENTS, dump
+from kubectl_queue.output.tables import Layout, value_at
 from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.session import Session
 from queues.text import printable
@@ -32,14 +32,14 @@ def run_history(session: Session, flags: Flags) -> int:
     chosen = names(flags.names, command=_COMMAND)
     if len(chosen) != 1:
         raise UsageError(f"exactly one NAME is required, got {len(chosen)}", see=_COMMAND)
-    with suggested(session.api, chosen[0]):
+    with with_suggestions(session.api, chosen[0]):
         item = session.api.get(chosen[0])
     changes = changes_of(item)
     if session.output in DOCUMENTS:
         document = {"queue": chosen[0], "changes": [msgspec.to_builtins(change) for change in changes]}
-        session.console.say(printed(document, output=session.output))
+        session.console.say(dump(document, output=session.output))
     elif not changes:
-        created = at(item, "metadata.creationTimestamp")
+        created = value_at(item, "metadata.creationTimestamp")
         session.console.note(f'queue "{chosen[0]}" is as it was made, {created}: nothing of it was changed')
     else:
         session.console.say("\n".join(_table(session, item, headings=not flags.on("no-headers"))))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kubectl_queue.cli.flags import Flags, switch
+from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import COMMAND, DryRun
 from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
@@ -156,8 +156,8 @@ def _inventory(session: Session) -> InventoryReader:
 _DRAIN_FLAGS = (
     *STOP_FLAGS,
     *FLAGS.values(),
-    switch(_HOLD_ONLY, "Only hold: what runs goes on, as with Kueue's stop."),
-    switch("yes", "Do not ask before pods without a controller are evicted.", short="y"),
+    bool_flag(_HOLD_ONLY, "Only hold: what runs goes on, as with Kueue's stop."),
+    bool_flag("yes", "Do not ask before pods without a controller are evicted.", short="y"),
     wait_flag("Wait until nothing runs but what stays by rule: the condition Drained says so."),
     *EDIT_FLAGS,
 )

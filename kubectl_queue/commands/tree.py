@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
-from kubectl_queue.cli.suggestions import missing
+from kubectl_queue.cli.suggestions import queue_not_found
 from kubectl_queue.commands.command import Verb, names
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output import tree as trees
-from kubectl_queue.output.formats import DOCUMENTS, printed
+from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.queue_objects import read_queues, status_of
 from kubectl_queue.session import Session
 
@@ -20,9 +20,9 @@ def run_tree(session: Session, flags: Flags) -> int:
     queues = read_queues(session.api, ())
     top = "".join(tops)
     if top and top not in queues.tree:
-        raise missing(top, among=queues.tree)
+        raise queue_not_found(top, among=queues.tree)
     if session.output in DOCUMENTS:
-        session.console.say(printed({"queues": trees.nested(queues, top=top)}, output=session.output))
+        session.console.say(dump({"queues": trees.as_structure(queues, top=top)}, output=session.output))
         return 0
     glyphs = trees.UNICODE if session.console.unicode else trees.ASCII
     lines = trees.draw(queues, top=top, glyphs=glyphs, headings=not flags.on("no-headers"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from kubectl_queue.access.responses import Request
-from kubectl_queue.cli.flags import Flags, switch
+from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.command import Verb
 from kubectl_queue.errors import QueueError, ServerError, UsageError
-from kubectl_queue.output.formats import DOCUMENTS, printed
-from kubectl_queue.output.tables import at
+from kubectl_queue.output.formats import DOCUMENTS, dump
+from kubectl_queue.output.tables import value_at
 from kubectl_queue.session import Session
 
 _DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -31,7 +31,7 @@ def run_version(session: Session, flags: Flags) -> int:
             except ServerError as exc:
                 failures.append(exc)
     if session.output in DOCUMENTS:
-        session.console.say(printed(versions, output=session.output))
+        session.console.say(dump(versions, output=session.output))
     else:
         session.console.say("\n".join(f"{_HEADINGS[key]}: {text}" for key, text in versions.items()))
     for failure in failures:
@@ -55,7 +55,7 @@ def _server(session: Session) -> str:
     tags = {
         _tag(str(container.get("image")))
         for item in listing.get("items") or ()
-        for container in at(item, "spec.template.spec.containers") or ()
+        for container in value_at(item, "spec.template.spec.containers") or ()
     }
     return ", ".join(sorted(tags)) or f"not known: no Deployment is labelled {_SELECTOR}"
 
@@ -81,7 +81,7 @@ VERBS = (
         ),
         examples=("kubectl queue version", "kubectl queue version --client -o json"),
         flags=(
-            switch("client", "Only the version of the plugin; no server is asked."),
+            bool_flag("client", "Only the version of the plugin; no server is asked."),
             formats(Output.TABLE, Output.JSON, Output.YAML),
         ),
         run=run_version,

@@ -13,7 +13,7 @@ from kubectl_queue.cli.options import Output, formats
 from kubectl_queue.commands.command import Verb, checked
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.formats import DOCUMENTS, printed
+from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.session import Session
 from kubectl_queue.why import targets
 from kubectl_queue.why.explainer import Answer, Explainer
@@ -40,7 +40,7 @@ def _print(session: Session, answers: Sequence[Answer], *, as_list: bool) -> Non
         documents = [_document(answer) for answer in answers]
         if documents:
             shown = {"items": documents} if as_list else documents[0]
-            session.console.say(printed(shown, output=session.output))
+            session.console.say(dump(shown, output=session.output))
         return
     now = session.client.now
     texts = [

@@ -18,11 +18,11 @@ from kubectl_queue.cli import flag_values as values
 from kubectl_queue.cli.flags import (
     Flag,
     Flags,
-    switch,
+    bool_flag,
 )
-from kubectl_queue.cli.label_selectors import selector
+from kubectl_queue.cli.label_selectors import parse_pod_selector
 from kubectl_queue.errors import UsageError
-from kubectl_queue.output.ages import written
+from kubectl_queue.output.ages import rfc3339
 from queues.admission.field_validation import INT32, field_refusal
 
 _RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
@@ -82,7 +82,7 @@ def _deadline(text: str) -> Callable[[datetime], datetime | None]:
     if text.isascii() and text.isdigit():
         raise ValueError("it needs a unit, s, m, h or d, as in --deadline 2h")
     try:
-        span = values.duration(text)
+        span = values.parse_duration(text)
     except ValueError as exc:
         if "century" in str(exc):
             raise
@@ -92,7 +92,7 @@ def _deadline(text: str) -> Callable[[datetime], datetime | None]:
 
 def _moment(text: str) -> Callable[[datetime], datetime]:
     try:
-        return values.moment(text)
+        return values.parse_time(text)
     except ValueError:
         raise ValueError(
             f"it must be a span such as 2h, a time such as 18:30 or 2030-01-31T18:30:00Z, or {NONE}"
@@ -104,11 +104,11 @@ FLAGS: Mapping[str, Flag] = {
     "keep": Flag(
         name="keep",
         default=None,
-        read=_or_none(selector),
+        read=_or_none(parse_pod_selector),
         value="SELECTOR",
         help="Pods that are to stay, by their labels, e.g. app=db,tier!=web; none: all go.",
     ),
-    "barePods": switch(
+    "barePods": bool_flag(
         "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
     ),
     "rate": Flag(
@@ -135,7 +135,7 @@ FLAGS: Mapping[str, Flag] = {
             f"2030-01-31T18:30:00Z; {NONE}: never."
         ),
     ),
-    "afterDeadline": switch(
+    "afterDeadline": bool_flag(
         "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."
     ),
     "gracePeriodSeconds": Flag(
@@ -166,7 +166,7 @@ def _deadline_fields(given: Mapping[str, Any], *, now: datetime, command: str) -
             raise UsageError(f"--delete-after-deadline and --deadline={NONE} exclude each other", see=command)
         return {"deadline": None, "afterDeadline": "Keep"}
     if at <= now:
-        raise UsageError(f"the --deadline, {written(at)}, is not in the future", see=command)
+        raise UsageError(f"the --deadline, {rfc3339(at)}, is not in the future", see=command)
     if at - now > values.LONGEST:
-        raise UsageError(f"the --deadline, {written(at)}, is more than a century away", see=command)
-    return {"deadline": written(at)}
+        raise UsageError(f"the --deadline, {rfc3339(at)}, is more than a century away", see=command)
+    return {"deadline": rfc3339(at)}

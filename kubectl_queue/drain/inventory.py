@@ -25,7 +25,7 @@ import msgspec
 from kubectl_queue.access.client import ApiClient, Objects
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ForbiddenError, KindMissingError
-from kubectl_queue.output.tables import at
+from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from kubectl_queue.why.membership import membership_of
 from kubectl_queue.why.subject import annotations_of, controller_of, labels_of
@@ -150,7 +150,7 @@ class SuspendableWorkloads:
 
     def owner_of(self, pod: Object) -> SuspendableWorkload | None:
         """The topmost of the pod's owners that can be suspended."""
-        namespace = str(at(pod, "metadata.namespace") or "")
+        namespace = str(value_at(pod, "metadata.namespace") or "")
         topmost, reference = None, controller_of(pod)
         for _ in range(_MAX_OWNERS):
             work = self._work(reference, namespace=namespace)
@@ -167,7 +167,7 @@ class SuspendableWorkloads:
             return None
         uid = str(reference.get("uid"))
         _, item = self._by_uid.get(uid, (kind, {}))
-        if kind == VOLCANO_JOBS and not at(item, "status.state.phase"):
+        if kind == VOLCANO_JOBS and not value_at(item, "status.state.phase"):
             return None
         if is_delegated(kind, spec_of(item).get("managedBy")):
             return None
@@ -178,7 +178,7 @@ class SuspendableWorkloads:
 
 
 def _is_suspended(item: Object) -> bool:
-    return spec_of(item).get("suspend") is True or at(item, "status.state.phase") in _SUSPENDED_PHASES
+    return spec_of(item).get("suspend") is True or value_at(item, "status.state.phase") in _SUSPENDED_PHASES
 
 
 def inventory(
@@ -202,8 +202,8 @@ def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) ->
     conditions = status_of(pod).get("conditions") or ()
     return RunningPod(
         uid=_uid(pod),
-        namespace=str(at(pod, "metadata.namespace") or ""),
-        name=str(at(pod, "metadata.name")),
+        namespace=str(value_at(pod, "metadata.namespace") or ""),
+        name=str(value_at(pod, "metadata.name")),
         queue=queue,
         labels=labels_of(pod),
         created=_created(pod),
@@ -214,7 +214,7 @@ def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) ->
         daemon=reference.get("kind") == "DaemonSet",
         ready=any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions),
         running=status_of(pod).get("phase") == "Running",
-        leaving=bool(at(pod, "metadata.deletionTimestamp")),
+        leaving=bool(value_at(pod, "metadata.deletionTimestamp")),
         grace_period=_number(spec_of(pod).get("terminationGracePeriodSeconds")),
         termination=_termination(pod),
     )
@@ -222,16 +222,16 @@ def _running_pod(pod: Object, *, queue: str, workloads: SuspendableWorkloads) ->
 
 def _termination(pod: Object) -> Termination | None:
     """Its deletion; None where it is not being deleted, or that cannot be read."""
-    grace = _number(at(pod, "metadata.deletionGracePeriodSeconds"))
+    grace = _number(value_at(pod, "metadata.deletionGracePeriodSeconds"))
     try:
-        ends_at = datetime.fromisoformat(str(at(pod, "metadata.deletionTimestamp")))
+        ends_at = datetime.fromisoformat(str(value_at(pod, "metadata.deletionTimestamp")))
     except ValueError:
         return None
     return Termination(
         requested_at=requested_at(ends_at if ends_at.tzinfo else ends_at.replace(tzinfo=UTC), grace=grace),
         grace=grace,
         node=str(spec_of(pod).get("nodeName") or ""),
-        finalizers=tuple(map(str, at(pod, "metadata.finalizers") or ())),
+        finalizers=tuple(map(str, value_at(pod, "metadata.finalizers") or ())),
     )
 
 
@@ -241,13 +241,13 @@ def _number(value: object) -> int:
 
 def _created(pod: Object) -> datetime:
     try:
-        return datetime.fromisoformat(str(at(pod, "metadata.creationTimestamp")))
+        return datetime.fromisoformat(str(value_at(pod, "metadata.creationTimestamp")))
     except ValueError:
         return _EPOCH
 
 
 def _uid(item: Object) -> str:
-    return str(at(item, "metadata.uid") or "")
+    return str(value_at(item, "metadata.uid") or "")
 
 
 def read_budgets(items: Iterable[Object]) -> Iterator[Budget]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kubectl_queue.drain.inventory import Inventory
 from kubectl_queue.drain.progress import blocker_message
 from kubectl_queue.edit.wait import plural
-from kubectl_queue.output.ages import written
+from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.queue_objects import QueueObjects, spec_of
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
@@ -215,7 +215,7 @@ def _terminating(pod: RunningPod, preview: DrainPreview) -> str:
 def _at_the_deadline(spec: DrainSpec) -> Iterator[str]:
     if spec.deadline is None:
         return
-    at = written(spec.deadline)
+    at = rfc3339(spec.deadline)
     if spec.delete_after_deadline:
         yield f"at {at} what is left is deleted, whatever its budgets say"
     else:

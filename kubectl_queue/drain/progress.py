@@ -24,7 +24,7 @@ from kubectl_queue.edit.wait import (
     plural,
 )
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.ages import age, written
+from kubectl_queue.output.ages import age, rfc3339
 from kubectl_queue.queue_objects import (
     condition_of,
     generation_of,
@@ -116,7 +116,7 @@ def lines(items: Sequence[Object], *, now: datetime) -> list[str]:
         return []
     condition = condition_of(items[0], DRAINED)
     reason = str(condition.get("reason") or "not judged yet")
-    since = f", begun {written(status.since)} ({_ago(status.since, now=now)})" if status.since else ""
+    since = f", begun {rfc3339(status.since)} ({_ago(status.since, now=now)})" if status.since else ""
     message = _without_blockers(str(condition.get("message") or ""))
     return [
         f"{printable(reason)}{since}",
@@ -132,7 +132,7 @@ def _without_blockers(message: str) -> str:
 
 
 def _ago(since: datetime, *, now: datetime) -> str:
-    return f"{age(written(since), now=now)} ago"
+    return f"{age(rfc3339(since), now=now)} ago"
 
 
 def _blocker_line(blocker: Blocker) -> str:

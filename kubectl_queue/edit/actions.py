@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.operation import Decision, changed_fields, parent_verdict
 from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
-from kubectl_queue.output.ages import written
+from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
 from queues.admission.command_validation import action_refusal
 from queues.messages import refusal_text, stop_text
@@ -84,7 +84,7 @@ class ActionOperation:
             return self._given_fields() if own in _REACHED.get(self.action, ()) else {}
         if self.action is Action.OPEN:
             return {"state": target.value, "resumeAt": None, "reason": None}
-        at = written(self.resume_at) if self.resume_at else None
+        at = rfc3339(self.resume_at) if self.resume_at else None
         return {"state": target.value, "reason": self.reason or None, "resumeAt": at}
 
     def _given_fields(self) -> dict[str, Any]:
@@ -93,12 +93,12 @@ class ActionOperation:
         if self.reason is not None:
             fields["reason"] = self.reason or None
         if self.resume_at is not None or self.clear_resume_at:
-            fields["resumeAt"] = written(self.resume_at) if self.resume_at else None
+            fields["resumeAt"] = rfc3339(self.resume_at) if self.resume_at else None
         return fields
 
     def _outcome(self, target: Desired | None, patch: Mapping[str, Any], *, closing: bool) -> str:
         """`closing`: members are counted that keep the queue from Closed."""
-        until = f" until {written(self.resume_at)}" if self.resume_at else ""
+        until = f" until {rfc3339(self.resume_at)}" if self.resume_at else ""
         if target is Desired.CLOSED and closing:
             return "closing"
         if target is not None or until:

@@ -14,7 +14,7 @@ from functools import partial
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.options import DryRun
-from kubectl_queue.cli.suggestions import suggested
+from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.edit.operation import Decision, Operation, apply_patch
 from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import ConflictError, QueueError
@@ -104,7 +104,7 @@ class QueueEditor:
         return self._operation.decide(item=item, queues=self.queues)
 
     def _read_with_suggestions(self, name: str) -> Object:
-        with suggested(self._api, name):
+        with with_suggestions(self._api, name):
             return self._read(name)
 
     def _patch(self, name: str, decision: Decision) -> None:

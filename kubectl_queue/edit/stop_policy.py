@@ -27,7 +27,7 @@ from kubectl_queue.edit.operation import (
 )
 from kubectl_queue.edit.wait import AcknowledgementWait, WaitCondition
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.ages import written
+from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.queue_objects import QueueObjects, name_of, spec_of
 from queues.drain.model import parse_drain_spec
 from queues.messages import stop_text
@@ -73,7 +73,7 @@ class StopPolicyOperation:
         drain_patch = patch_between(present.get("drain") or {}, drain)
         if not fields and not drain_patch:
             return Decision(outcome=f"unchanged ({_UNCHANGED[self.policy]})")
-        until = f" until {written(self.resume_at)}" if self.resume_at else ""
+        until = f" until {rfc3339(self.resume_at)}" if self.resume_at else ""
         edited = ", ".join((*fields, *(f"drain.{key}" for key in drain_patch)))
         outcome = _OUTCOMES[self.policy] + until if begins or until else f"edited ({edited})"
         return Decision(outcome=outcome, patch={**fields, "drain": drain_patch} if drain_patch else fields)
@@ -84,7 +84,7 @@ class StopPolicyOperation:
         return {key: value for key, value in fields.items() if value is not None}
 
     def _stop_fields(self) -> dict[str, Any]:
-        at = written(self.resume_at) if self.resume_at else None
+        at = rfc3339(self.resume_at) if self.resume_at else None
         return {"stopPolicy": self.policy.value, "reason": self.reason or None, "resumeAt": at}
 
     def _given_fields(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class StopPolicyOperation:
         if self.reason is not None:
             fields["reason"] = self.reason or None
         if self.resume_at is not None or self.clear_resume_at:
-            fields["resumeAt"] = written(self.resume_at) if self.resume_at else None
+            fields["resumeAt"] = rfc3339(self.resume_at) if self.resume_at else None
         return fields
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
@@ -134,7 +134,7 @@ def _check_deadline(drain: Mapping[str, Any], *, now: datetime, name: str) -> No
         "its pods would be deleted, whatever their budgets say" if deletes else "nothing would be evicted"
     )
     raise QueueError(
-        f'queue "{name}": the deadline of its spec.drain, {written(spec.deadline)}, has passed, so {result}; '
+        f'queue "{name}": the deadline of its spec.drain, {rfc3339(spec.deadline)}, has passed, so {result}; '
         "give another with --deadline, or --deadline=none"
     )
 
@@ -156,7 +156,7 @@ def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -
         yield f'the suspension of queue "{after.name}" ends at the same time'
     elif suspended and before.resume_time is not None and after.resume_time is None:
         yield (
-            f'queue "{after.name}" is Suspended too, and no longer until {written(before.resume_time)}: that '
+            f'queue "{after.name}" is Suspended too, and no longer until {rfc3339(before.resume_time)}: that '
             "time belonged to the stop before; set one with --until"
         )
 

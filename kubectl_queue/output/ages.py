@@ -13,25 +13,25 @@ def age(created: str, *, now: datetime) -> str:
         since = now - datetime.fromisoformat(created)
     except (ValueError, TypeError):
         return "<unknown>"
-    return human(since.total_seconds())
+    return human_duration(since.total_seconds())
 
 
-def moment(at: datetime, *, now: datetime) -> str:
+def with_time_left(at: datetime, *, now: datetime) -> str:
     """When something is to come, and how long that is; past it is due: somebody has yet to do it.
 
     One without a zone is UTC.
     """
     there = at if at.tzinfo else at.replace(tzinfo=UTC)
     left = (there - now).total_seconds()
-    return f"{written(there)} ({f'in {human(left)}' if left > 0 else 'due'})"
+    return f"{rfc3339(there)} ({f'in {human_duration(left)}' if left > 0 else 'due'})"
 
 
-def written(at: datetime) -> str:
+def rfc3339(at: datetime) -> str:
     """A time as the API server takes it: RFC 3339, UTC, whole seconds."""
     return at.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def human(span: float) -> str:
+def human_duration(span: float) -> str:
     """A duration in seconds in at most two units, coarser the longer it is."""
     seconds = int(span)
     if seconds < -1:

@@ -41,25 +41,25 @@ class Console:
         if self._source is None or not (self._source.isatty() and self.terminal):
             return None
         self.end_progress()
-        self._err.write(f"{_encodable(harmless(question), self._err)} [y/N]: ")
+        self._err.write(f"{_encodable(escape_controls(question), self._err)} [y/N]: ")
         self._err.flush()
         return self._source.readline().strip().lower() in {"y", "yes"}
 
     def say(self, text: str) -> None:
         """A result. It is out before the next thing happens."""
         self.end_progress()
-        self._out.write(_encodable(harmless(text), self._out) + "\n")
+        self._out.write(_encodable(escape_controls(text), self._out) + "\n")
         self._out.flush()
 
     def write(self, text: str) -> None:
         """A result that has its line ends, where it has any."""
         self.end_progress()
-        self._out.write(_encodable(harmless(text), self._out))
+        self._out.write(_encodable(escape_controls(text), self._out))
         self._out.flush()
 
     def note(self, text: str) -> None:
         self.end_progress()
-        self._err.write(_encodable(harmless(text), self._err) + "\n")
+        self._err.write(_encodable(escape_controls(text), self._err) + "\n")
         self._err.flush()
 
     def warn(self, text: str) -> None:
@@ -70,7 +70,7 @@ class Console:
     def progress(self, text: str) -> None:
         if text == self._progress:
             return
-        shown = _encodable(harmless(text), self._err)
+        shown = _encodable(escape_controls(text), self._err)
         self._err.write(f"\r{shown[: _room(self._err)]}\x1b[K" if self.terminal else f"{shown}\n")
         self._err.flush()
         self._progress = text
@@ -90,13 +90,13 @@ def _room(stream: TextIO) -> int | None:
     return columns - 1 if columns > 1 else None
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with its control characters made visible; line ends and tabs stay."""
     return _CONTROL.sub(_visible, text)
 
 
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"^{chr(code ^ 0x40)}" if code < 0x80 else "\ufffd"
 
 

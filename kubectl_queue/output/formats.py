@@ -28,15 +28,15 @@ _BAD_TEMPLATE = re.compile(r"(error: )?(error (parsing|reading)|unable to match 
 _C1 = re.compile("[\x7f-\x9f]")
 
 
-def named(name: str) -> str:
+def typed_name(name: str) -> str:
     """As kubectl names an object in what it says."""
     return f"{RESOURCE}/{name}"
 
 
-def document(items: Sequence[Object], *, output: Output, as_list: bool) -> str:
+def dump_objects(items: Sequence[Object], *, output: Output, as_list: bool) -> str:
     """The objects in json or yaml, without the last line end."""
     shown = [_shown(item) for item in items]
-    return printed(_list(shown) if as_list else shown[0], output=output)
+    return dump(_list(shown) if as_list else shown[0], output=output)
 
 
 def by_template(
@@ -61,7 +61,7 @@ def check_template(template: str, *, environ: Mapping[str, str]) -> None:
     by_template([item], template, environ=environ, complete=False)
 
 
-def printed(value: Object, *, output: Output) -> str:
+def dump(value: Object, *, output: Output) -> str:
     """Any structure in json or yaml."""
     return _json(value) if output is Output.JSON else _yaml(value)
 
@@ -80,7 +80,7 @@ def _json(value: Object) -> str:
     return _C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _yaml(document: Object) -> str:
+def _yaml(dump_objects: Object) -> str:
     import yaml  # noqa: PLC0415 - 30 ms that only -o yaml needs
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # either, as there is
@@ -96,6 +96,11 @@ def _yaml(document: Object) -> str:
 
     Dumper.add_representer(str, text)
     dumped = yaml.dump(
-        document, Dumper=Dumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=1 << 30
+        dump_objects,
+        Dumper=Dumper,
+        sort_keys=True,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=1 << 30,
     )
     return str(dumped).rstrip("\n")

@@ -13,8 +13,8 @@ from kubectl_queue.output.formats import (
     RESOURCE,
     by_template,
     check_template,
-    document,
-    named,
+    dump_objects,
+    typed_name,
 )
 from kubectl_queue.output.tables import Table
 from kubectl_queue.session import Session
@@ -32,13 +32,13 @@ class Reporter:
         if session.template:
             check_template(session.template, environ=session.environ)
 
-    def say(self, name: str, said: str) -> None:
-        """`said` follows the queue's name."""
-        text = f"{named(name)} {said}{self._suffix}"
+    def say(self, name: str, text: str) -> None:
+        """`text` follows the queue's name."""
+        line = f"{typed_name(name)} {text}{self._suffix}"
         if self._session.output is None:
-            self._session.console.say(text)
-        elif said.startswith("unchanged"):
-            self._session.console.note(text)
+            self._session.console.say(line)
+        elif text.startswith("unchanged"):
+            self._session.console.note(line)
 
     def keep(self, item: Object) -> None:
         """The item to print at the end, in the place of an earlier one of its name."""
@@ -46,7 +46,7 @@ class Reporter:
 
     def deleted(self, name: str) -> None:
         shown = (
-            named(name)
+            typed_name(name)
             if self._session.output is Output.NAME
             else f'{RESOURCE} "{name}" deleted{self._suffix}'
         )
@@ -63,9 +63,9 @@ class Reporter:
             session.console.write(by_template(items, session.template, environ=session.environ))
             return
         if output in DOCUMENTS:
-            text = document(items, output=output, as_list=len(items) > 1)
+            text = dump_objects(items, output=output, as_list=len(items) > 1)
         elif output is Output.NAME:
-            text = "\n".join(named(item["metadata"]["name"]) for item in items)
+            text = "\n".join(typed_name(item["metadata"]["name"]) for item in items)
         else:
             table = Table(wide=output is Output.WIDE)
             text = "\n".join(table.lines(items, now=self._session.api.now))

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.output.ages import age, moment
+from kubectl_queue.output.ages import age, with_time_left
 from queues.namespace_selectors import compile_selector
 
 _LEAST, _GAP = 6, 3
@@ -99,7 +99,9 @@ class Table:
         if self._wide or not self._headings:
             return {}
         for item in items:
-            self._names.update((str(at(item, "metadata.name")), str(at(item, "spec.parent") or "")))
+            self._names.update(
+                (str(value_at(item, "metadata.name")), str(value_at(item, "spec.parent") or ""))
+            )
         return short_names(self._names)
 
     def _row(self, item: Object, names: Mapping[str, str], *, now: datetime) -> list[str]:
@@ -108,7 +110,7 @@ class Table:
             names.get(cell, cell) if column.heading in _NAMES and column.path else cell
             for column, cell in zip(self._columns, cells, strict=True)
         ]
-        resumes = _resumes(at(item, RESUMES.path), now=now)
+        resumes = _resumes(value_at(item, RESUMES.path), now=now)
         return [*shown, resumes] if resumes else shown
 
 
@@ -145,7 +147,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return shown
 
 
-def at(item: Object, path: str) -> Any:
+def value_at(item: Object, path: str) -> Any:
     """The value at a dotted path, None where there is none."""
     value: Any = item
     for key in path.split("."):
@@ -155,17 +157,17 @@ def at(item: Object, path: str) -> Any:
 
 def _cell(column: Column, item: Object, *, now: datetime) -> str:
     if column.label:
-        labels = at(item, "metadata.labels")
-        return one_line(str(labels.get(column.label, ""))) if isinstance(labels, dict) else ""
-    value = at(item, column.path)
+        labels = value_at(item, "metadata.labels")
+        return first_line(str(labels.get(column.label, ""))) if isinstance(labels, dict) else ""
+    value = value_at(item, column.path)
     if column is NAMESPACES:
-        return selected(value)
+        return selector_text(value)
     if column.heading == "AGE":
         return age(value, now=now)
-    return "" if value is None else one_line(str(value))
+    return "" if value is None else first_line(str(value))
 
 
-def selected(selector: Any) -> str:
+def selector_text(selector: Any) -> str:
     """Which namespaces a queue's own selector selects; empty where that is all."""
     read = compile_selector(selector)
     if read is None:
@@ -175,12 +177,12 @@ def selected(selector: Any) -> str:
 
 def _resumes(value: Any, *, now: datetime) -> str:
     try:
-        return moment(datetime.fromisoformat(value), now=now) if value else ""
+        return with_time_left(datetime.fromisoformat(value), now=now) if value else ""
     except (TypeError, ValueError):
         return "<invalid>"
 
 
-def one_line(text: str) -> str:
+def first_line(text: str) -> str:
     """The first line, marked where there were more."""
     first, *more = _LINE_END.split(text, maxsplit=1)
     return first + "..." if more else first

@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubectl_queue.drain import progress as drains
-from kubectl_queue.output.ages import moment
-from kubectl_queue.output.tables import Layout, one_line, short_names
+from kubectl_queue.output.ages import with_time_left
+from kubectl_queue.output.tables import Layout, first_line, short_names
 from kubectl_queue.queue_objects import (
     QueueObjects,
     may_be_live,
@@ -57,7 +57,7 @@ def draw(
     return [line.rstrip() for line in lines]
 
 
-def nested(snapshot: QueueObjects, *, top: str = "") -> list[dict[str, Any]]:
+def as_structure(snapshot: QueueObjects, *, top: str = "") -> list[dict[str, Any]]:
     """The same as a structure: each queue with those below it as its `children`."""
     tops = [top] if top else _tops(snapshot.tree)
     queues: dict[str, dict[str, Any]] = {}
@@ -142,7 +142,7 @@ def _row(name: str, snapshot: QueueObjects) -> tuple[str, ...]:
         verdict.state.value,
         queue.stop_policy.value,
         *(_counted(name, key, snapshot) for key in ("pending", "running")),
-        one_line("; ".join(notes)),
+        first_line("; ".join(notes)),
     )
 
 
@@ -156,7 +156,7 @@ def _counted(name: str, key: str, snapshot: QueueObjects) -> str:
 def _end(queue: Queue, *, now: datetime) -> Iterator[str]:
     """When the queue's own stop ends by itself."""
     if queue.is_suspended_or_held and queue.resume_time is not None:
-        yield f"resumes at {moment(queue.resume_time, now=now)}"
+        yield f"resumes at {with_time_left(queue.resume_time, now=now)}"
 
 
 def _namespaces(queue: Queue) -> Iterator[str]:

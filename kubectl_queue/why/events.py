@@ -14,7 +14,7 @@ import msgspec
 from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.errors import ForbiddenError
-from kubectl_queue.output.tables import at
+from kubectl_queue.output.tables import value_at
 
 _SLUICE = "sluice"
 #: Events that are shown: one of each reason.
@@ -31,8 +31,8 @@ class Event(msgspec.Struct, frozen=True):
 
 def read_events(client: ApiClient, item: Object) -> Sequence[Event]:
     """The latest event of each reason, newest first."""
-    namespace = quote(str(at(item, "metadata.namespace") or "default"), safe="")
-    query = {"fieldSelector": f"involvedObject.uid={at(item, 'metadata.uid')}"}
+    namespace = quote(str(value_at(item, "metadata.namespace") or "default"), safe="")
+    query = {"fieldSelector": f"involvedObject.uid={value_at(item, 'metadata.uid')}"}
     request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
     try:
         listing = client.send(request, kind="events")
@@ -52,7 +52,7 @@ def latest_events(items: Iterable[Object]) -> Sequence[Event]:
 
 
 def _source(item: Object) -> str:
-    return str(item.get("reportingComponent") or at(item, "source.component") or "")
+    return str(item.get("reportingComponent") or value_at(item, "source.component") or "")
 
 
 def _time(item: Object) -> str:
@@ -63,4 +63,4 @@ def _time(item: Object) -> str:
         "firstTimestamp",
         "metadata.creationTimestamp",
     )
-    return next((str(time) for time in (at(item, path) for path in paths) if time), "")
+    return next((str(time) for time in (value_at(item, path) for path in paths) if time), "")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
-from kubectl_queue.cli.suggestions import suggested
-from kubectl_queue.output.tables import at
+from kubectl_queue.cli.suggestions import with_suggestions
+from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import (
     QueueObjects,
     changes_of,
@@ -95,12 +95,12 @@ class Explainer:
     def _read(self, target: Target) -> Object:
         if target.type is not QUEUE:
             return self._objects.get(target.type, target.name, namespace=self._namespace)
-        with suggested(self._session.api, target.name):
+        with with_suggestions(self._session.api, target.name):
             return self._session.api.get(target.name)
 
     def _owners(self, item: Object) -> Iterator[_Owner]:
         """The owners above each other, nearest first."""
-        namespace = str(at(item, "metadata.namespace") or "")
+        namespace = str(value_at(item, "metadata.namespace") or "")
         for _ in range(_MAX_OWNERS):
             reference = controller_of(item)
             if not reference:
@@ -108,7 +108,7 @@ class Explainer:
             kind = type_of_owner(str(reference.get("kind")), str(reference.get("apiVersion")))
             name = str(reference.get("name"))
             owner = self._objects.find(kind, name, namespace=namespace) if kind else None
-            if owner is not None and at(owner, "metadata.uid") != reference.get("uid"):
+            if owner is not None and value_at(owner, "metadata.uid") != reference.get("uid"):
                 owner = None  # a later object of the same name
             if kind is None or owner is None:
                 yield _Owner(ObjectRef(str(reference.get("kind")), name, namespace), kind, None)
@@ -122,7 +122,7 @@ class Explainer:
         """The labels of the object's namespace, read where a queue of its chain has a selector."""
         if kind is NAMESPACE:
             return labels_of(item)
-        name = str(at(item, "metadata.namespace") or "")
+        name = str(value_at(item, "metadata.namespace") or "")
         needed = queues is not None and any(queue.namespace_selector for queue in queues.tree.queues.values())
         namespace = self._objects.find(NAMESPACE, name, namespace="") if name and needed else None
         return labels_of(namespace) if namespace is not None else None
@@ -157,7 +157,7 @@ def records(chain: QueueObjects) -> ObservedQueues:
 def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
     return QueueRecord(
         changes=changes_of(item),
-        created=str(at(item, "metadata.creationTimestamp") or ""),
+        created=str(value_at(item, "metadata.creationTimestamp") or ""),
         accepting=str(condition_of(item, ACCEPTING).get("message") or ""),
         observed=is_observed(item),
         acknowledgement=stop_acknowledgement(item, chain=chain),

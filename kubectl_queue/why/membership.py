@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError, NotFoundError
-from kubectl_queue.output.tables import at
+from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of
 from kubectl_queue.why.subject import (
     annotations_of,
@@ -59,12 +59,12 @@ def membership_of(
 ) -> ExplainedMembership | None:
     """The queue of an object; None if it is in none."""
     if kind is QUEUE:
-        return ExplainedMembership(queue=str(at(item, "metadata.name")))
+        return ExplainedMembership(queue=str(value_at(item, "metadata.name")))
     if kind is PODGROUP:
         return _podgroup_membership(item)
     if kind is NAMESPACE:
         return _namespace_membership(item)
-    if at(item, "metadata.namespace") in _RULES.exempt_namespaces:
+    if value_at(item, "metadata.namespace") in _RULES.exempt_namespaces:
         return None
     written = _written(kind, item)
     if not written:
@@ -85,7 +85,7 @@ def _podgroup_membership(item: Object) -> ExplainedMembership:
 def _namespace_membership(item: Object) -> ExplainedMembership | None:
     """The queue of all work in the namespace that names no other."""
     queue = annotations_of(item).get(VOLCANO_ANNOTATION)
-    if not queue or at(item, "metadata.name") in _RULES.exempt_namespaces:
+    if not queue or value_at(item, "metadata.name") in _RULES.exempt_namespaces:
         return None
     return ExplainedMembership(queue=queue, rule=f"annotation {VOLCANO_ANNOTATION}")
 
@@ -99,7 +99,7 @@ def _answer(membership: Membership | None) -> ExplainedMembership | None:
 def _check_podgroup_is_missing(group: str, item: Object, objects: Objects) -> None:
     """Raises ForbiddenError where the PodGroup may not be read: then it is not known whether it exists."""
     with suppress(NotFoundError, KindMissingError):
-        objects.get(PODGROUP, group, namespace=str(at(item, "metadata.namespace") or ""))
+        objects.get(PODGROUP, group, namespace=str(value_at(item, "metadata.namespace") or ""))
 
 
 def _rule(membership: Membership) -> str:
@@ -148,7 +148,7 @@ def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSe
 
 
 def _queue_of_namespace(item: Object, objects: Objects) -> str:
-    namespace = objects.find(NAMESPACE, str(at(item, "metadata.namespace") or ""), namespace="")
+    namespace = objects.find(NAMESPACE, str(value_at(item, "metadata.namespace") or ""), namespace="")
     return annotations_of(namespace).get(VOLCANO_ANNOTATION, "") if namespace else ""
 
 
@@ -159,7 +159,7 @@ def _apply_rules(
         podgroup = objects.find(PODGROUP, name, namespace=namespace)
         return None if podgroup is None else str(spec_of(podgroup).get("queue") or DEFAULT)
 
-    namespace = str(at(item, "metadata.namespace") or "")
+    namespace = str(value_at(item, "metadata.namespace") or "")
     if kind is POD:
         facts = PodFacts(
             namespace=namespace,
@@ -180,7 +180,7 @@ def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> Wo
         namespace=namespace,
         templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
         own_metadata=NamingMetadata(labels_of(item), annotations_of(item)),
-        schedulers=tuple(str(at(each, "spec.schedulerName") or scheduler) for each in templates),
+        schedulers=tuple(str(value_at(each, "spec.schedulerName") or scheduler) for each in templates),
         spec_queue=str(spec_of(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
     )
@@ -192,5 +192,8 @@ def _templates(item: Object) -> Iterator[Object]:
     tasks = [*(spec.get("tasks") or ()), spec]
     jobs = [each.get("template") or {} for each in spec.get("replicatedJobs") or ()]
     jobs.append(spec.get("jobTemplate") or {})
-    places = [*(at(each, "template") for each in tasks), *(at(each, "spec.template") for each in jobs)]
+    places = [
+        *(value_at(each, "template") for each in tasks),
+        *(value_at(each, "spec.template") for each in jobs),
+    ]
     return (each for each in places if isinstance(each, dict))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 
-from kubectl_queue.output.ages import age, moment
+from kubectl_queue.output.ages import age, with_time_left
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.why.events import Event
 from queues.states import Desired, StopPolicy
@@ -99,7 +99,7 @@ def _marks(each: ChainMember, stopping: Container[str], *, now: datetime) -> Ite
     if each.namespace_selector:
         yield f"for namespaces with {each.namespace_selector}"
     if each.resume_at:
-        yield f"until {moment(each.resume_at, now=now)}"
+        yield f"until {with_time_left(each.resume_at, now=now)}"
 
 
 def _who(stop: Stop, *, now: datetime) -> list[str]:
@@ -122,5 +122,5 @@ def _change(change: Change, *, queue: str, now: datetime) -> list[str]:
 
 
 def _way_out(stop: Stop, *, now: datetime) -> list[str]:
-    alone = [f"itself at {moment(stop.resume_at, now=now)}"] if stop.resume_at else []
+    alone = [f"itself at {with_time_left(stop.resume_at, now=now)}"] if stop.resume_at else []
     return [stop.way_out, *alone]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.output.tables import at
+from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from kubectl_queue.why.targets import POD as POD_TYPE
 from kubectl_queue.why.targets import (
@@ -32,22 +32,22 @@ _RULES = MembershipSettings()
 def object_reference(kind: Type, item: Object) -> ObjectRef:
     return ObjectRef(
         kind=kind.kind,
-        name=str(at(item, "metadata.name")),
-        namespace=str(at(item, "metadata.namespace") or ""),
+        name=str(value_at(item, "metadata.name")),
+        namespace=str(value_at(item, "metadata.namespace") or ""),
     )
 
 
 def annotations_of(item: Object) -> Mapping[str, str]:
-    return at(item, "metadata.annotations") or {}
+    return value_at(item, "metadata.annotations") or {}
 
 
 def labels_of(item: Object) -> Mapping[str, str]:
-    return at(item, "metadata.labels") or {}
+    return value_at(item, "metadata.labels") or {}
 
 
 def controller_of(item: Object) -> Mapping[str, Any]:
     """The owner reference of the controller, which makes the object again; empty where there is none."""
-    references = at(item, "metadata.ownerReferences") or ()
+    references = value_at(item, "metadata.ownerReferences") or ()
     return next((each for each in references if each.get("controller")), {})
 
 
@@ -63,7 +63,7 @@ def subject(
         group=_group(item),
         phase=ended,
         finished=bool(ended),
-        deleting=bool(at(item, "metadata.deletionTimestamp")),
+        deleting=bool(value_at(item, "metadata.deletionTimestamp")),
         node=str(spec_of(item).get("nodeName") or "") if is_pod else "",
         gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
         calls_extender=not is_pod or _asked(item),
@@ -75,14 +75,14 @@ def subject(
 
 def _group(item: Object) -> ObjectRef | None:
     named = annotations_of(item).get(GROUP_ANNOTATION)
-    place = str(at(item, "metadata.namespace") or "")
+    place = str(value_at(item, "metadata.namespace") or "")
     return ObjectRef(kind=PODGROUP.kind, name=named, namespace=place) if named else None
 
 
 def _asked(item: Object) -> bool:
     """Whether kube-scheduler asks about the pod: it is marked, or has a scheduler that asks about all."""
     containers = [*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())]
-    marked = any(names.MARKER in (at(each, "resources.requests") or {}) for each in containers)
+    marked = any(names.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
     return marked or spec_of(item).get("schedulerName") in _RULES.owned_schedulers
 
 
@@ -93,7 +93,7 @@ def _ended(kind: Type, item: Object) -> str:
         return phase if phase in _FINISHED_POD_PHASES else ""
     if kind is PODGROUP:
         return phase if phase in _FINISHED_CONDITIONS else ""
-    phase = str(at(item, "status.state.phase") or "") if kind is not QUEUE else ""
+    phase = str(value_at(item, "status.state.phase") or "") if kind is not QUEUE else ""
     if phase in _FINISHED_PHASES:
         return phase
     return next(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kubectl_queue.cli.flag_values import literal
+from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.commands.command import checked
 from kubectl_queue.errors import UsageError
 from queues.workload_kinds import KINDS
@@ -127,7 +127,7 @@ def _target(word: str) -> Target:
     if target_type is None:
         known = ", ".join(each.kind.lower() for each in TYPES if each.group != "batch.volcano.sh")
         raise UsageError(
-            f"{literal(kind)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
+            f"{quoted(kind)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
         )
     return Target(target_type, checked(name, see=COMMAND))
 

@@ -9,10 +9,10 @@ import pytest
 from kubectl_queue.cli.flags import (
     Flag,
     Flags,
+    bool_flag,
+    duration_flag,
     first_name,
     parse,
-    span,
-    switch,
 )
 from kubectl_queue.cli.options import (
     COMMON,
@@ -32,8 +32,8 @@ from queues.admission.field_validation import field_refusal
 FLAGS = (
     Flag(name="reason", help="", short="r"),
     Flag(name="as-group", help="", repeated=True),
-    switch("wait", "", short="w"),
-    span("timeout", "", default=timedelta(seconds=60)),
+    bool_flag("wait", "", short="w"),
+    duration_flag("timeout", "", default=timedelta(seconds=60)),
     OUTPUT,
     DRY_RUN,
 )
@@ -70,7 +70,7 @@ def test_everything_behind_two_dashes_is_a_name() -> None:
 
 def test_what_is_not_given_has_its_default_and_is_known_not_to_be_given() -> None:
     found = read()
-    assert (found.span("timeout"), found.has("timeout"), found.text("reason")) == (
+    assert (found.duration("timeout"), found.has("timeout"), found.text("reason")) == (
         timedelta(seconds=60),
         False,
         "",

@@ -14,9 +14,9 @@ import pytest
 
 from kubectl_queue.cli.options import Output
 from kubectl_queue.output.console import Console
-from kubectl_queue.output.formats import document
+from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
-from kubectl_queue.output.tree import ASCII, draw, nested
+from kubectl_queue.output.tree import ASCII, as_structure, draw
 from tests.support.plugin.plugin_stage import (
     NOW,
     item,
@@ -135,7 +135,7 @@ def test_a_subtree_begins_with_its_top() -> None:
 def test_yaml_is_sorted_and_quotes_what_would_be_read_as_something_else() -> None:
     found = item("b", reason="true", type="a: b", parent="a")
     found["metadata"]["managedFields"] = [{"manager": "x"}]
-    text = document([found], output=Output.YAML, as_list=False)
+    text = dump_objects([found], output=Output.YAML, as_list=False)
     assert 'creationTimestamp: "2030-01-01T11:55:00Z"' in text
     assert 'reason: "true"' in text
     assert "stopPolicy: None" in text
@@ -144,7 +144,7 @@ def test_yaml_is_sorted_and_quotes_what_would_be_read_as_something_else() -> Non
 
 
 def test_several_objects_are_a_list() -> None:
-    text = document([item("a"), item("b")], output=Output.JSON, as_list=True)
+    text = dump_objects([item("a"), item("b")], output=Output.JSON, as_list=True)
     assert '\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}' in text
 
 
@@ -155,7 +155,7 @@ def test_a_reason_cannot_steer_the_terminal() -> None:
 
 
 def test_json_escapes_what_a_terminal_would_obey() -> None:
-    assert "\\u009b" in document([item("b", reason="\x9b2J")], output=Output.JSON, as_list=False)
+    assert "\\u009b" in dump_objects([item("b", reason="\x9b2J")], output=Output.JSON, as_list=False)
 
 
 def test_a_warning_is_given_once() -> None:
@@ -285,7 +285,7 @@ def test_the_tree_as_a_structure_has_the_queues_and_the_causes_of_the_drawing() 
         item("b", parent="a", status={"state": "Suspended"}),
         item("o", parent="gone"),
     )
-    root, orphan = nested(seen)
+    root, orphan = as_structure(seen)
     assert (root["name"], root["cause"], orphan["name"]) == ("root", "not there yet", "o")
     (above,) = root["children"]
     assert above == {
@@ -305,4 +305,4 @@ def test_the_tree_as_a_structure_has_the_queues_and_the_causes_of_the_drawing() 
             }
         ],
     }
-    assert nested(seen, top="b") == above["children"]
+    assert as_structure(seen, top="b") == above["children"]

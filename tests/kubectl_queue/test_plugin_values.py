@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubectl_queue.cli.flag_values import (
-    boolean,
-    duration,
-    moment,
-    resources,
+    parse_bool,
+    parse_duration,
+    parse_resources,
+    parse_time,
 )
 from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.output.ages import age, human
+from kubectl_queue.output.ages import age, human_duration
 from tests.support.plugin.plugin_stage import NOW
 
 
@@ -25,26 +25,26 @@ from tests.support.plugin.plugin_stage import NOW
     [("90", 90), ("90s", 90), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172800), ("250ms", 0.25), ("0", 0)],
 )
 def test_durations_are_go_s_and_days(text: str, seconds: float) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
+    assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "h", "5x", "-5m", "5m5", "1h 30m", "99999999d", "٣s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"number with a unit|century"):
-        duration(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["t", "TRUE", "1", "true"])
 def test_booleans_are_go_s(text: str) -> None:
-    assert boolean(text) is True
+    assert parse_bool(text) is True
     with pytest.raises(ValueError, match="true or false"):
-        boolean("yes")
+        parse_bool("yes")
 
 
 @pytest.mark.parametrize("text", ["", "cpu", "cpu=", "=4", "cpu=4,", "cpu=four", "cpu=4,cpu=5"])
 def test_what_is_no_resource_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"RESOURCE=QUANTITY|named twice"):
-        resources(text)
+        parse_resources(text)
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def berlin() -> Iterator[None]:
 def test_a_time_without_a_zone_is_on_the_wall_here_and_a_time_of_day_is_the_next_one(
     text: str, at: datetime
 ) -> None:
-    assert moment(text)(NOW) == at
+    assert parse_time(text)(NOW) == at
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "12:60", "2030-13-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a time such as"):
-        moment(text)
+        parse_time(text)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
     ],
 )
 def test_ages_are_rounded_as_kubectl_rounds_them(seconds: float, text: str) -> None:
-    assert human(seconds) == text
+    assert human_duration(seconds) == text
 
 
 def test_an_object_without_a_date_has_an_unknown_age() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubectl_queue.cli.flags import Flags, parse
-from kubectl_queue.cli.label_selectors import selector
+from kubectl_queue.cli.label_selectors import parse_pod_selector
 from kubectl_queue.commands import table as verbs
 from kubectl_queue.drain.flags import drain_fields
 from kubectl_queue.errors import UsageError
@@ -195,7 +195,7 @@ def test_stop_takes_the_flags_of_drain() -> None:
     ],
 )
 def test_a_selector_is_read_as_kubectl_reads_it(text: str, held: dict[str, Any]) -> None:
-    assert selector(text) == held
+    assert parse_pod_selector(text) == held
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_selector_is_read_as_kubectl_reads_it(text: str, held: dict[str, Any])
 )
 def test_keep_selects_what_kubectl_selects_with_the_same_text(text: str, selected: list[bool]) -> None:
     """By the rules that the controller goes by."""
-    keep = parse_selector(selector(text))
+    keep = parse_selector(parse_pod_selector(text))
     assert keep is not None
     assert [keep.selects(labels) for labels in LABELS] == selected
 
