@@ -27,7 +27,7 @@ from contextlib import suppress
 from shutil import rmtree, which
 from typing import IO, cast
 
-from kubectl_queue.errors import ConfigError, QueueError, UnreachableError
+from kubectl_queue.errors import ConfigError, CredentialsError, QueueError, UnreachableError
 
 #: Run by /bin/sh, which becomes kubectl. In front of that it starts the process that outlives us: `read` ends
 #: with a line where kubectl has ended before us, and with an error where we are gone. Arguments: the
@@ -136,13 +136,22 @@ class KubectlProxy:
     def socket(self) -> str:
         """The path of its socket, once it serves there. Raises ConfigError where it ended instead."""
         if not self._serves:
-            # What stands in for kubectl may print something of its own before.
-            self._serves = any(line.startswith(_SERVES) for line in self._stdout)
+            self._serves = self._wait_until_it_serves()
             if not self._serves:
                 self._process.wait()
                 self._reader.join()
                 raise _error(self._last_word.decode(errors="replace"))
         return self._socket
+
+    def _wait_until_it_serves(self) -> bool:
+        """Whether it does; what it prints before is passed on: it asks for a username where it knows none."""
+        while chunk := os.read(self._stdout.fileno(), 1 << 16):
+            before, serves, _ = chunk.partition(_SERVES)
+            if before:
+                self._forward(before)
+            if serves:
+                return True
+        return False
 
     def close(self) -> None:
         """End it and wait for that."""
@@ -184,6 +193,11 @@ def _error(last_word: str) -> QueueError:
     text = last_word.strip()
     if text.startswith("Unable to connect"):
         return UnreachableError(text)
+    if text == "error: EOF":
+        return CredentialsError(
+            "there is nobody to ask for a username: the kubeconfig says nothing of who you are; "
+            "give --context, --user, --token or --client-certificate, or ask at a terminal"
+        )
     return ConfigError(text.removeprefix("error: ") or "kubectl ended before it served")
 
 

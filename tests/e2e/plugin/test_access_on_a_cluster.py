@@ -324,6 +324,13 @@ def test_without_any_kubeconfig_it_says_what_to_give() -> None:
     assert "set KUBECONFIG, or give --kubeconfig FILE, --context NAME or --server URL" in said
 
 
+def test_where_nothing_says_who_we_are_it_says_what_to_give(cluster: LocalCluster) -> None:
+    """kubectl asks for a username; here is nobody to answer."""
+    said = error("list", f"--server=https://127.0.0.1:{cluster.ports.apiserver}")
+    assert "there is nobody to ask for a username" in said
+    assert "give --context, --user, --token or --client-certificate" in said
+
+
 def test_without_kubectl_it_says_how_to_get_it(config: Path) -> None:
     assert "no kubectl is on PATH; install it" in error("list", kubeconfig=config, PATH="/nonexistent")
 

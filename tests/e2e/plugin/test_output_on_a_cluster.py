@@ -94,7 +94,8 @@ def test_a_template_that_cannot_be_read_is_refused_before_anything_is_changed(
     done = plugin("suspend", queues[0], "-o", template, kubeconfig=cluster.client_kubeconfig)
     assert (done.returncode, done.stdout) == (1, "")
     assert text in done.stderr
-    assert "Suspended" not in cluster.kubectl("get", "queue", queues[0], "-ojson")
+    stored = cluster.kubectl("get", "queue", queues[0], "-o", "jsonpath={.spec.state}")
+    assert stored != "Suspended"
 
 
 def test_label_columns_are_kubectl_s(cluster: LocalCluster, queues: list[str]) -> None:

@@ -266,7 +266,7 @@ def test_an_unknown_authority_or_token_is_said_in_words(
     run: Run, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     server = f"--server=https://127.0.0.1:{cluster.ports.apiserver}"
-    unknown = run("list", server, kubeconfig=tmp_path / "none")
+    unknown = run("list", server, "--token=x", kubeconfig=tmp_path / "none")
     assert "tls: failed to verify certificate" in unknown.stderr
     ca = f"--certificate-authority={cluster.layout.pki / 'ca.crt'}"
     refused = run("list", server, ca, "--token=wrong", kubeconfig=tmp_path / "none")
@@ -274,7 +274,7 @@ def test_an_unknown_authority_or_token_is_said_in_words(
 
 
 def test_nobody_answering_is_said_in_kubectl_s_words(tmp_path: Path) -> None:
-    done = plugin("list", "--server=https://127.0.0.1:1", kubeconfig=tmp_path / "none")
+    done = plugin("list", "--server=https://127.0.0.1:1", "--token=x", kubeconfig=tmp_path / "none")
     assert (done.returncode, done.stderr) == (
         1,
         "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
