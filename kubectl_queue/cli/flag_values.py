@@ -46,8 +46,11 @@ def parse_duration(text: str) -> timedelta:
     if text.isascii() and text.isdigit():
         return _bounded(float(text))
     parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError("it must be a number with a unit, such as 90s, 30m, 2h or 7d")
+    read = "".join(number + unit for number, unit in parts)
+    if not parts or read != text:
+        wrong = text.removeprefix(read) if text.startswith(read) else ""
+        shown = f"{quoted(wrong)} is none; " if wrong and wrong != text else ""
+        raise ValueError(f"{shown}it must be a number with a unit, such as 90s, 30m, 2h or 7d")
     return _bounded(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
@@ -73,9 +76,11 @@ def parse_time(text: str) -> Callable[[datetime], datetime]:
     """A time, as a function of now, since HH:MM is the next one; without a zone it is in this machine's."""
     try:
         at = _time_of_day(text) or datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError) as exc:
+        # Python says which part is out of its range: "month must be in 1..12".
+        why = f"{exc}; " if " must be in " in str(exc) else ""
         raise ValueError(
-            "it must be a time such as 18:30, 2030-01-31T18:30 or 2030-01-31T18:30:00Z"
+            f"{why}it must be a time such as 18:30, 2030-01-31T18:30 or 2030-01-31T18:30:00Z"
         ) from None
     return (lambda now: _next(at, now=now)) if isinstance(at, time) else (lambda now: at)
 

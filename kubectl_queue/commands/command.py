@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.session import Session
 from queues.membership import valid_name
 from queues.messages import NAME_RULE
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,17 @@ def checked(name: str, *, see: str) -> str:
     if not name:
         raise UsageError("resource name may not be empty", see=see)
     if not valid_name(name):
-        raise UsageError(f"invalid resource name {quoted(name)}: {NAME_RULE}, at most 253 of them", see=see)
+        rule = f"{NAME_RULE}, at most 253 of them"
+        raise UsageError(f"invalid resource name {quoted(name)}: {_what_is_wrong(name)}{rule}", see=see)
     return name
+
+
+def _what_is_wrong(name: str) -> str:
+    """The first character that no name has, or the length; empty where it is neither."""
+    character = _NOT_IN_NAMES.search(name)
+    if character:
+        return f"{quoted(character[0])} may not be in it; "
+    return f"it has {len(name)} characters; " if len(name) > 253 else ""
 
 
 def _bare(word: str) -> str:

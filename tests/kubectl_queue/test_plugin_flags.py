@@ -187,6 +187,20 @@ def test_an_empty_name_is_refused_for_it_would_mean_all() -> None:
         names(["queue/"], command="")
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("a_B", '"_" may not be in it; names are'),
+        ("x" * 254, "it has 254 characters; names are"),
+        ("-a", ": names"),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_shown(name: str, wrong: str) -> None:
+    with pytest.raises(UsageError, match="invalid resource name") as error:
+        names([name], command="")
+    assert wrong in str(error.value)
+
+
 def test_create_sends_what_was_given_and_nothing_else() -> None:
     words = ["b", "--parent=a", "--weight", "3", "--reclaimable=false", "--stop-policy=hold"]
     words += ["--state=suspended", "--capability", "cpu=4,memory=8Gi", "--guarantee=cpu=500m"]

@@ -34,6 +34,12 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
+@pytest.mark.parametrize(("text", "wrong"), [("5m5", "5"), ("1h30x", "30x")])
+def test_the_part_of_a_duration_that_is_none_is_shown(text: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=rf'^"{wrong}" is none; it must be a number with a unit'):
+        parse_duration(text)
+
+
 @pytest.mark.parametrize("text", ["t", "TRUE", "1", "true"])
 def test_booleans_are_go_s(text: str) -> None:
     assert parse_bool(text) is True
@@ -75,6 +81,14 @@ def test_a_time_without_a_zone_is_on_the_wall_here_and_a_time_of_day_is_the_next
     text: str, at: datetime
 ) -> None:
     assert parse_time(text)(NOW) == at
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("25:00", r"hour must be in 0\.\.23"), ("2030-13-01", r"month must be in 1\.\.12")]
+)
+def test_the_part_of_a_time_that_is_out_of_its_range_is_named(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{why}.*; it must be a time such as"):
+        parse_time(text)
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "12:60", "2030-13-01"])
