@@ -32,7 +32,7 @@ from kubectl_queue.errors import ConfigError, CredentialsError, QueueError, Unre
 #: Run by /bin/sh, which becomes kubectl. In front of that it starts the process that outlives us: `read` ends
 #: with a line where kubectl has ended before us, and with an error where we are gone. Arguments: the
 #: directory, our pipe, kubectl's command line.
-_SHELL = """
+_WATCHDOG = """
 directory=$1 pipe=$2; shift 2
 (
     trap '' HUP INT TERM
@@ -47,11 +47,11 @@ _LOG_ENTRY = re.compile(rb"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\] ", re.MUL
 #: What it prints once it listens (k8s.io/kubectl/pkg/cmd/proxy).
 _SERVES = b"Starting to serve on "
 #: How an error begins that ends kubectl (k8s.io/kubectl/pkg/cmd/util/helpers.go).
-_LAST_WORD = re.compile(
-    rb"^(error: |Error in configuration|Unable to connect|The connection to)", re.MULTILINE
-)
+_FATAL = re.compile(rb"^(error: |Error in configuration|Unable to connect|The connection to)", re.MULTILINE)
 #: Bytes of the path of a socket: 104 on BSD and macOS, 108 on Linux, the last one 0.
 _LONGEST_PATH = 103
+#: Seconds for what kubectl wrote last: a process that a credential plugin left behind may keep stderr open.
+_LAST_WRITES = 0.5
 
 
 def find(environ: Mapping[str, str]) -> str:
@@ -114,12 +114,12 @@ class KubectlProxy:
         self._forward = forward or _to_stderr
         self._directory = _private_directory()
         self._socket = f"{self._directory}/api"
-        read_end, self._alive = os.pipe()
+        read_end, self._alive_pipe = os.pipe()
         command = [path, *access, "proxy", f"--unix-socket={self._socket}", "--append-server-path"]
         # The filter is against browsers; a pod `exec-1` in a namespace `pods` would be taken for an exec.
         command.append("--reject-paths=^$")
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _SHELL, "sh", self._directory, f"/dev/fd/{read_end}", *command],
+            ["/bin/sh", "-c", _WATCHDOG, "sh", self._directory, f"/dev/fd/{read_end}", *command],
             env=dict(environ),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -129,7 +129,7 @@ class KubectlProxy:
         self._stdout = cast("IO[bytes]", self._process.stdout)
         self._stderr = cast("IO[bytes]", self._process.stderr)
         self._serves = False
-        self._last_word = b""
+        self._fatal_error = b""
         self._reader = threading.Thread(target=self._read_stderr, name="kubectl-stderr", daemon=True)
         self._reader.start()
 
@@ -139,8 +139,8 @@ class KubectlProxy:
             self._serves = self._wait_until_it_serves()
             if not self._serves:
                 self._process.wait()
-                self._reader.join()
-                raise _error(self._last_word.decode(errors="replace"))
+                self._reader.join(_LAST_WRITES)
+                raise _error(self._fatal_error.decode(errors="replace"))
         return self._socket
 
     def _wait_until_it_serves(self) -> bool:
@@ -158,19 +158,17 @@ class KubectlProxy:
         self._process.terminate()
         self._process.wait()
         with suppress(OSError):
-            os.write(self._alive, b"ended\n")
-        os.close(self._alive)
+            os.write(self._alive_pipe, b"ended\n")
+        os.close(self._alive_pipe)
         rmtree(self._directory, ignore_errors=True)
-        self._reader.join()
-        self._stdout.close()
-        self._stderr.close()
+        self._reader.join(_LAST_WRITES)
 
     def _read_stderr(self) -> None:
         while chunk := os.read(self._stderr.fileno(), 1 << 16):
             text = without_log(chunk)
-            error = None if self._serves else _LAST_WORD.search(text)
+            error = None if self._serves else _FATAL.search(text)
             shown = text[: error.start()] if error else text
-            self._last_word += text[len(shown) :]
+            self._fatal_error += text[len(shown) :]
             if shown:
                 self._forward(shown)
 
@@ -188,9 +186,9 @@ def _private_directory() -> str:
     return tempfile.mkdtemp(prefix="kubectl-queue-", dir="/tmp")
 
 
-def _error(last_word: str) -> QueueError:
+def _error(text: str) -> QueueError:
     """The error that kubectl ended with, in its words."""
-    text = last_word.strip()
+    text = text.strip()
     if text.startswith("Unable to connect"):
         return UnreachableError(text)
     if text == "error: EOF":

@@ -279,6 +279,19 @@ def test_a_credential_plugin_that_fails_is_said(config: Path, tmp_path: Path) ->
     assert "proxy_server.go" not in said
 
 
+def test_what_a_credential_plugin_leaves_behind_does_not_hold_up_the_end(
+    config: Path, tmp_path: Path
+) -> None:
+    """Some start an agent, which keeps standard error open."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    user = login(tmp_path, f"cat {fifo} >/dev/null & exit 3")
+    try:
+        assert "failed with exit code 3" in error("list", kubeconfig=edit(config, user=user))
+    finally:
+        fifo.open("w").close()  # the agent ends
+
+
 def test_a_credential_plugin_that_is_not_there_is_said_with_where_to_get_it(
     config: Path, tmp_path: Path
 ) -> None:
