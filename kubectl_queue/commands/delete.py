@@ -39,7 +39,7 @@ class _Deletion:
     """The options of one command. `_left`: with --dry-run=client, the queues that would be left."""
 
     def __init__(self, session: Session, flags: Flags, *, names: Sequence[str]) -> None:
-        self._api = session.api
+        self._session = session
         self._note = session.console.note
         self._dry_run = session.dry_run
         self._names = names
@@ -54,8 +54,8 @@ class _Deletion:
 
         A dry run says why those are left out.
         """
-        items = self._api.list(selector=selector).items
-        tree = QueueObjects(items, now=self._api.now).tree
+        items = self._session.api.list(selector=selector).items
+        tree = QueueObjects(items, now=self._session.api.now).tree
         names = {name_of(item) for item in items}
         if self._is_pretending:
             for name in sorted(names & BUILT_IN):
@@ -84,17 +84,17 @@ class _Deletion:
         if self._is_pretending:
             self._pretend(name)
             return
-        uid = str(self._api.get(name)["metadata"]["uid"]) if self._timer is not None else ""
-        is_gone = self._api.delete(name, dry_run=self._dry_run)
+        uid = str(self._session.api.get(name)["metadata"]["uid"]) if self._timer is not None else ""
+        is_gone = self._session.api.delete(name, dry_run=self._dry_run)
         self._reporter.deleted(name)
         if self._timer and not is_gone and self._dry_run is DryRun.NONE:
-            _wait_until_gone(self._api, name, uid=uid, timer=self._timer)
+            _wait_until_gone(self._session.api, name, uid=uid, timer=self._timer)
 
     def _pretend(self, name: str) -> None:
         """Raises QueueError where the server would refuse, as far as the statuses tell."""
-        queues = self._left if self._left is not None else read_queues(self._api, self._names)
+        queues = self._left if self._left is not None else read_queues(self._session.api, self._names)
         if name not in queues.items:
-            self._api.get(name)
+            self._session.api.get(name)
         refusal = _refusal(name, queues)
         if refusal:
             raise QueueError(refusal)

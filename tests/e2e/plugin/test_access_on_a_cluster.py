@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from localcluster.cluster import LocalCluster
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.wait import until
 from tests.support.plugin.plugin_stage import HOME, PLUGIN, plugin
 
 
