@@ -161,7 +161,10 @@ class KubectlProxy:
             os.write(self._alive_pipe, b"ended\n")
         os.close(self._alive_pipe)
         rmtree(self._directory, ignore_errors=True)
+        self._stdout.close()
         self._reader.join(_LAST_WRITES)
+        if not self._reader.is_alive():
+            self._stderr.close()
 
     def _read_stderr(self) -> None:
         while chunk := os.read(self._stderr.fileno(), 1 << 16):
