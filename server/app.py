@@ -43,26 +43,26 @@ log = logging.getLogger(__name__)
 def create_app(
     store: Store | None = None,
     *,
-    terms: AdmissionSettings | None = None,
-    counting: Metrics | None = None,
+    admission: AdmissionSettings | None = None,
+    metrics: Metrics | None = None,
     alive: Check = list,
     ready: Check | None = None,
 ) -> Flask:
     """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
     store = store or Store(rules=MembershipSettings(), clock=Clock())
-    counting = counting or Metrics()
+    metrics = metrics or Metrics()
     app = Flask("sluice", static_folder=None)
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
-    handlers = {**extender_handlers(store), **webhook_handlers(store, terms or AdmissionSettings())}
+    handlers = {**extender_handlers(store), **webhook_handlers(store, admission or AdmissionSettings())}
     for path, handler in handlers.items():
         app.add_url_rule(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
         )
-    app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), counting=counting))
+    app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), metrics=metrics))
     _register_error_handlers(app)
-    _record_metrics(app, counting)
-    fast_path = FastPath(app.wsgi_app, handlers=handlers, counting=counting, limit=BODY_LIMIT)
+    _record_metrics(app, metrics)
+    fast_path = FastPath(app.wsgi_app, handlers=handlers, metrics=metrics, limit=BODY_LIMIT)
     app.wsgi_app = CloseWhenUnready(fast_path, store=store)  # type: ignore[method-assign] # Flask documents this
     return app
 
@@ -110,7 +110,7 @@ def _register_error_handlers(app: Flask) -> None:
         return _error_response(500, "an error inside sluice; its log says more")
 
 
-def _record_metrics(app: Flask, counting: Metrics) -> None:
+def _record_metrics(app: Flask, metrics: Metrics) -> None:
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
@@ -118,9 +118,9 @@ def _record_metrics(app: Flask, counting: Metrics) -> None:
     @app.after_request
     def end(response: Response) -> Response:
         path = request.url_rule.rule if request.url_rule is not None else "unknown"
-        counting.requests.labels(path, response.status_code).inc()
+        metrics.requests.labels(path, response.status_code).inc()
         if "began" in g:
-            counting.seconds.labels(path).observe(time.perf_counter() - g.began)
+            metrics.seconds.labels(path).observe(time.perf_counter() - g.began)
         return response
 
 

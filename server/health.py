@@ -22,7 +22,7 @@ from cluster.metrics import Metrics
 Check = Callable[[], list[str]]
 
 
-def blueprint(*, alive: Check, ready: Check, counting: Metrics) -> Blueprint:
+def blueprint(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint:
     routes = Blueprint("health", __name__)
 
     @routes.get("/healthz")
@@ -34,8 +34,8 @@ def blueprint(*, alive: Check, ready: Check, counting: Metrics) -> Blueprint:
         return _checks_response([*alive(), *ready()])
 
     @routes.get("/metrics")
-    def metrics() -> Response:
-        return Response(generate_latest(counting.registry), content_type=CONTENT_TYPE_LATEST)
+    def metrics_page() -> Response:
+        return Response(generate_latest(metrics.registry), content_type=CONTENT_TYPE_LATEST)
 
     return routes
 

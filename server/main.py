@@ -58,8 +58,8 @@ def serve(settings: Settings) -> None:
     ensure_certificate(settings, client=runtime.client)
     app = create_app(
         runtime.store,
-        terms=runtime.terms,
-        counting=runtime.counting,
+        admission=runtime.terms,
+        metrics=runtime.counting,
         alive=runtime.dead_threads,
         ready=runtime.missing_for_ready,
     )

@@ -54,12 +54,12 @@ class FastPath:
     """
 
     def __init__(
-        self, app: WsgiApp, *, handlers: Mapping[str, Handler], counting: Metrics, limit: int
+        self, app: WsgiApp, *, handlers: Mapping[str, Handler], metrics: Metrics, limit: int
     ) -> None:
         self._app = app
         self._limit = limit
         self._routes = {
-            path: (handler, counting.requests.labels(path, 200), counting.seconds.labels(path))
+            path: (handler, metrics.requests.labels(path, 200), metrics.seconds.labels(path))
             for path, handler in handlers.items()
         }
 

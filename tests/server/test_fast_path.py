@@ -80,7 +80,7 @@ def counted(counting: Metrics, code: str) -> float:
 def test_each_request_is_counted_once_by_its_code(content_type: str) -> None:
     """A refusal is worded by Flask after the short way has tried."""
     counting = Metrics()
-    http = create_app(SERVER.store, counting=counting).test_client()
+    http = create_app(SERVER.store, metrics=counting).test_client()
     for body in (BODIES["/mutate/pods"], BODIES["/mutate/pods"], 5):
         http.post("/mutate/pods", data=json.dumps(body), content_type=content_type)
     assert (counted(counting, "200"), counted(counting, "400")) == (2, 1)

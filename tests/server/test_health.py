@@ -54,7 +54,7 @@ def test_probes_may_ask_by_head() -> None:
 
 
 def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
-    text = create_app(counting=counting).test_client().get("/metrics").text
+    text = create_app(metrics=counting).test_client().get("/metrics").text
     return {
         (sample.labels["path"], sample.labels["code"]): sample.value
         for family in text_string_to_metric_families(text)
@@ -65,7 +65,7 @@ def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
 
 def test_metrics_count_requests_by_route_and_not_by_path() -> None:
     counting = Metrics()
-    http = create_app(counting=counting).test_client()
+    http = create_app(metrics=counting).test_client()
     http.post("/mutate/pods", json=review(pod()))
     http.post("/mutate/pods", data=b"nonsense", content_type="application/json")
     for number in range(3):
@@ -88,5 +88,5 @@ def test_the_metrics_are_in_prometheus_format() -> None:
 
 def test_two_apps_in_one_process_have_metrics_of_their_own() -> None:
     one, two = Metrics(), Metrics()
-    create_app(counting=one).test_client().get("/healthz")
+    create_app(metrics=one).test_client().get("/healthz")
     assert ("/healthz", "200") not in requests_counted(two)

@@ -95,7 +95,7 @@ class Server:
     @cached_property
     def app(self) -> Flask:
         """Made for the first test that speaks HTTP: for each app Flask compiles every route anew."""
-        return create_app(self.store, terms=self._settings)
+        return create_app(self.store, admission=self._settings)
 
     @cached_property
     def http(self) -> FlaskClient:
