@@ -1,6 +1,19 @@
-"""All we know of the cluster and all we say to it.
+"""Everything the server knows of the cluster, and everything it writes to it.
 
-`client` speaks to the API server, `reflector` keeps a kind up to date, `store` holds what is
-known and publishes it to readers, `passes` remembers what we let through, `events` and
-`writing` say things.
+In the order in which to read:
+
+| module            | what is in it                                                                        |
+|-------------------|--------------------------------------------------------------------------------------|
+| `objects`         | the fields that are read of the API server's objects                                 |
+| `exceptions`      | what can go wrong between the server and the API server                              |
+| `api`             | requests: the client, lists by pages, each API server by itself, disruption budgets  |
+| `informers`       | list and watch each kind, and hand its objects to the cache                          |
+| `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and what each queue decides |
+| `inflight`        | what was let through and has not been seen to arrive                                 |
+| `coordination`    | Leases: who leads, which replicas there are, and what each has seen                  |
+| `readiness`       | whether answers from the store may be relied upon                                    |
+| `write_queue`     | the threads that write, most urgent first                                            |
+| `key_backoff`     | the back-off of each object or step that failed                                      |
+| `recorder`        | events                                                                               |
+| `debounce`, `token_bucket`, `decoding`, `metrics` | small parts that the others use      |
 """
