@@ -14,6 +14,9 @@ Invariants
 - Per queue, in the order of creation (the resource version each had then); those that are recorded first, so
   that none falls off the list before it is deleted.
 - What a Command raises concerns it alone; what the API server does not answer, all of its queue.
+- Requests are sent by other threads, for one queue by one thread at a time, and only while we lead in the
+  term in which they were asked for. `CommandExecutor` sends them; `CommandHandler` receives what came of
+  them on the controller's thread, records the events and counts.
 
 | the Command                                   | what happens                    |
 |-----------------------------------------------|---------------------------------|
@@ -30,12 +33,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from cluster.api.client import decode_response
+from cluster.cache.changes import QueueChange
 from cluster.cache.commands import target_fault
 from cluster.cache.queues import queue_from_object
 from cluster.exceptions import Conflict, NotFound, Overloaded, Refused, Unreachable
@@ -43,6 +48,7 @@ from cluster.object_reference import ObjectReference
 from cluster.objects import Command, Metadata, QueueObject
 from controller.context import (
     QUEUES,
+    RETRY_SECONDS,
     ControllerContext,
     queue_subject,
 )
@@ -65,119 +71,241 @@ _queue = msgspec.json.Decoder(QueueObject)
 _command = msgspec.json.Decoder(Command)
 
 
+class Acted(msgspec.Struct, frozen=True):
+    """It was carried out: in which own state of the queue, and what it asked for."""
+
+    command: Command
+    queue: QueueObject
+    state: State
+    desired: Desired | None
+
+
+class ActedBefore(msgspec.Struct, frozen=True):
+    """It was recorded on the queue already."""
+
+    command: Command
+    queue: QueueObject
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """It was not carried out, and why."""
+
+    command: Command
+    reason: str
+
+
+Outcome = Acted | ActedBefore | Dropped
+
+
 class CommandHandler:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: UIDs of the Commands that were said and are not deleted yet.
-        self._told: set[str] = set()
+        self._executor = CommandExecutor(context)
+        #: Queues with Commands under way.
+        self._under_way: set[str] = set()
+        #: UIDs of the Commands that an event was recorded for and that are not deleted yet.
+        self._recorded: set[str] = set()
 
-    def execute(self, queue: str) -> bool:
-        """What is commanded of one queue, `AT_ONCE` at most; whether there is more."""
-        waiting = self._waiting(queue)
-        for command in waiting[:AT_ONCE]:
-            meta = command.metadata
-            self._context.store.backoff.attempt(
-                "command",
-                meta.uid,
-                partial(self._handle, queue, command),
-                version=meta.version,
-                queue=queue,
-                subject=_subject(command),
-                through=(Overloaded, Unreachable),
-            )
-        return len(waiting) > AT_ONCE
+    def execute(self, queue: str) -> None:
+        """Have the Commands for one queue carried out, `AT_ONCE` at most; the others have their turn then."""
+        commands = [] if queue in self._under_way else self._waiting(queue)[:AT_ONCE]
+        if not commands:
+            return
+        term, done = self._context.term(), set[str]()
+
+        def send() -> bool:
+            """What was carried out before the API server failed is not tried again with the rest."""
+            for command in commands:
+                if not self._context.leading() or self._context.term() != term:
+                    return False
+                if command.metadata.uid not in done:
+                    self._executor.execute(queue, command, receive=self._deliver)
+                    done.add(command.metadata.uid)
+            return True
+
+        writers, key = self._context.writers, ("command", queue)
+        ended = partial(self._ended, queue, commands)
+        if self._context.submit(writers, key, send, ended, rank=(0,), queue=queue):
+            self._under_way.add(queue)
 
     def _waiting(self, queue: str) -> list[Command]:
-        found = [
+        commands = [
             command
             for command in self._context.store.commands.for_queue(queue)
             if command.metadata.deletion_timestamp is None  # done with, though a finalizer keeps it
         ]
         wait = self._context.store.backoff.seconds_left
-        found = [one for one in found if not wait("command", one.metadata.uid, version=one.metadata.version)]
-        held = self._context.store.queues.get(queue)
-        done = frozenset(recorded(held)) if held is not None else frozenset()
-        return sorted(found, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
+        commands = [
+            one for one in commands if not wait("command", one.metadata.uid, version=one.metadata.version)
+        ]
+        obj = self._context.store.queues.get(queue)
+        done = frozenset(recorded(obj)) if obj is not None else frozenset()
+        return sorted(commands, key=lambda one: (one.metadata.uid not in done, one.metadata.version))
 
-    def _handle(self, queue: str, command: Command) -> None:
+    def _deliver(self, outcome: Outcome) -> None:
+        """From another thread."""
+        self._context.work_queue.deliver(partial(self._receive, outcome))
+
+    def _ended(self, queue: str, commands: list[Command], _: bool | None) -> None:
+        """These were tried, or given up."""
+        self._under_way.discard(queue)
+        tried = {command.metadata.uid for command in commands}
+        waiting = {command.metadata.uid for command in self._waiting(queue)}
+        present = {each.metadata.uid for each in self._context.store.commands.for_queue(queue)}
+        self._recorded -= tried - present
+        if waiting - tried:
+            self._context.work_queue.add(queue, QueueChange.COMMANDS)
+        elif waiting:
+            self._context.work_queue.add_after(queue, RETRY_SECONDS, members=False)
+
+    def _receive(self, outcome: Outcome) -> None:
+        """Record what came of a Command."""
+        match outcome:
+            case Acted():
+                self._record_act(outcome)
+            case ActedBefore():
+                self._record_again(outcome)
+            case Dropped():
+                self._record_drop(outcome)
+
+    def _record_act(self, act: Acted) -> None:
+        done = (
+            f"spec.state is {act.desired} now" if act.desired else f"nothing to do, the queue is {act.state}"
+        )
+        still = _still_stopped(self._context.store.snapshot.decision(act.queue.metadata.name))
+        self._record(act.command, act.queue, f"{done}{still}")
+        self._count(act.command, "acted" if act.desired else "nothing")
+
+    def _record_again(self, act: ActedBefore) -> None:
+        """Whoever recorded it on the queue may have ended before the event; rather two events than none."""
+        if act.command.metadata.uid not in self._recorded:
+            self._record(act.command, act.queue, "carried out, though interrupted; see status.changes")
+
+    def _record(self, command: Command, obj: QueueObject, what: str) -> None:
+        author = command.metadata.annotation(names.AUTHOR)
+        why = f" ({reason})" if (reason := _reason(command)) else ""
+        message = f"{command.action} by {author}{why}: {what}"
+        self._recorded.add(command.metadata.uid)
+        self._context.recorder.record(queue_subject(obj), reason=command.action, message=message)
+
+    def _record_drop(self, drop: Dropped) -> None:
+        command, meta = drop.command, drop.command.metadata
+        self._context.recorder.record(
+            _subject(command), reason="CommandDropped", message=drop.reason, warning=True
+        )
+        self._count(command, "dropped")
+        log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, drop.reason)
+
+    def _count(self, command: Command, outcome: str) -> None:
+        action = command.action if command.action in set(Action) else "other"
+        self._context.counting.commands.labels(action, outcome).inc()
+
+
+class CommandExecutor:
+    """Sends what a Command takes, and waits for the answers. For any thread but the controller's."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._store = context.store
+        self._client = context.client
+
+    def execute(self, queue: str, command: Command, *, receive: Callable[[Outcome], object]) -> None:
+        """Carry one Command out and delete it. `receive` is given what came of it before it is deleted.
+
+        Raises `Overloaded` and `Unreachable`; whatever else fails has this Command back off.
+        """
+        meta = command.metadata
+        self._store.backoff.attempt(
+            "command",
+            meta.uid,
+            partial(self._execute, queue, command, receive),
+            version=meta.version,
+            queue=queue,
+            subject=_subject(command),
+            through=(Overloaded, Unreachable),
+        )
+
+    def _execute(self, queue: str, command: Command, receive: Callable[[Outcome], object]) -> None:
+        outcome = self._outcome(queue, command)
+        if outcome is not None:
+            receive(outcome)
+            self._delete(command)
+
+    def _outcome(self, queue: str, command: Command) -> Outcome | None:
+        """None if nothing is to be done: it is gone, or the queue changed at every try."""
         wrong = target_fault(command)
         if wrong:
-            self._dropped(command, wrong)
-            return
+            return Dropped(command, wrong)
         for _ in range(TRIES):
-            obj = self._fetch(queue)
-            if obj is not None and command.metadata.uid in recorded(obj):
-                self._said_anew(command, obj)
-                self._delete(command)
-                return
-            if not self._is_there(command):
-                self._forget(command)
-                return
-            drop = _why_dropped(command, obj)
-            if drop or obj is None:
-                self._dropped(command, drop)
-                return
             try:
-                outcome = self._act(command, obj)
+                return self._try(queue, command)
             except Conflict:
                 continue
-            except Overloaded:
-                raise
-            except Refused as exc:
-                self._dropped(command, f"the API server refused the edit: {exc.message}")
-                return
-            self._said(command, obj, outcome)
-            self._delete(command)
-            return
         log.warning("command %s: queue %s changed at every try", command.metadata.name, queue)
+        return None
+
+    def _try(self, queue: str, command: Command) -> Outcome | None:
+        """The same, once. Raises `Conflict` if the queue has changed since it was read."""
+        obj = self._fetch(queue)
+        if obj is not None and command.metadata.uid in recorded(obj):
+            return ActedBefore(command, obj)
+        if not self._is_there(command):
+            self._store.commands.drop(command.metadata.uid)
+            return None
+        drop = _why_dropped(command, obj)
+        if drop or obj is None:
+            return Dropped(command, drop)
+        try:
+            return self._act(command, obj)
+        except (Conflict, Overloaded):
+            raise
+        except Refused as exc:
+            return Dropped(command, f"the API server refused the edit: {exc.message}")
 
     def _fetch(self, queue: str) -> QueueObject | None:
         try:
-            found = decode_response(self._context.client.get(f"{QUEUES}/{queue}"), _queue)
+            return decode_response(self._client.get(f"{QUEUES}/{queue}"), _queue)
         except NotFound:
             return None
-        return found
 
     def _is_there(self, command: Command) -> bool:
         """Whether the API server has it now, still to be carried out."""
         meta = command.metadata
         try:
-            found = decode_response(self._context.client.get(_path(meta)), _command)
+            stored = decode_response(self._client.get(_path(meta)), _command)
         except NotFound:
             return False
-        return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
+        return stored.metadata.uid == meta.uid and stored.metadata.deletion_timestamp is None
 
-    def _act(self, command: Command, obj: QueueObject) -> tuple[State, Desired | None]:
-        """The one write. Returns the state it was decided in and what it asked for."""
+    def _act(self, command: Command, obj: QueueObject) -> Acted:
+        """The one write."""
         own = self._own_state(obj)
-        asked = ACTIONS[Action(command.action)][own]
-        kept = self._to_record(obj, command)
+        desired = ACTIONS[Action(command.action)][own]
         body: dict[str, Any] = {
             "metadata": {
                 "resourceVersion": obj.metadata.resource_version,
                 "annotations": {
-                    names.COMMANDS: ",".join(kept),
+                    names.COMMANDS: ",".join(self._to_record(obj, command)),
                     names.ON_BEHALF_OF: command.metadata.annotation(names.AUTHOR),
                 },
             }
         }
-        if asked is not None:
-            body["spec"] = {"state": asked.value, "reason": _reason(command) or None, "resumeAt": None}
-        self._context.client.patch(f"{QUEUES}/{obj.metadata.name}", body)
-        return own, asked
+        if desired is not None:
+            body["spec"] = {"state": desired.value, "reason": _reason(command) or None, "resumeAt": None}
+        self._client.patch(f"{QUEUES}/{obj.metadata.name}", body)
+        return Acted(command, obj, own, desired)
 
     def _to_record(self, obj: QueueObject, command: Command) -> list[str]:
         """The last ones with this one, and those before whose Commands are there."""
         before = recorded(obj)
-        there = {one.metadata.uid for one in self._context.store.commands.for_queue(obj.metadata.name)}
+        there = {one.metadata.uid for one in self._store.commands.for_queue(obj.metadata.name)}
         last = before[-(RECORDED - 1) :]
         older = [uid for uid in before[: -(RECORDED - 1)] if uid in there][-RECORDED:]
         return [*older, *last, command.metadata.uid]
 
     def _own_state(self, obj: QueueObject) -> State:
-        store = self._context.store
+        store = self._store
         queue = queue_from_object(obj)
         tree = store.snapshot.tree.with_queue(queue)
         return own_state(
@@ -186,42 +314,11 @@ class CommandHandler:
             live=store.live_members_below(queue.name, tree=tree) > 0,
         )
 
-    def _said(self, command: Command, obj: QueueObject, outcome: tuple[State, Desired | None]) -> None:
-        own, asked = outcome
-        done = f"spec.state is {asked} now" if asked else f"nothing to do, the queue is {own}"
-        still = _still_stopped(self._context.store.snapshot.decision(obj.metadata.name))
-        self._say(command, obj, f"{done}{still}")
-        self._context.counting.commands.labels(command.action, "acted" if asked else "nothing").inc()
-
-    def _said_anew(self, command: Command, obj: QueueObject) -> None:
-        """Whoever recorded it may have ended before anybody heard of it; rather twice than never."""
-        if command.metadata.uid not in self._told:
-            self._say(command, obj, "carried out, though interrupted; see status.changes")
-
-    def _say(self, command: Command, obj: QueueObject, what: str) -> None:
-        author = command.metadata.annotation(names.AUTHOR)
-        why = f" ({reason})" if (reason := _reason(command)) else ""
-        message = f"{command.action} by {author}{why}: {what}"
-        self._told.add(command.metadata.uid)
-        self._context.recorder.record(queue_subject(obj), reason=command.action, message=message)
-
-    def _dropped(self, command: Command, why: str) -> None:
-        meta = command.metadata
-        self._context.recorder.record(_subject(command), reason="CommandDropped", message=why, warning=True)
-        action = command.action if command.action in set(Action) else "other"
-        self._context.counting.commands.labels(action, "dropped").inc()
-        log.warning("command %s/%s dropped: %s", meta.namespace, meta.name, why)
-        self._delete(command)
-
     def _delete(self, command: Command) -> None:
         meta = command.metadata
         with contextlib.suppress(NotFound, Conflict):
-            self._context.client.delete(_path(meta), {"preconditions": {"uid": meta.uid}})
-        self._forget(command)
-
-    def _forget(self, command: Command) -> None:
-        self._context.store.commands.drop(command.metadata.uid)
-        self._told.discard(command.metadata.uid)
+            self._client.delete(_path(meta), {"preconditions": {"uid": meta.uid}})
+        self._store.commands.drop(meta.uid)
 
 
 def _path(meta: Metadata) -> str:

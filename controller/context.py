@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,14 +18,22 @@ from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 from cluster.objects import QueueObject
 from cluster.recorder import EventRecorder
-from cluster.write_queue import WriteQueue
+from cluster.write_queue import Key, WriteQueue
+from controller.workqueue import WorkQueue
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE_VERSION = "scheduling.volcano.sh/v1beta1"
+#: After so many seconds the members of a queue are looked at again for which a request was given up.
+RETRY_SECONDS = 1.0
+
+T = TypeVar("T")
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The store to read, the client and the writers to write, the recorder to tell."""
+    """The store to read, the threads that send requests, and the work queue that brings results back.
+
+    The controller's thread sends no request itself: it would wait for the answer, and everybody for it.
+    """
 
     store: Store
     client: Client
@@ -31,18 +41,75 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     writers: WriteQueue
     guard_writers: WriteQueue
     drain_writers: WriteQueue
+    #: Read the Leases of other replicas, so that no other request delays an acknowledgement.
+    lease_readers: WriteQueue
+    work_queue: WorkQueue
     #: Evictions a second, and pods that are evicted and not gone yet, of the whole server.
     drain_rate: float
     drain_in_flight: int
     #: Seconds that a terminating pod counts as in flight at most, where its drain does not say.
     drain_grace_limit: int
     recorder: EventRecorder
-    others: OtherReplicas
+    other_replicas: OtherReplicas
     leading: Callable[[], bool]
     #: How many times we have taken the lead: somebody else may have led in between.
     term: Callable[[], int]
     namespace: str
     counting: Metrics
+
+    def submit(
+        self,
+        writers: WriteQueue,
+        key: Key,
+        send: Callable[[], T],
+        receive: Callable[[T | None], object],
+        *,
+        rank: tuple[Any, ...] = (),
+        queue: str | None = None,
+        subject: ObjectReference | None = None,
+        batched: bool = False,
+    ) -> bool:
+        """Have a request sent by a thread of `writers`; False if it is not taken (see `WriteQueue.submit`).
+
+        `receive` is called once, on the controller's thread: with what `send` returned, or with None if the
+        request was given up. `batched`: it can wait for others like it.
+        """
+        returned: list[T] = []
+
+        def write() -> None:
+            returned.append(send())
+
+        def done(ok: bool) -> None:
+            self.work_queue.deliver(partial(receive, returned[-1] if ok else None), batched=batched)
+
+        return writers.submit(key, write, rank=rank, done=done, queue=queue, subject=subject)
+
+    def submit_write(
+        self,
+        key: Key,
+        write: Callable[[], bool],
+        not_written: Callable[[bool], object],
+        *,
+        rank: tuple[Any, ...] = (),
+        queue: str | None = None,
+        subject: ObjectReference | None = None,
+    ) -> bool:
+        """The same for a write by `writers` of which only failure matters: of a thousand that succeed nothing
+        is brought back.
+
+        `write`: whether it wrote anything. `not_written` is called, on the controller's thread, if it did
+        not; it is given whether the write was given up.
+        """
+        written = [False]
+
+        def send() -> None:
+            written[0] = write()
+
+        def done(ok: bool) -> None:
+            if not (ok and written[0]):
+                self.work_queue.deliver(partial(not_written, not ok))
+
+        return self.writers.submit(key, send, rank=rank, done=done, queue=queue, subject=subject)
 
 
 def queue_subject(obj: QueueObject) -> ObjectReference:

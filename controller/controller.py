@@ -34,7 +34,7 @@ from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
 from controller.commands import CommandHandler
-from controller.context import ControllerContext, queue_subject
+from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
 from controller.default_queues import create_default_queues
 from controller.drain.controller import DrainController
 from controller.events.failure_events import report
@@ -50,11 +50,11 @@ from controller.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
 from controller.status.parent_cycles import ParentCycles
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
+from controller.stops.pending_stops import PendingStops
 from controller.stops.reservations import Reservations
-from controller.workqueue import Changes, WorkQueue
+from controller.workqueue import Changes
 
 RESYNC_SECONDS = 30.0
-RETRY_SECONDS = 1.0
 #: How soon it is seen that the store is in sync.
 UNSYNCED_SECONDS = 0.05
 IDLE_SECONDS = 5.0
@@ -69,24 +69,24 @@ class QueueController:
         self._context = context
         self._store = context.store
         self._backoff = context.store.backoff
-        self._work_queue = WorkQueue(context.store.clock.monotonic)
+        self._work_queue = context.work_queue
+        self._pending_stops = PendingStops(context.work_queue)
         self._resync_at = 0.0
         self._led = False
         self._term = 0
         self._observe_at = 0.0
-        self._guards = BindGuards(context, changed=self._wake_pending_stops)
+        self._guards = BindGuards(context, changed=self._pending_stops.wake)
         self._preemption_retry = PreemptionRetry(context, namespace=context.namespace)
         self._reschedule = Reschedule(context, nudge=self._preemption_retry.retry_all)
-        self._acknowledgement = StopAcknowledgement(context, guards=self._guards, recalling=self._reschedule)
+        self._acknowledgement = StopAcknowledgement(context, guards=self._guards, reschedule=self._reschedule)
         self._draining = DrainController(
             context, changed=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS)
         )
         self._reconciler = QueueReconciler(
             context,
-            acknowledging=self._acknowledgement,
+            acknowledgement=self._acknowledgement,
             draining=self._draining,
-            written=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS),
-            asked=lambda queue: self._work_queue.add(queue, QueueChange.STATUS),
+            pending_stops=self._pending_stops,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context)
@@ -97,9 +97,7 @@ class QueueController:
         self._unreadable = UnreadableEvents(context)
         self._thread: threading.Thread | None = None
         context.store.add_listener(self._work_queue.add_change)
-        context.store.progress.listen(
-            lambda _kind: self._work_queue.wake(list(self._reconciler.pending_stops))
-        )
+        context.store.progress.listen(lambda _kind: self._pending_stops.wake())
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
@@ -113,10 +111,6 @@ class QueueController:
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
-
-    def _wake_pending_stops(self) -> None:
-        """Look at the stops that are not acknowledged yet; from any thread."""
-        self._work_queue.wake(list(self._reconciler.pending_stops))
 
     def elected(self) -> None:
         """We lead from now on; from any thread."""
@@ -180,14 +174,12 @@ class QueueController:
         for queue, changes_of_queue in changes.items():
             self._look_at(queue, changes_of_queue)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
-        for queue in self._ungating.take_failed() | self._preemption_retry.take_failed():
-            self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
         told: set[str] = set()
         seen_by_all = self._acknowledgement.seen_by_all
         self._step("drains", lambda: told.update(self._draining.step(seen_by_all=seen_by_all)))
         for queue in self._to_reconcile({*draining, *told}):
             self._reconcile(queue, wish=QueueChange.SPEC in changes.get(queue, ()))
-        self._step("closing", self._reconciler.ask)
+        self._step("closing", self._reconciler.send_questions)
         self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
 
@@ -198,7 +190,6 @@ class QueueController:
             self._step("namespaces", lambda: label_namespace(self._context))
         self._step("cycles", self._parent_cycles.record_events)
         self._acknowledgement.start_sync()
-        self._step("answers", self._reconciler.collect)
 
     def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
         """A step that concerns the queue, or none alone; it is looked at again if it fails."""
@@ -212,7 +203,7 @@ class QueueController:
     def _look_at(self, queue: str, changes_of_queue: set[Change]) -> None:
         """The Commands and the members of one queue."""
         if queue:
-            self._step("commands", lambda: self._carry_out(queue), queue=queue)
+            self._step("commands", lambda: self._commands.execute(queue), queue=queue)
         self._step("members", lambda: self._look_at_members(queue, changes_of_queue), queue=queue)
 
     def _report_failures(self) -> None:
@@ -240,8 +231,7 @@ class QueueController:
         now = self._store.clock.monotonic()
         if now >= self._observe_at:
             self._observe_at = now + OBSERVE_SECONDS
-            self._acknowledgement.start_sync()
-            self._acknowledgement.seen_by_all(0)
+            self._acknowledgement.observe()
 
     def _everything(self, changes: Changes) -> None:
         store = self._store
@@ -264,6 +254,7 @@ class QueueController:
         self._store.bind_passes.drop_expired(self._store.members.get)
         self._podgroup_statuses.forget()
         self._ungating.forget_absent_queues()
+        self._acknowledgement.forget_absent_queues()
 
     def _look_at_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
@@ -288,23 +279,18 @@ class QueueController:
                 self._step("release", partial(self._let_go_of, queue, changes_of_queue), queue=queue)
 
     def _let_go_of(self, queue: str, changes_of_queue: set[Change]) -> None:
-        self._ungating.release(queue, self._members(queue, changes_of_queue), waking=_not_yet)
+        self._ungating.release(queue, self._members(queue, changes_of_queue), may_wake=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
 
-        def waking() -> bool:
-            return self._acknowledgement.seen_by_all(self._store.snapshot.resource_version)
+        def may_wake() -> bool:
+            return self._acknowledgement.is_seen_by_all(queue, change=QueueChange.SPEC)
 
-        if self._ungating.release(queue, members, waking=waking):
+        if self._ungating.release(queue, members, may_wake=may_wake):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
-        if self._preemption_retry.retry_if_refused(queue, members, waking=waking):
+        if self._preemption_retry.retry_if_refused(queue, members, may_wake=may_wake):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
-
-    def _carry_out(self, queue: str) -> None:
-        """One queue's Commands."""
-        if self._commands.execute(queue):
-            self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:
         found = []
@@ -322,7 +308,7 @@ class QueueController:
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them that wait for their members; the top first."""
-        board, pending = self._store.snapshot, self._reconciler.pending_stops
+        board, pending = self._store.snapshot, self._pending_stops
         wanted = set()
         for queue in changes:
             if queue not in board.tree:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.exceptions import Conflict
+from functools import partial
+
 from controller.context import (
     QUEUE_VERSION,
     QUEUES,
@@ -11,15 +12,12 @@ from controller.context import (
 from queues.queue import DEFAULT, ROOT
 
 
-def create_default_queues(context: ControllerContext) -> bool:
-    """Make what is missing of the two; True if both are there, as far as the store has heard."""
-    missing = [name for name in (ROOT, DEFAULT) if name not in context.store.queues]
-    for name in missing:
-        try:
-            context.client.create(QUEUES, _body(name))
-        except Conflict:
-            continue
-    return not missing
+def create_default_queues(context: ControllerContext) -> None:
+    """Have those created that the store does not have."""
+    for name in (ROOT, DEFAULT):
+        if name not in context.store.queues:
+            create = partial(context.client.create, QUEUES, _body(name))
+            context.writers.submit(("queue", name), create, rank=(0,))
 
 
 def _body(name: str) -> dict[str, object]:

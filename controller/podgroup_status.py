@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from queue import SimpleQueue
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -61,8 +61,6 @@ class PodGroupStatuses:
         self._counted_at: dict[str, float] = {}
         #: When a group is to be looked at again, in monotonic seconds.
         self.due: dict[GroupKey, float] = {}
-        #: Groups whose write failed; filled by the writers' threads.
-        self._failed: SimpleQueue[GroupKey] = SimpleQueue()
 
     def reconcile(self, keys: Iterable[GroupKey]) -> None:
         """Look at these groups and write what is not true of them any more."""
@@ -84,8 +82,6 @@ class PodGroupStatuses:
     def reconcile_due(self) -> None:
         """Those whose counts had to wait."""
         now = self._context.store.clock.monotonic()
-        while not self._failed.empty():
-            self.due.setdefault(self._failed.get(), now + COUNT_SECONDS)
         ripe = [key for key, when in self.due.items() if when <= now]
         for key in ripe:
             del self.due[key]
@@ -123,19 +119,27 @@ class PodGroupStatuses:
             "status": difference,
         }
 
-        def write() -> None:
-            after = decode_response(self._context.client.patch(path, body), _podgroup)
-            self._written[meta.uid] = after.metadata.version
-
-        def done(ok: bool) -> None:
-            if not ok:
-                self._failed.put(key)
-                self._context.store.notify(queue_of(group), QueueChange.STATUS)
-
-        what, writers = ("podgroup", meta.uid), self._context.writers
-        if not writers.submit(what, write, rank=(2,), done=done, subject=_subject(group)):
+        writers, what = self._context.writers, ("podgroup", meta.uid)
+        if not self._context.submit(
+            writers,
+            what,
+            lambda: decode_response(self._context.client.patch(path, body), _podgroup),
+            partial(self._receive, group),
+            rank=(2,),
+            subject=_subject(group),
+            batched=True,
+        ):
             wait = max(COUNT_SECONDS / 10, writers.wait(what))
             self.due[key] = self._context.store.clock.monotonic() + wait
+
+    def _receive(self, before: PodGroup, after: PodGroup | None) -> None:
+        """The status was written over `before`; `after` is None if that failed."""
+        if after is not None:
+            self._written[after.metadata.uid] = after.metadata.version
+            return
+        now = self._context.store.clock.monotonic()
+        self.due.setdefault(key_of(before), now + COUNT_SECONDS)
+        self._context.work_queue.add_batched(queue_of(before), QueueChange.STATUS)
 
     def forget(self) -> None:
         """What is remembered of groups that are gone."""

@@ -3,8 +3,8 @@
 Invariants
 - What is written follows from the object, the board and the members alone; nothing is remembered
   that a restart would miss.
-- Conditions, state and history are written as soon as they are looked at (see `noting`), or with the
-  acknowledgement of a stop where that comes within `YOUNG_SECONDS`; counts alone at most once in
+- Conditions, state and history are written as soon as they are looked at (see `workqueue`), or with
+  what all replicas have to see first where that comes within `YOUNG_SECONDS`; counts alone at most once in
   `COUNT_SECONDS` a queue; what does not differ is not written.
 - Nothing that users size delays an acknowledgement: what is counted is written apart where it is large, or
   was refused.
@@ -13,21 +13,20 @@ Invariants
 - `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
   stored already is believed of nobody, for status is written by hand too.
 - An event is recorded only after the write that it tells of succeeded.
-- Writes are sent by the writers' threads, at most one a queue at a time; what came of them is taken in
-  by `collect`, in the controller's thread like everything else here.
+- Writes are sent by other threads, at most one a queue at a time; what came of them is received on the
+  controller's thread.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 import msgspec
 
 from cluster.api.client import decode_response
+from cluster.cache.changes import QueueChange
 from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import (
     QUEUES,
@@ -50,8 +49,9 @@ from controller.status.queue_status import (
     status_patch,
 )
 from controller.status.status_conflicts import StatusConflicts
-from controller.stops.acknowledgement import StopAcknowledgement
-from controller.stops.resume_at import undo_if_past
+from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
+from controller.stops.pending_stops import Pending, PendingStops
+from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import drain_status as drained_status
 from queues.drain.progress import drained_condition
@@ -81,22 +81,6 @@ log = logging.getLogger(__name__)
 _queue = msgspec.json.Decoder(QueueObject)
 
 
-class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A stop that is not acknowledged: for which specs, in boards from which version on, heard of when."""
-
-    scope: str
-    seen: int
-    at: float
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What came of a write: the object before and after it, or neither if it failed."""
-
-    queue: str
-    before: QueueObject | None = None
-    after: QueueObject | None = None
-
-
 class QueueReconciler:
     """Owner: the controller's thread."""
 
@@ -104,21 +88,18 @@ class QueueReconciler:
         self,
         context: ControllerContext,
         *,
-        acknowledging: StopAcknowledgement,
+        acknowledgement: StopAcknowledgement,
         draining: DrainController,
-        written: Callable[[str], None],
-        asked: Callable[[str], None],
+        pending_stops: PendingStops,
     ) -> None:
-        """`written`: a status of that queue was answered. `asked`: whether it is empty has been."""
         self._context = context
-        self._tell_written = written
+        #: Queues with a write of their status under way.
         self._under_way: set[str] = set()
-        self._answers: SimpleQueue[Answer] = SimpleQueue()
-        self._acknowledgement = acknowledging
+        self._acknowledgement = acknowledgement
         self._draining = draining
         self._queue_events = QueueEvents(context)
         self._conflicts = StatusConflicts(context)
-        self._closing = ClosingChecks(context, changed=asked)
+        self._closing = ClosingChecks(context)
         self._uids: dict[str, str] = {}
         #: The state that we wrote last, by UID.
         self._states: dict[str, str] = {}
@@ -128,7 +109,7 @@ class QueueReconciler:
         self._failed: dict[str, tuple[int, float]] = {}
         self._counted_at: dict[str, float] = {}
         #: Stops not acknowledged yet.
-        self.pending_stops: dict[str, Pending] = {}
+        self._pending_stops = pending_stops
         #: Queues of which somebody wanted something else while a status of theirs was being written.
         self._held_up: set[str] = set()
         #: The specs that a stop is acknowledged for, by queue (`QueueSnapshot.scope`).
@@ -139,7 +120,7 @@ class QueueReconciler:
     @property
     def is_waited_for(self) -> bool:
         """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
-        return bool(self.pending_stops or self._held_up)
+        return bool(self._pending_stops or self._held_up)
 
     def reconcile(self, queue: str, *, wish: bool = False) -> float | None:
         """Derive and write; the seconds after which another look is wanted, if one is.
@@ -159,14 +140,15 @@ class QueueReconciler:
                 self._held_up.add(queue)
             return None
         self._held_up.discard(queue)
-        undo_if_past(obj, context=self._context)
+        resume_if_due(obj, context=self._context)
+        specs = self._acknowledgement.specs_seen(queue)
         verdict, again = self._verdict(obj)
         acknowledged = verdict.schedules or self._is_acknowledged(queue)
         if verdict.schedules:
             self._forget_stop(queue)
-        if not acknowledged and self._is_young(queue):
+        seen = self._acknowledgement.is_seen_by_all(queue)
+        if not (acknowledged and seen) and self._is_young(queue, specs):
             return SOON_SECONDS
-        seen = self._acknowledgement.seen_by_all(self._context.store.snapshot.resource_version)
         checked = verdict.accepts or self._is_checked(queue)
         if not (acknowledged and seen and checked):
             again = ACKNOWLEDGE_SECONDS
@@ -215,8 +197,9 @@ class QueueReconciler:
         empty = self._closing.is_empty(close)
         if empty:
             return verdict, None
-        if self._acknowledgement.nothing_pending(queue):
-            if self._acknowledgement.seen_by_all(store.snapshot.resource_version):
+        is_settled = self._acknowledgement.nothing_pending(queue)
+        if is_settled is not False:
+            if is_settled and self._acknowledgement.is_seen_by_all(queue):
                 self._closing.request(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
@@ -239,9 +222,10 @@ class QueueReconciler:
         closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
 
-    def _is_young(self, queue: str) -> bool:
-        stop = self.pending_stops.get(queue)
-        return stop is not None and self._context.store.clock.monotonic() < stop.at + YOUNG_SECONDS
+    def _is_young(self, queue: str, specs: SpecsSeen) -> bool:
+        stop = self._pending_stops.get(queue)
+        at = specs.at if stop is None else max(specs.at, stop.at)
+        return self._context.store.clock.monotonic() < at + YOUNG_SECONDS
 
     def _is_acknowledged(self, queue: str) -> bool:
         store = self._context.store
@@ -250,14 +234,14 @@ class QueueReconciler:
         if self._acknowledged.get(queue) == scope:
             return True
         self._acknowledged.pop(queue, None)
-        stop = self.pending_stops.get(queue)
+        stop = self._pending_stops.get(queue)
         if stop is None or stop.scope != scope:
-            stop = self.pending_stops[queue] = Pending(scope, board.resource_version, now)
-        obstacle = self._acknowledgement.obstacle(queue, since=stop.seen)
+            stop = self._pending_stops[queue] = Pending(scope, board.resource_version, now)
+        obstacle = self._acknowledgement.obstacle(queue, since=stop.seen, at=stop.at)
         if obstacle is not None:
             self._wait_for(queue, obstacle, since=stop.at)
             return False
-        self.pending_stops.pop(queue)
+        self._pending_stops.pop(queue)
         self._waiting_for.pop(queue, None)
         self._acknowledged[queue] = scope
         self._context.counting.acknowledgement.observe(now - stop.at)
@@ -332,40 +316,34 @@ class QueueReconciler:
         if fenced:
             meta["resourceVersion"] = obj.metadata.resource_version
         body = {"metadata": meta, "status": difference}
-        written: list[QueueObject] = []
+        path = f"{QUEUES}/{queue}/status"
+        return self._context.submit(
+            self._context.writers,
+            (what, queue),
+            lambda: decode_response(self._context.client.patch(path, body), _queue),
+            partial(self._received, obj),
+            rank=(0,),
+            subject=queue_subject(obj),
+            batched=True,
+        )
 
-        def write() -> None:
-            written.append(
-                decode_response(self._context.client.patch(f"{QUEUES}/{queue}/status", body), _queue)
-            )
-
-        def done(ok: bool) -> None:
-            self._answers.put(Answer(queue, obj, written[-1] if ok else None))
-            self._tell_written(queue)
-
-        subject = queue_subject(obj)
-        return self._context.writers.submit((what, queue), write, rank=(0,), done=done, subject=subject)
-
-    def ask(self) -> None:
+    def send_questions(self) -> None:
         """Send the questions that the looks of this round came to."""
         self._closing.send()
 
-    def collect(self) -> None:
-        """Take in what came of the writes and the questions."""
-        self._closing.collect()
-        while not self._answers.empty():
-            answer = self._answers.get()
-            self._under_way.discard(answer.queue)
-            if answer.after is None and answer.before is not None:
-                at = self._context.store.clock.monotonic() + FAILED_SECONDS
-                self._failed[answer.queue] = (answer.before.metadata.version, at)
-            if answer.before is not None and answer.after is not None:
-                self._failed.pop(answer.queue, None)
-                self._written[answer.queue] = answer.after.metadata.version
-                self._states[answer.after.metadata.uid] = answer.after.status.state
-                announce = partial(self._announce, answer.before, answer.after)
-                version = answer.after.metadata.version
-                self._context.store.backoff.attempt("announce", answer.queue, announce, version=version)
+    def _received(self, before: QueueObject, after: QueueObject | None) -> None:
+        """The status was written over `before`; `after` is None if that failed."""
+        queue, version = before.metadata.name, before.metadata.version
+        self._under_way.discard(queue)
+        self._context.work_queue.add_batched(queue, QueueChange.STATUS)
+        if after is None:
+            self._failed[queue] = (version, self._context.store.clock.monotonic() + FAILED_SECONDS)
+            return
+        self._failed.pop(queue, None)
+        self._written[queue] = version = after.metadata.version
+        self._states[after.metadata.uid] = after.status.state
+        announce = partial(self._announce, before, after)
+        self._context.store.backoff.attempt("announce", queue, announce, version=version)
 
     def _announce(self, before: QueueObject, after: QueueObject) -> None:
         self._conflicts.record_write(after)
@@ -391,7 +369,7 @@ class QueueReconciler:
 
     def _forget_stop(self, queue: str) -> None:
         self._acknowledgement.forget(queue)
-        for memory in (self.pending_stops, self._acknowledged, self._waiting_for):
+        for memory in (self._pending_stops, self._acknowledged, self._waiting_for):
             memory.pop(queue, None)
 
 

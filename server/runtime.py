@@ -7,6 +7,7 @@
 | `writer-<n>`       | `WriteQueue`    | after the write under way                |
 | `guard-writer-<n>` | `WriteQueue`    | after the write or probe under way       |
 | `drain-writer-<n>` | `WriteQueue`    | after the eviction under way             |
+| `lease-reader-<n>` | `WriteQueue`    | after the list of Leases under way       |
 | `certificates`     | `CertificateThread` | at once                           |
 | `starting`         | `Runtime`    | once the whole cluster has been read     |
 | `relisting`        | `Informers`   | at once                                  |
@@ -49,6 +50,7 @@ from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
+from controller.workqueue import WorkQueue
 from queues.membership import MembershipSettings
 from server.certificate_thread import CertificateThread
 from server.configuration import Settings
@@ -59,6 +61,8 @@ PATIENCE_SECONDS = 30.0
 GUARD_THREADS = 2
 #: Parallel evictions: each waits in the API server for the status of its budget.
 DRAIN_THREADS = 8
+#: Parallel lists of Leases: one that hangs delays no acknowledgement.
+LEASE_THREADS = 3
 #: For the reflectors, the controller and the certificates, besides those of the writers.
 CONNECTIONS = 16
 #: A Lease lasts six seconds: one renewal that hangs must not end it for long.
@@ -81,7 +85,9 @@ class Runtime:
         # A client of its own, so that renewing a Lease waits for no other request and is retried soon. It
         # sends requests all the time, so it knows the API server's time.
         lease_client = Client(
-            load_configuration(settings.kubeconfig or None), connections=3, read_seconds=LEASE_READ_SECONDS
+            load_configuration(settings.kubeconfig or None),
+            connections=3 + LEASE_THREADS,
+            read_seconds=LEASE_READ_SECONDS,
         )
         self.counting = Metrics()
         clock = Clock(lambda: lease_client.ahead)
@@ -103,6 +109,7 @@ class Runtime:
         self._writers = self._new_writers("writer", settings.writers)
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
+        self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
         identity = _identity()
         leases = Leases(lease_client, namespace=settings.namespace)
         self._presence = ReplicaLease(
@@ -134,12 +141,14 @@ class Runtime:
                 writers=self._writers,
                 guard_writers=self._guard_writers,
                 drain_writers=self._drain_writers,
+                lease_readers=self._lease_readers,
+                work_queue=WorkQueue(clock.monotonic, backoff=self.store.backoff),
                 drain_rate=settings.drain_rate,
                 drain_in_flight=settings.drain_in_flight,
                 drain_grace_limit=settings.drain_grace_limit,
                 recorder=recorder,
                 counting=self.counting,
-                others=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
+                other_replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
                 namespace=settings.namespace,
                 leading=lambda: self._elector.leading and self._presence.alive,
                 term=lambda: self._elector.term,
@@ -172,6 +181,7 @@ class Runtime:
         self._writers.start()
         self._guard_writers.start()
         self._drain_writers.start()
+        self._lease_readers.start()
         self._controller.start()
         self._certificates.start()
         self._starting = threading.Thread(
@@ -201,7 +211,7 @@ class Runtime:
         names += [] if self._presence.running else ["presence"]
         names += [] if self._elector.running else ["elector"]
         names += self._informers.dead()
-        for writers in (self._writers, self._guard_writers, self._drain_writers):
+        for writers in (self._writers, self._guard_writers, self._drain_writers, self._lease_readers):
             names += writers.dead()
         names += [] if self._certificates.alive else ["certificates"]
         is_starting = self._starting is not None and self._starting.is_alive()

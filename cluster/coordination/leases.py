@@ -95,13 +95,18 @@ class ObservedLease:
         self._clock = clock
         self._since: dict[str, tuple[str, float]] = {}
 
-    def expired(self, lease: Lease) -> bool:
+    def expired(self, lease: Lease, *, began: float | None = None) -> bool:
+        """Whether it has been unchanged for longer than it lasts.
+
+        `began`: when it was asked for, in monotonic seconds. An answer that comes late tells nothing of the
+        time after that.
+        """
         name, version, now = lease.metadata.name, lease.metadata.resource_version, self._clock()
         seen = self._since.get(name)
         if seen is None or seen[0] != version:
             self._since[name] = (version, now)
             return False
-        return now - seen[1] > lease.seconds
+        return (now if began is None else began) - seen[1] > lease.seconds
 
     def keep_only(self, names: Iterable[str]) -> None:
         present = set(names)

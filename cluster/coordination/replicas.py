@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
 from cluster.coordination.leases import (
     Lease,
+    LeaseList,
     Leases,
     ObservedLease,
 )
@@ -64,6 +65,8 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     left: bool
     vanished: bool
     lost: list[ReplicaReport] | None = None
+    #: Leases of replicas that are gone, to be deleted.
+    ended: tuple[Lease, ...] = ()
 
 
 #: Asks for the queues to be listed anew; what it returns tells whether that has been done.
@@ -215,7 +218,10 @@ class ReplicaLease:
 
 
 class OtherReplicas:
-    """The other live replicas, as their Leases say. The controller's thread alone uses it."""
+    """The other live replicas, as their Leases say.
+
+    `list` and `delete` send requests, in any thread; `read` is for one thread alone.
+    """
 
     def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
         self._leases = leases
@@ -223,33 +229,32 @@ class OtherReplicas:
         self._watched = ObservedLease(clock)
         self._known: dict[str, ReplicaReport] | None = None
 
-    def read(self) -> ReplicaReading:
-        """What each has seen, read consistently now, and whether one that was there is gone.
+    def list(self) -> LeaseList:
+        """The Leases of all replicas, read consistently now. Raises `cluster.exceptions.ClusterError`."""
+        return self._leases.list(label=f"{LABEL}=true")
 
+    def delete(self, lease: Lease) -> None:
+        """Remove the Lease of a replica that is gone. Raises `cluster.exceptions.ClusterError`."""
+        self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
+
+    def read(self, listed: LeaseList, *, began: float) -> ReplicaReading:
+        """What each replica has seen, and whether one that was there is gone.
+
+        `began`: when `listed` was asked for, in monotonic seconds. Lists are read in that order.
         At the first reading somebody always may be gone: the process that we came after.
-        Raises `cluster.exceptions.ClusterError`.
         """
-        listed = self._leases.list(label=f"{LABEL}=true")
         leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
         self._watched.keep_only(lease.metadata.name for lease in leases)
-        gone = [lease for lease in leases if self._watched.expired(lease)]
-        self._sweep(gone)
+        gone = [lease for lease in leases if self._watched.expired(lease, began=began)]
+        ended = tuple(lease for lease in gone if lease.metadata.deletion_timestamp is None)
         live = [lease for lease in leases if lease not in gone]
         before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}
         views = {name.removeprefix(PREFIX): view for name, view in self._known.items()}
         if before is None:
-            return ReplicaReading(views, listed.version, left=True, vanished=bool(gone))
+            return ReplicaReading(views, listed.version, left=True, vanished=bool(gone), ended=ended)
         lost = [view for name, view in before.items() if name not in self._known]
         is_lost = bool(lost or gone)
-        return ReplicaReading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost)
-
-    def _sweep(self, gone: Iterable[Lease]) -> None:
-        for lease in gone:
-            if lease.metadata.deletion_timestamp is None:
-                try:
-                    self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
-                except ClusterError as exc:
-                    log.info("the Lease %s of a dead replica: %s", lease.metadata.name, exc)
+        return ReplicaReading(views, listed.version, left=is_lost, vanished=is_lost, lost=lost, ended=ended)
 
 
 def _view(lease: Lease) -> ReplicaReport:

@@ -53,11 +53,11 @@ class PodConditions:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._told: dict[str, tuple[int, str]] = {}
+        self._texts: dict[str, tuple[int, str]] = {}
         #: Of which stop (a ruling's revision) a workload was told, by UID.
-        self._told_of: dict[str, str] = {}
+        self._owner_stops: dict[str, str] = {}
         #: Members to be told later, in the order in which they came, by queue and UID.
-        self._left: dict[str, dict[str, datetime]] = {}
+        self._deferred: dict[str, dict[str, datetime]] = {}
 
     def explain(self, queue: str, members: Iterable[Member]) -> bool:
         """Have each gated one of these members say why, and whoever was left before and is due.
@@ -67,7 +67,7 @@ class PodConditions:
         ruling = self._context.store.snapshot.decision(queue) if queue else None
         evictions_wait = ruling is not None and ruling.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
-        left = self._left.get(queue, {})
+        left = self._deferred.get(queue, {})
         members = [*self._due(left, since=since if evictions_wait else None), *members]
 
         def explain(member: Member) -> None:
@@ -89,9 +89,9 @@ class PodConditions:
 
         each_member(self._context, "explain", members, explain, queue=queue)
         if left:
-            self._left[queue] = left
+            self._deferred[queue] = left
         else:
-            self._left.pop(queue, None)
+            self._deferred.pop(queue, None)
         return bool(left)
 
     def _due(self, left: dict[str, datetime], *, since: datetime | None) -> list[Member]:
@@ -104,11 +104,11 @@ class PodConditions:
 
     def _record_on_owner(self, member: Member, ruling: QueueDecision, stop: Cause) -> None:
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
-        if work is None or self._told_of.get(work.uid) == ruling.revision:
+        if work is None or self._owner_stops.get(work.uid) == ruling.revision:
             return
-        if len(self._told_of) >= REMEMBERED:
-            self._told_of.clear()
-        self._told_of[work.uid] = ruling.revision
+        if len(self._owner_stops) >= REMEMBERED:
+            self._owner_stops.clear()
+        self._owner_stops[work.uid] = ruling.revision
         self._context.recorder.record(
             workload_subject(work),
             reason=EVENT_REASONS[stop.kind],
@@ -120,32 +120,32 @@ class PodConditions:
         return self._context.store.decision_for(member.queue, namespace=member.namespace).schedules
 
     def forget(self, uid: str) -> None:
-        self._told.pop(uid, None)
+        self._texts.pop(uid, None)
 
     def _write(self, member: Member, cause: Cause, *, text: str = "") -> None:
         text = text or stop_text(cause)
-        if member.condition == text or self._told.get(member.uid) == (member.version, text):
+        if member.condition == text or self._texts.get(member.uid) == (member.version, text):
             return
-        self._told[member.uid] = (member.version, text)
+        self._texts[member.uid] = (member.version, text)
         body = {
             "metadata": {"uid": member.uid},
             "status": {"conditions": [{"type": "PodScheduled", "message": text}]},
         }
         path = f"{pod_path(member)}/status"
 
-        def write() -> None:
+        def write() -> bool:
             """Unless its gate has gone, or is about to: then the scheduler says why."""
             now = self._context.store.members.by_uid(member.uid)
             if now is None or not now.gated or (now.queue and self._schedules(now)):
-                self.forget(member.uid)
-                return
+                return False
             self._context.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+            return True
 
-        submitted = self._context.writers.submit(
+        submitted = self._context.submit_write(
             ("explain", member.uid),
             write,
+            lambda _failed: self.forget(member.uid),
             rank=(7, member.created),
-            done=lambda ok: None if ok else self.forget(member.uid),
             subject=pod_subject(member),
         )
         if not submitted:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from functools import partial
 
 from cluster.cache.marker_pods import idle_pod
 from cluster.cache.members import Member
-from controller.context import ControllerContext
+from controller.context import RETRY_SECONDS, ControllerContext
 from controller.pods.ungating import refused_by_us
 
 PREFIX = "sluice-nudge-"
@@ -32,13 +32,13 @@ class PreemptionRetry:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         #: For which revision of a queue, and change of what it selects, the scheduler was nudged.
         self._nudged: dict[str, tuple[str, int]] = {}
-        #: Queues whose nudge failed; filled by the writers' threads.
-        self._failed: SimpleQueue[str] = SimpleQueue()
 
-    def retry_if_refused(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> bool:
+    def retry_if_refused(
+        self, queue: str, members: Iterable[Member], *, may_wake: Callable[[], bool]
+    ) -> bool:
         """Nudge if this queue schedules and one of these members was left without room.
 
-        `waking`: whether pods may be woken; asked only where there is one. Returns whether it has to be
+        `may_wake`: whether pods may be woken; asked only where there is one. Returns whether it has to be
         considered again: they may not yet, or a nudge is under way that may have come before these pods.
         """
         ruling = self._context.store.snapshot.decision(queue)
@@ -50,10 +50,11 @@ class PreemptionRetry:
             members = [one for one in members if self._context.store.selects(queue, one.namespace)]
         if self._nudged.get(queue) == resume or not any(map(without_room, members)):
             return False
-        if not waking():
+        if not may_wake():
             return True
-        if not self._context.writers.submit(
-            ("nudge", ""), self._make_room, rank=(3,), done=self._done(queue)
+        receive = partial(self._receive, queue)
+        if not self._context.submit(
+            self._context.writers, ("nudge", ""), self._make_room, receive, rank=(3,)
         ):
             return True
         self._nudged[queue] = resume
@@ -63,28 +64,17 @@ class PreemptionRetry:
         """Have pods without room tried again, of whichever queue."""
         self._context.writers.submit(("nudge", ""), self._make_room, rank=(3,))
 
-    def take_failed(self) -> set[str]:
-        """The queues whose nudge failed, to be considered again; asking empties it."""
-        failed = set()
-        while not self._failed.empty():
-            failed.add(self._failed.get())
-        for queue in failed:
+    def _receive(self, queue: str, made: bool | None) -> None:
+        """`made`: None if that failed; the queue is considered again then."""
+        if made is None:
             self._nudged.pop(queue, None)
-        return failed
+            self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
-    def _done(self, queue: str) -> Callable[[bool], None]:
-        """What is told of a nudge for this queue, in a writer's thread."""
-
-        def done(ok: bool) -> None:
-            if not ok:
-                self._failed.put(queue)
-
-        return done
-
-    def _make_room(self) -> None:
+    def _make_room(self) -> bool:
         name = f"{PREFIX}{secrets.token_hex(4)}"
         self._context.client.create(self._path, idle_pod(name, nodeName=NO_NODE))
         self._context.client.delete(f"{self._path}/{name}", {"gracePeriodSeconds": 0})
+        return True
 
 
 def without_room(member: Member) -> bool:

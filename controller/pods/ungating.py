@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from queue import SimpleQueue
+from functools import partial
 from typing import Any
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.cache.members import Member
 from controller.context import (
+    RETRY_SECONDS,
     ControllerContext,
     each_member,
     pod_path,
@@ -47,8 +48,6 @@ class Ungating:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: Queues with a write that failed; filled by the writers' threads too.
-        self._failed: SimpleQueue[str] = SimpleQueue()
         #: Since which revision all members of a queue have been looked at.
         self._begun: dict[str, str] = {}
         #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
@@ -56,10 +55,10 @@ class Ungating:
         #: Pods of queues with a selector, by UID: since which resume, how often and when each was retried.
         self._retried: dict[str, tuple[tuple[str, int], int, float]] = {}
 
-    def release(self, queue: str, members: Iterable[Member], *, waking: Callable[[], bool]) -> int:
+    def release(self, queue: str, members: Iterable[Member], *, may_wake: Callable[[], bool]) -> int:
         """Let go whom of these members the queue's stop had parked.
 
-        `waking`: whether those that filter refused may be woken; asked only where there are any.
+        `may_wake`: whether those that filter refused may be woken; asked only where there are any.
         Returns how many were left because they may not yet.
         """
         ruling = self._context.store.snapshot.decision(queue)
@@ -73,7 +72,7 @@ class Ungating:
 
         def release(member: Member) -> None:
             nonlocal left
-            left += self._release(member, ruling, waking=waking)
+            left += self._release(member, ruling, may_wake=may_wake)
 
         # In order from the first on: the writers begin while the rest is still being asked for.
         each_member(self._context, "ungate", sorted(members, key=_rank), release, queue=queue)
@@ -93,13 +92,6 @@ class Ungating:
         if queue is not None:
             self._send(member, "answer", self._assigning(member, queue))
 
-    def take_failed(self) -> set[str]:
-        """The queues with a write that failed or was not taken; asking empties it."""
-        failed = set()
-        while not self._failed.empty():
-            failed.add(self._failed.get())
-        return failed
-
     def forget(self, uid: str) -> None:
         self._sent.pop(uid, None)
         self._retried.pop(uid, None)
@@ -110,28 +102,28 @@ class Ungating:
         for queue in self._begun.keys() - present:
             self._begun.pop(queue, None)
 
-    def _release(self, member: Member, ruling: QueueDecision, *, waking: Callable[[], bool]) -> bool:
+    def _release(self, member: Member, ruling: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
         if not member.waiting or member.leaving:
             return False
         if ruling.restricted:
             if not self._context.store.selects(ruling.queue, member.namespace):
                 return False
             if not member.gated:
-                return self._retry(member, ruling, waking=waking)
+                return self._retry(member, ruling, may_wake=may_wake)
         if member.gated:
             self._send(member, "ungate", self._ungating(member))
         elif refused_by_us(member) and member.woken != ruling.revision:
-            if not waking():
+            if not may_wake():
                 return True
             self._send(member, "wake", self._waking(member, ruling.revision))
         return False
 
-    def _retry(self, member: Member, ruling: QueueDecision, *, waking: Callable[[], bool]) -> bool:
+    def _retry(self, member: Member, ruling: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
         """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
         if not refused_by_us(member):
             self._retried.pop(member.uid, None)
             return False
-        if not waking():
+        if not may_wake():
             return True
         now = self._context.store.clock.monotonic()
         resume = (ruling.revision, self._context.store.selection_changes.get(ruling.queue, 0))
@@ -140,42 +132,47 @@ class Ungating:
             times = 0
         if times >= TIMES:
             return False
-        self._failed.put(member.queue)  # so that it is looked at again
+        self._look_again(member.queue)
         if times == 0 or now >= at + PAUSE_SECONDS * 2.0 ** (times - 1):
             self._retried[member.uid] = (resume, times + 1, now)
             self._send(member, "wake", self._waking(member, f"{ruling.revision}-{now:.3f}"))
         return False
 
-    def _send(self, member: Member, what: str, write: Callable[[], object]) -> None:
+    def _look_again(self, queue: str) -> None:
+        self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
+
+    def _send(self, member: Member, what: str, write: Callable[[], bool]) -> None:
         if self._sent.get(member.uid) == member.version:
             return
         self._sent[member.uid] = member.version
-
-        def done(ok: bool) -> None:
-            if not ok:
-                self._sent.pop(member.uid, None)
-                self._failed.put(member.queue)
-
-        writers, key, subject = self._context.writers, (what, member.uid), pod_subject(member)
-        rank = (1, *_rank(member))
-        if not writers.submit(key, write, rank=rank, done=done, queue=member.queue, subject=subject):
+        key, not_written = (what, member.uid), partial(self._not_written, member)
+        rank, subject = (1, *_rank(member)), pod_subject(member)
+        if not self._context.submit_write(
+            key, write, not_written, rank=rank, queue=member.queue, subject=subject
+        ):
             self._sent.pop(member.uid, None)  # a former write of it is still under way, or it backs off
-            if not writers.wait(key):
-                self._failed.put(member.queue)
+            if not self._context.writers.wait(key):
+                self._look_again(member.queue)
 
-    def _ungating(self, member: Member) -> Callable[[], object]:
+    def _not_written(self, member: Member, failed: bool) -> None:
+        if self._sent.get(member.uid) == member.version:
+            del self._sent[member.uid]
+        if failed:
+            self._look_again(member.queue)
+
+    def _ungating(self, member: Member) -> Callable[[], bool]:
         body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
         return self._if_scheduling(
             member,
             lambda: self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH),
         )
 
-    def _waking(self, member: Member, revision: str) -> Callable[[], object]:
+    def _waking(self, member: Member, revision: str) -> Callable[[], bool]:
         body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: revision}}}
         return self._if_scheduling(member, lambda: self._context.client.patch(pod_path(member), body))
 
-    def _assigning(self, member: Member, queue: str) -> Callable[[], object]:
-        def write() -> object:
+    def _assigning(self, member: Member, queue: str) -> Callable[[], bool]:
+        def write() -> bool:
             body: dict[str, Any] = {
                 "metadata": {
                     "uid": member.uid,
@@ -185,16 +182,17 @@ class Ungating:
             }
             if self._schedules(queue, member):
                 body["spec"] = {"schedulingGates": [_DELETE_GATE]}
-            return self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
+            self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
+            return True
 
         return write
 
-    def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], object]:
-        def guarded() -> object:
+    def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], bool]:
+        def guarded() -> bool:
             if not self._schedules(member.queue, member):
-                self._sent.pop(member.uid, None)
-                return None
-            return write()
+                return False
+            write()
+            return True
 
         return guarded
 

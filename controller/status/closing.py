@@ -9,8 +9,7 @@ Invariants
 - An answer holds for one close: for the wishes on the queue's chain (`revision`) and the queues below it as
   they were when it was asked for. Opened and closed again, a queue is asked about again.
 - It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
-  queues keeps nobody else's stop waiting; what came of it is taken in by `collect`, in the controller's
-  thread like everything else here.
+  queues keeps nobody else's stop waiting.
 - A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest, and twice as long
   each time while it is the same close, at most `AGAIN_MOST`.
 - What is in a namespace that its queue does not select keeps the queue from nothing.
@@ -22,12 +21,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from cluster.api.pages import list_objects
+from cluster.cache.changes import QueueChange
 from cluster.cache.members import FINISHED_PHASES
 from cluster.cache.podgroups import is_live as is_live_group
 from cluster.cache.workloads import is_live
@@ -59,18 +59,16 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class ClosingChecks:
-    """Owner: the controller's thread. `changed`: a queue is to be looked at again; called from any thread."""
+    """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext, *, changed: Callable[[str], None]) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._changed = changed
         #: By UID: what the last answer was about, and whether the queue was empty.
         self._found: dict[str, tuple[Close, bool]] = {}
         self._asked_at: dict[str, float] = {}
         #: How often in a row the same close was found not to be empty.
-        self._occupied: dict[str, int] = {}
+        self._occupied_times: dict[str, int] = {}
         self._wanted: dict[str, Close] = {}
-        self._answers: SimpleQueue[tuple[list[Close], frozenset[str]]] = SimpleQueue()
 
     def is_empty(self, close: Close) -> bool | None:
         """Whether it was found to be empty; None if that is not known."""
@@ -85,55 +83,56 @@ class ClosingChecks:
     def seconds_left(self, close: Close) -> float:
         """For how many seconds it is not asked about again."""
         found = self._found.get(close.uid)
-        times = self._occupied.get(close.uid, 0) if found is not None and found[0] == close else 0
+        times = self._occupied_times.get(close.uid, 0) if found is not None and found[0] == close else 0
         seconds = min(AGAIN_SECONDS * 2.0 ** min(max(0, times - 1), 10), AGAIN_MOST)
         asked = self._asked_at.get(close.uid, float("-inf"))
         return max(0.0, asked + seconds - self._context.store.clock.monotonic())
 
     def forget(self, uid: str) -> None:
         """It accepts again, or is gone."""
-        for memory in (self._found, self._asked_at, self._occupied, self._wanted):
+        for memory in (self._found, self._asked_at, self._occupied_times, self._wanted):
             memory.pop(uid, None)
-
-    def collect(self) -> None:
-        """Take in what came of the questions."""
-        while not self._answers.empty():
-            closes, occupied = self._answers.get()
-            for close in closes:
-                if close.uid in self._asked_at:
-                    before, empty = self._found.get(close.uid), occupied.isdisjoint(_labels(close))
-                    same = before is not None and before == (close, False)
-                    times = self._occupied.get(close.uid, 0) + 1 if same else 1
-                    self._occupied[close.uid] = 0 if empty else times
-                    self._found[close.uid] = (close, empty)
 
     def send(self) -> None:
         """Ask about all that is wanted, unless a question is under way."""
         closes = list(self._wanted.values())
-        if not closes or not self._context.writers.submit(("closing", ""), self._asking(closes), rank=(1,)):
+        if not closes or not self._context.submit(
+            self._context.writers,
+            ("closing", ""),
+            partial(self._labels_in_use, closes),
+            partial(self._receive, closes),
+            rank=(1,),
+        ):
             return
         now = self._context.store.clock.monotonic()
         self._asked_at |= {close.uid: now for close in closes}
         self._wanted.clear()
 
-    def _asking(self, closes: list[Close]) -> Callable[[], None]:
-        def send() -> None:
-            labels = sorted({label_value(queue) for close in closes for queue in close.below})
-            parts = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
-            named = {label_value(queue): queue for close in closes for queue in close.below}
-            selects = self._context.store.selects
+    def _labels_in_use(self, closes: list[Close]) -> frozenset[str]:
+        """In another thread: the labels of those queues that have a live member."""
+        labels = sorted({label_value(queue) for close in closes for queue in close.below})
+        batches = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
+        queues = {label_value(queue): queue for close in closes for queue in close.below}
+        selects = self._context.store.selects
 
-            def is_counted(meta: Metadata) -> bool:
-                queue = named.get(meta.label(names.QUEUE))
-                return queue is None or selects(queue, meta.namespace)
+        def is_counted(meta: Metadata) -> bool:
+            queue = queues.get(meta.label(names.QUEUE))
+            return queue is None or selects(queue, meta.namespace)
 
-            occupied = (_occupied(self._context, some, is_counted=is_counted) for some in parts)
-            found = frozenset(label for labels in occupied for label in labels)
-            self._answers.put((closes, found))
-            for close in closes:
-                self._changed(close.queue)
+        occupied = (_occupied(self._context, batch, is_counted=is_counted) for batch in batches)
+        return frozenset(label for labels in occupied for label in labels)
 
-        return send
+    def _receive(self, closes: list[Close], labels: frozenset[str] | None) -> None:
+        """`labels`: those in use; None if the API server could not be asked."""
+        if labels is None:
+            return
+        for close in closes:
+            self._context.work_queue.add(close.queue, QueueChange.STATUS)
+            if close.uid in self._asked_at:
+                before, empty = self._found.get(close.uid), labels.isdisjoint(_labels(close))
+                times = self._occupied_times.get(close.uid, 0) + 1 if before == (close, False) else 1
+                self._occupied_times[close.uid] = 0 if empty else times
+                self._found[close.uid] = (close, empty)
 
 
 def _labels(close: Close) -> set[str]:

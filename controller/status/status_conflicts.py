@@ -7,8 +7,9 @@ all, and that one has to be switched off.
 Invariants
 - Only what we wrote ourselves, and found changed in a later version of the same object, counts; so a
   start, a change of leader and a queue made anew raise no alarm.
-- What is new to say is written at once, whoever else writes; only putting the same back again waits,
-  twice as long each time, at most `WAIT_MOST` seconds.
+- What is new to say waits for nothing but the name of whoever wrote, and for that no longer than
+  `AUTHOR_SECONDS`; only putting the same back again waits, twice as long each time, at most `WAIT_MOST`
+  seconds.
 - Counts are nobody's business: they follow at their own pace.
 - A queue that was left alone for `QUIET_SECONDS` has no rival any more.
 """
@@ -17,11 +18,13 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from cluster.api.client import decode_response
+from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError
 from cluster.objects import EPOCH, QueueObject
 from controller.context import (
@@ -41,6 +44,8 @@ WAIT_MOST = 30.0
 #: Well above the longest wait, or no rivalry would last.
 QUIET_SECONDS = 120.0
 SAY_AGAIN_SECONDS = 300.0
+#: For so long a write of ours, which would hide the writer before us, waits for the name of that one.
+AUTHOR_SECONDS = 0.5
 REMEMBERED = 100
 
 log = logging.getLogger(__name__)
@@ -73,6 +78,14 @@ class Contest(msgspec.Struct, frozen=True):
         return self.times >= RIVALRY
 
 
+class Author(msgspec.Struct, frozen=True):
+    """Who wrote a version: asked for when (monotonic), and the answer, "" as long as there is none."""
+
+    version: int
+    asked_at: float
+    manager: str = ""
+
+
 class Owner(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of `managedFields`."""
 
@@ -101,6 +114,7 @@ class StatusConflicts:
         self._context = context
         self._written: dict[str, Written] = {}
         self._contests: dict[str, Contest] = {}
+        self._authors: dict[str, Author] = {}
         self._logged: dict[str, float] = {}
 
     def record_write(self, obj: QueueObject) -> None:
@@ -112,6 +126,7 @@ class StatusConflicts:
     def forget(self, queue: str) -> None:
         self._written.pop(queue, None)
         self._contests.pop(queue, None)
+        self._authors.pop(queue, None)
 
     def seconds_to_wait(self, obj: QueueObject, status: dict[str, Any]) -> float:
         """For how many seconds `status`, which is to be written, has to wait for the sake of peace.
@@ -126,7 +141,9 @@ class StatusConflicts:
         contest = self._contests.get(queue, Contest())
         if contest.version == obj.metadata.version or (now < contest.until and not news):
             return 0.0 if news else max(0.0, contest.until - now)
-        manager = contest.manager if contest.is_rivalry else self._author(queue)
+        manager = contest.manager if contest.is_rivalry else self._author(obj, now)
+        if not manager:
+            return self._authors[queue].asked_at + AUTHOR_SECONDS - now
         if manager == OURSELVES:
             del self._written[queue]
             return 0.0
@@ -135,14 +152,36 @@ class StatusConflicts:
         self._say(obj, contest)
         return 0.0 if news else contest.until - now
 
-    def _author(self, queue: str) -> str:
-        """Who wrote the status last; asked of the API server, which alone knows."""
+    def _author(self, obj: QueueObject, now: float) -> str:
+        """Who wrote the status last; "" while that is being asked of the API server, which alone knows."""
+        queue, version = obj.metadata.name, obj.metadata.version
+        asked = self._authors.get(queue)
+        if asked is None or asked.version != version:
+            asked = self._authors[queue] = Author(version, now)
+            self._context.submit(
+                self._context.writers,
+                ("author", queue),
+                partial(self._read_author, queue),
+                partial(self._receive_author, queue, asked),
+                rank=(0,),
+            )
+        if asked.manager or now < asked.asked_at + AUTHOR_SECONDS:
+            return asked.manager
+        return SOMEBODY
+
+    def _read_author(self, queue: str) -> str:
+        """In another thread."""
         try:
-            found = decode_response(self._context.client.get(f"{QUEUES}/{queue}"), _owners)
+            stored = decode_response(self._context.client.get(f"{QUEUES}/{queue}"), _owners)
         except ClusterError as exc:
             log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
             return SOMEBODY
-        return author(found.metadata.managed_fields)
+        return author(stored.metadata.managed_fields)
+
+    def _receive_author(self, queue: str, asked: Author, manager: str | None) -> None:
+        if self._authors.get(queue) is asked:
+            self._authors[queue] = msgspec.structs.replace(asked, manager=manager or SOMEBODY)
+            self._context.work_queue.add(queue, QueueChange.STATUS)
 
     def _say(self, obj: QueueObject, contest: Contest) -> None:
         self._context.counting.undone.inc()

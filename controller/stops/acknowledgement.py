@@ -2,7 +2,7 @@
 
 | evidence                       | from                                                                    |
 |--------------------------------|-------------------------------------------------------------------------|
-| what other replicas have seen  | their Leases, read anew from the API server in each look                |
+| what other replicas have seen  | their Leases, read after the stop was heard of (`replica_readings`)      |
 | how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
 | what may be bound, and where   | the store's members, and the guard (`guarding`)                         |
 | what was let through here      | the store's passes, settled by the pods that are known                  |
@@ -14,24 +14,28 @@ a queue that it had said to have stopped, with nothing open, nothing is assumed.
 kube-scheduler is asked again about the pods that are assumed to have been let through (`recalling`), which
 shows that nothing of them is under way any more.
 
+A reading of the Leases counts for a stop only if it began after the stop was heard of: a replica that it does
+not name had no Lease by then, so it lists the queues later, with the stop in them. What a replica said of
+that stop stays true, so a reading need not be the latest.
+
 Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps
-all of them. It is checked: pods that are newer than a list of Leases read later show that it is not so. Then
-no stop is acknowledged.
+all of them. It is checked by `replica_readings`.
 """
 
 from __future__ import annotations
 
-import logging
+from collections import deque
 
 import msgspec
 
+from cluster.cache.changes import QueueChange
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
-from cluster.exceptions import ClusterError
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
 from controller.pods.reschedule import Reschedule
 from controller.stops.bind_guard import BindGuards
+from controller.stops.replica_readings import PODS, ReplicaReadings
 from controller.stops.volume_waits import VolumeWaits
 from queues.status.acknowledgement import (
     BindableNamespace,
@@ -46,12 +50,10 @@ from queues.status.acknowledgement import (
 UNASKED_SECONDS = 2.0
 #: For what every replica had seen already the Leases are not read more often.
 READ_SECONDS = 1.0
+#: Versions whose first question is remembered; of those before, the next one's counts.
+ASKED = 64
 #: A pass this old may be of a pod that waits for a volume; that is asked while so few passes are open.
 VOLUME_SECONDS, VOLUMES_ASKED = 1.0, 50
-
-PODS = "pods"
-
-log = logging.getLogger(__name__)
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -61,44 +63,64 @@ class Lost(msgspec.Struct, frozen=True):
     views: tuple[ReplicaReport, ...] | None
 
 
+class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
+    """The specs on a queue's chain (`QueueDecision.revision`), a version that has them, and since when."""
+
+    revision: str
+    version: int
+    at: float
+
+
 class StopAcknowledgement:
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext, *, guards: BindGuards, recalling: Reschedule) -> None:
+    def __init__(self, context: ControllerContext, *, guards: BindGuards, reschedule: Reschedule) -> None:
         self._store = context.store
         self._progress = context.store.progress
-        self._reschedule = recalling
+        self._reschedule = reschedule
         self._guards = guards
-        self._others = context.others
         self._volumes = VolumeWaits(context)
-        self._reading: ReplicaReading | None = None
+        self._readings = ReplicaReadings(context, received=self._note_lost)
         self._passes: dict[str, list[BindPass]] | None = None
-        #: Whether the Leases could not be read in this look: asked once is enough.
-        self._failed = False
-        self._read_at = float("-inf")
         #: Up to which version every replica had seen the queues; whoever comes later lists them later.
         self._agreed = -1
+        #: Versions that were asked about, and when each was first; ascending.
+        self._asked: deque[tuple[int, float]] = deque(maxlen=ASKED)
+        self._specs: dict[str, SpecsSeen] = {}
         #: By queue: the version of its stop, and one that was current once all replicas had it.
         self._pods_since: dict[str, tuple[int, int]] = {}
         self._lost: Lost | None = None
 
     def start_sync(self) -> None:
-        """A new look at the cluster: the Leases are read again when they are asked for."""
-        self._reading, self._failed, self._passes = None, False, None
+        """A new look at the cluster."""
+        self._readings.start_sync()
+        self._passes = None
+        self._count_lost()
+
+    def observe(self) -> None:
+        """Read the Leases though nobody asks for them, so that a replica that is gone is known to be."""
+        self.start_sync()
+        self._readings.refresh()
 
     def forget(self, queue: str) -> None:
         """It schedules, or is gone."""
         self._pods_since.pop(queue, None)
 
-    def obstacle(self, queue: str, *, since: int) -> Obstacle | None:
-        """The first thing that the stop which queues of version `since` have waits for; None if it holds."""
-        reading = self._read()
+    def forget_absent_queues(self) -> None:
+        self._specs = {queue: each for queue, each in self._specs.items() if queue in self._store.queues}
+
+    def obstacle(self, queue: str, *, since: int, at: float) -> Obstacle | None:
+        """The first thing that the stop which queues of version `since` have waits for; None if it holds.
+
+        `at`: when the stop was heard of, in monotonic seconds.
+        """
+        reading = self._readings.latest(since=at)
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
         below = self._store.snapshot.tree.subtree(queue)
-        version = self._version_of_pods(queue, views, since=since)
+        version = self._version_of_pods(queue, reading, views, since=since)
         by_queue = self._open_passes()
-        found = [each for name in below & by_queue.keys() for each in by_queue[name]]
-        ask = len(found) <= VOLUMES_ASKED
+        passes = [each for name in below & by_queue.keys() for each in by_queue[name]]
+        ask = len(passes) <= VOLUMES_ASKED
         evidence = Evidence(
             queues=below,
             since=since,
@@ -108,43 +130,86 @@ class StopAcknowledgement:
             unaccounted=self._lost is not None,
             bindable_namespaces=self._places(below),
             guards=self._guards.on,
-            passes=tuple(self._pass(each, ask=ask) for each in found),
+            passes=tuple(self._pass(each, ask=ask) for each in passes),
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
             bypass_seconds=UNASKED_SECONDS,
         )
         first = next(obstacles(evidence), None)
-        if first is not None and found:
-            self._reschedule.retry_pods(each.key for each in found if each.assumed)
+        if first is None:
+            self._agreed = max(self._agreed, since)
+        else:
+            self._readings.request(queue, QueueChange.STATUS, since=at)
+            self._reschedule.retry_pods(each.key for each in passes if each.assumed)
         return first
 
-    def seen_by_all(self, since: int) -> bool:
-        """Whether every live replica answers from a board of version `since` or later."""
-        if since <= self._agreed and self._store.clock.monotonic() < self._read_at + READ_SECONDS:
+    def specs_seen(self, queue: str) -> SpecsSeen:
+        """Since when the specs on the queue's chain are known here, and a version that has them."""
+        snapshot = self._store.snapshot
+        revision = snapshot.decision(queue).revision
+        seen = self._specs.get(queue)
+        if seen is None or seen.revision != revision:
+            now = self._store.clock.monotonic()
+            seen = self._specs[queue] = SpecsSeen(revision, snapshot.resource_version, now)
+        return seen
+
+    def is_seen_by_all(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
+        """Whether every live replica answers by the specs that the queue's chain has.
+
+        `change`: what of the queue is looked at again once that may be known.
+        """
+        return self.seen_by_all(self.specs_seen(queue).version, queue=queue, change=change)
+
+    def seen_by_all(self, version: int, *, queue: str = "", change: QueueChange = QueueChange.STATUS) -> bool:
+        """The same of queues of that version or later."""
+        if version <= self._agreed:
+            if self._store.clock.monotonic() >= self._readings.came_at + READ_SECONDS:
+                self._readings.refresh()
             return True
-        reading = self._read()
-        if reading is None or any(view.seen < since for view in reading.views.values()):
+        at = self._asked_at(version)
+        reading = self._readings.latest(since=at)
+        if reading is None or any(view.seen < version for view in reading.views.values()):
+            self._readings.request(queue, change, since=at)
             return False
-        self._agreed = max(since, self._agreed)
+        self._agreed = version
         return True
 
-    def nothing_pending(self, queue: str) -> bool:
-        """Whether nothing that any live replica admitted to it or below can come any more."""
-        below, reading = self._store.snapshot.tree.subtree(queue), self._read()
-        if reading is None or self._store.admissions.any_open_in(below):
+    def _asked_at(self, version: int) -> float:
+        """When this version, or a later one, was first asked about: it was known here by then."""
+        if not self._asked or self._asked[-1][0] < version:
+            self._asked.append((version, self._store.clock.monotonic()))
+        return next(at for asked, at in self._asked if asked >= version)
+
+    def nothing_pending(self, queue: str) -> bool | None:
+        """Whether nothing that any live replica admitted to it or below can come any more; None if the Leases
+        were not read yet.
+
+        It says so of a close only if all replicas had seen that before (`is_seen_by_all`).
+        """
+        below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest()
+        if self._store.admissions.any_open_in(below):
             return False
-        views = reading.views.values()
-        return all(view.admitting is not None and below.isdisjoint(view.admitting) for view in views)
+        if reading is not None and all(
+            view.admitting is not None and below.isdisjoint(view.admitting) for view in reading.views.values()
+        ):
+            return True
+        self._readings.request(queue, QueueChange.STATUS)
+        return None if reading is None else False
 
     def _version_of_pods(
-        self, queue: str, views: tuple[ReplicaView, ...] | None, *, since: int
+        self,
+        queue: str,
+        reading: ReplicaReading | None,
+        views: tuple[ReplicaView, ...] | None,
+        *,
+        since: int,
     ) -> int | None:
         """The version that the pods have to be as new as; the watches are made to catch up with it."""
         stop, version = self._pods_since.get(queue, (since, 0))
         if stop != since or not version:
-            if views is None or self._reading is None or not replicas_have_seen(views, since=since):
+            if views is None or reading is None or not replicas_have_seen(views, since=since):
                 return None
-            version = max(since, self._reading.version)
+            version = max(since, reading.version)
             self._pods_since[queue] = (since, version)
         self._progress.demand(PODS, version)
         if any(view.pods is not None and view.pods < version for view in views or ()):
@@ -196,25 +261,6 @@ class StopAcknowledgement:
         ]
         return msgspec.structs.replace(view, passes=tuple(named))
 
-    def _read(self) -> ReplicaReading | None:
-        """What the other live replicas say, read once a look; None if it cannot be read."""
-        if self._reading is None and not self._failed:
-            before = self._progress.applied(PODS)
-            try:
-                reading = self._others.read()
-            except ClusterError:
-                self._failed = True
-                return None
-            if reading.version < before:
-                log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
-                self._failed = True
-                return None
-            self._reading = reading
-            self._read_at = self._store.clock.monotonic()
-            self._note_lost(reading)
-        self._count_lost()
-        return self._reading
-
     def _note_lost(self, reading: ReplicaReading) -> None:
         if reading.left:
             views = None if reading.lost is None else tuple(reading.lost)
@@ -225,6 +271,7 @@ class StopAcknowledgement:
             self._lost = Lost(reading.version, views)
         if reading.vanished:
             self._store.admissions.assume_any()
+        self._count_lost()
 
     def _count_lost(self) -> None:
         """Count what those that are gone may have let through, once all pods of that moment are known."""

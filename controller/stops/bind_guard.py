@@ -15,8 +15,8 @@ Invariants
   namespace that had the former token.
 - A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
   may have removed any, nothing is believed (`forget`).
-- Writes and probes run in threads of their own, since a probe may take long; `on` is
-  changed there and read by the controller.
+- Writes and probes run in threads of their own, since a probe may take long. What came of them is received,
+  and `on` changed, on the controller's thread, one write or probe a namespace at a time.
 - A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds,
   after those that were not tried yet.
 """
@@ -27,6 +27,8 @@ import logging
 import math
 import secrets
 from collections.abc import Callable
+
+import msgspec
 
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
@@ -49,10 +51,19 @@ SAID_AFTER = 4
 log = logging.getLogger(__name__)
 
 
-class BindGuards:
-    """Which namespaces are guarded. Owner: the controller."""
+class Switched(msgspec.Struct, frozen=True):
+    """What came of a write: the label's token, "" if it was removed or nothing was done; and since when, in
+    monotonic seconds, the guard is known to be on, if it is."""
 
-    def __init__(self, context: ControllerContext, *, changed: Callable[[], None]) -> None:
+    token: str = ""
+    on_since: float | None = None
+
+
+class BindGuards:
+    """Which namespaces are guarded. Owner: the controller's thread."""
+
+    def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
+        """`changed`: called, on the controller's thread, when a guard may be on."""
         self._context = context
         self._changed = changed
         #: Since when, in monotonic seconds, a namespace is known to be guarded.
@@ -61,12 +72,14 @@ class BindGuards:
         self._tokens: dict[str, str] = {}
         #: How often a namespace was probed in vain, and when it is to be tried again.
         self._failed: dict[str, tuple[int, float]] = {}
+        #: Namespaces with a write or a probe under way.
+        self._under_way: set[str] = set()
 
     @property
     def next_retry_at(self) -> float:
         """When a namespace is to be tried again, in monotonic seconds."""
         now = self._context.store.clock.monotonic()
-        return min((at for _, at in list(self._failed.values()) if at > now), default=math.inf)
+        return min((at for _, at in self._failed.values() if at > now), default=math.inf)
 
     def forget(self) -> None:
         """Somebody else leads, or has led meanwhile."""
@@ -85,11 +98,10 @@ class BindGuards:
                 self._tokens.pop(name, None)
         for name in [name for name in list(self._failed) if name not in wanted]:
             self._failed.pop(name, None)
-        for name in (wanted - self.on.keys()) | (labelled - wanted):
+        for name in ((wanted - self.on.keys()) | (labelled - wanted)) - self._under_way:
             times, at = self._failed.get(name, (0, 0.0))
             if at <= now:
-                rank = (times,) if name in wanted else (8,)
-                self._context.guard_writers.submit(("guard", name), self._switching(name), rank=rank)
+                self._switch(name, rank=(times,) if name in wanted else (8,), wanted=name in wanted)
 
     def wanted(self, board: QueueSnapshot) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
@@ -122,40 +134,53 @@ class BindGuards:
         namespaces = list(self._context.store.namespaces.values())
         return {one.metadata.name for one in namespaces if _guarded(one.metadata)}
 
-    def _switching(self, name: str) -> Callable[[], None]:
-        """One write a namespace at a time, whose direction is decided when it is sent."""
-        term = self._context.term()
+    def _switch(self, name: str, *, rank: tuple[int, ...], wanted: bool) -> None:
+        """Have the guard switched; the direction is decided again when that is sent."""
+        term, token = self._context.term(), self._tokens.get(name, "")
+        if not wanted:  # before the label may be removed
+            self.on.pop(name, None)
+            self._tokens.pop(name, None)
 
         def leads() -> bool:
             return self._context.leading() and self._context.term() == term
 
-        def switch() -> None:
+        def send() -> Switched:
             if not leads():
-                return
+                return Switched()
             if name not in self.wanted(self._context.store.snapshot):
-                self._switch_off(name)
-            else:
-                self._switch_on(name)
-                if self._probed(name) and leads():
-                    self._failed.pop(name, None)
-                    self.on[name] = self._context.store.clock.monotonic()
-                else:
-                    self._try_later(name)
+                if not wanted:
+                    self._switch_off(name)
+                return Switched()
+            sent = self._switch_on(name, token)
+            return Switched(sent, self._context.store.clock.monotonic() if self._probed(name) else None)
+
+        def receive(switched: Switched | None) -> None:
+            self._under_way.discard(name)
+            if leads():
+                self._receive(name, switched or Switched())
             self._changed()
 
-        return switch
+        if self._context.submit(self._context.guard_writers, ("guard", name), send, receive, rank=rank):
+            self._under_way.add(name)
 
-    def _switch_on(self, name: str) -> None:
-        token = self._tokens.get(name)
-        if token is None or name not in self._labelled():
+    def _receive(self, name: str, switched: Switched) -> None:
+        if switched.token:
+            self._tokens[name] = switched.token
+        if switched.on_since is not None:
+            self._failed.pop(name, None)
+            self.on[name] = switched.on_since
+        elif switched.token:
+            self._try_later(name)
+
+    def _switch_on(self, name: str, token: str) -> str:
+        """The token that the label has by then."""
+        if not token or name not in self._labelled():
             token = token or secrets.token_hex(4)
             self._context.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
-            self._tokens[name] = token
+        return token
 
     def _switch_off(self, name: str) -> None:
         """Only the label that is known here is removed, and no later one."""
-        self.on.pop(name, None)
-        self._tokens.pop(name, None)
         namespace = self._context.store.namespaces.get(name)
         if namespace is not None and _guarded(namespace.metadata):
             meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}

@@ -9,7 +9,6 @@ fought: the annotation `sluice.dev/resumed` remembers for which time the write w
 from __future__ import annotations
 
 from cluster.cache.queues import queue_from_object
-from cluster.exceptions import Conflict, NotFound
 from cluster.objects import QueueObject
 from controller.context import (
     QUEUES,
@@ -22,8 +21,8 @@ from queues.states import Desired, StopPolicy
 AUTHOR = "sluice: resumeAt"
 
 
-def undo_if_past(obj: QueueObject, *, context: ControllerContext) -> None:
-    """Write the resumption that a queue's `resumeAt` asked for, if its time has come."""
+def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
+    """Have the resumption written that a queue's `resumeAt` asked for, if its time has come."""
     queue = queue_from_object(obj)
     if (
         queue.resume_time is None
@@ -53,10 +52,19 @@ def undo_if_past(obj: QueueObject, *, context: ControllerContext) -> None:
             "reason": None,
         },
     }
-    try:
+
+    def receive(written: bool | None) -> None:
+        if written:
+            context.recorder.record(
+                queue_subject(obj),
+                reason="ResumedOnTime",
+                message=f"resumed, as spec.resumeAt {moment} asked",
+            )
+
+    def send() -> bool:
         context.client.patch(f"{QUEUES}/{queue.name}", body)
-    except (Conflict, NotFound):
-        return
-    context.recorder.record(
-        queue_subject(obj), reason="ResumedOnTime", message=f"resumed, as spec.resumeAt {moment} asked"
+        return True
+
+    context.submit(
+        context.writers, ("resume", obj.metadata.uid), send, receive, rank=(0,), subject=queue_subject(obj)
     )

@@ -25,6 +25,7 @@ Invariants
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -82,7 +83,7 @@ Key = tuple[str, str]
 
 
 class VolumeWaits:
-    """Owner: the controller's thread; the reads run in the guard's writers, which add to `_waits`."""
+    """Owner: the controller's thread; the guard's writers read."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -100,14 +101,20 @@ class VolumeWaits:
                 self._asked = {k: at for k, at in self._asked.items() if now < at + AGAIN_SECONDS}
                 self._waits = {k: at for k, at in list(self._waits.items()) if k in self._asked}
             self._asked[key] = now
-            self._context.guard_writers.submit(("volumes", key), lambda: self._look(key), rank=(5,))
+            self._context.submit(
+                self._context.guard_writers,
+                ("volumes", key),
+                partial(self._waits_for_volume, *key),
+                partial(self._receive, key, now),
+                rank=(5,),
+            )
         return self._waits.get(key)
 
-    def _look(self, key: Key) -> None:
-        began = self._context.store.clock.monotonic()
-        if self._waits_for_volume(*key):
+    def _receive(self, key: Key, began: float, waits: bool | None) -> None:
+        """`waits`: None if the pod or its claims could not be read: what was known before stays."""
+        if waits:
             self._waits[key] = began
-        else:
+        elif waits is not None:
             self._waits.pop(key, None)
 
     def _waits_for_volume(self, namespace: str, name: str) -> bool:

@@ -37,7 +37,7 @@ def raises(*_: object, **__: object) -> NoReturn:
 STEPS = [
     "_reschedule.retry_old_passes",
     "_parent_cycles.record_events",
-    "_reconciler.ask",
+    "_reconciler.send_questions",
     "_podgroup_statuses.reconcile_due",
     "_draining.step",
     "_unreadable.report",

@@ -13,8 +13,8 @@ from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
-from controller.context import ControllerContext
 from controller.pods.pod_conditions import LATER, PodConditions
+from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -48,14 +48,14 @@ class Told:
         self.patched: list[str] = []
         client = cast(Client, SimpleNamespace(patch=lambda path, *_, **__: self.patched.append(path)))
         writers = cast(WriteQueue, self.writers)
-        parts = SimpleNamespace(
+        parts = context_with(
             store=self.server.store,
             client=client,
             writers=writers,
             drain_writers=self.evictions,
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )
-        self._pod_conditions = PodConditions(cast(ControllerContext, parts))
+        self._pod_conditions = PodConditions(parts)
 
     def gated(self, name: str, *, age: timedelta) -> Wire:
         made = member(name, queue=QUEUE, gates=["sluice.dev/queue"])

@@ -26,6 +26,7 @@ from cluster.recorder import EventRecorder
 from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
+from controller.workqueue import WorkQueue
 from queues.labels import PROBE_SEEN
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
@@ -127,10 +128,11 @@ class WholeLook:
         self._watching.reflectors["pods"].applied = VERSION
         self._writers = [
             Inline(metrics=self.counting, name=name, backoff=self.store.backoff)
-            for name in ("writer", "guard", "drain")
+            for name in ("writer", "guard", "drain", "leases")
         ]
-        others = SimpleNamespace(
-            read=lambda: ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+        nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
+        replicas = SimpleNamespace(
+            list=lambda: SimpleNamespace(version=VERSION), read=lambda _listed, *, began: nobody
         )
         self.controller = QueueController(
             ControllerContext(
@@ -145,11 +147,13 @@ class WholeLook:
                 writers=self._writers[0],
                 guard_writers=self._writers[1],
                 drain_writers=self._writers[2],
+                lease_readers=self._writers[3],
+                work_queue=WorkQueue(self.store.clock.monotonic, backoff=self.store.backoff),
                 drain_rate=0.0,
                 drain_in_flight=10,
                 drain_grace_limit=60,
                 recorder=EventRecorder(client=client, writers=self._writers[0], metrics=self.counting),
-                others=cast(OtherReplicas, others),
+                other_replicas=cast(OtherReplicas, replicas),
                 leading=lambda: True,
                 term=lambda: 1,
                 namespace="sluice-system",

@@ -1,0 +1,112 @@
+"""The Leases of the other replicas, read by other threads.
+
+Invariants
+- A reading tells what was true when it began, at the earliest: it began when it was asked for, before its
+  request was sent. Who asks names the moment that the reading must not be older than (`since`).
+- Readings are taken in the order in which they began: one that comes later than a younger one is dropped. So
+  a request that hangs delays nobody: after `HEDGE_SECONDS` the Leases are read again beside it, by at most
+  `AT_ONCE` requests at a time.
+- Pods that are newer than a list of Leases which was read later show that etcd keeps them apart. Then the
+  versions of both cannot be compared, and the reading is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from cluster.cache.changes import Change
+from cluster.coordination.leases import LeaseList
+from cluster.coordination.replicas import ReplicaReading
+from cluster.exceptions import ClusterError
+from controller.context import ControllerContext
+
+HEDGE_SECONDS = 0.3
+AT_ONCE = 3
+PODS = "pods"
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaReadings:
+    """Owner: the controller's thread."""
+
+    def __init__(self, context: ControllerContext, *, received: Callable[[ReplicaReading], object]) -> None:
+        """`received`: is given each reading that is taken, before those who wait for one are woken."""
+        self._context = context
+        self._replicas = context.other_replicas
+        self._received = received
+        self._numbers = itertools.count()
+        #: When each request under way began, by its number.
+        self._under_way: dict[int, float] = {}
+        self._newest: ReplicaReading | None = None
+        #: When the newest reading began and when it came, in monotonic seconds.
+        self._began = self.came_at = float("-inf")
+        #: Whether it came since the look before.
+        self._is_new = self._has_come = False
+        #: What is to be looked at when the next reading comes.
+        self._waiting: set[tuple[str, Change]] = set()
+
+    def start_sync(self) -> None:
+        """A new look begins."""
+        self._is_new, self._has_come = self._has_come, False
+
+    def latest(self, *, since: float = float("-inf")) -> ReplicaReading | None:
+        """The newest reading, unless it began before `since`."""
+        return self._newest if self._began >= since else None
+
+    def request(self, queue: str, change: Change, *, since: float = float("-inf")) -> None:
+        """Have the Leases read again, and this looked at then.
+
+        Where a reading that is new enough came just before this look, the next look asks.
+        """
+        if self._is_new and self._began >= since:
+            return
+        self._waiting.add((queue, change))
+        self.refresh(since=since)
+
+    def refresh(self, *, since: float = float("-inf")) -> None:
+        """Have the Leases read again, unless that is under way."""
+        now = self._context.store.clock.monotonic()
+        newest = max(self._under_way.values(), default=float("-inf"))
+        if len(self._under_way) >= AT_ONCE or (newest >= since and now < newest + HEDGE_SECONDS):
+            return
+        number = next(self._numbers)
+        if self._context.submit(
+            self._context.lease_readers,
+            ("leases", number),
+            self._read,
+            partial(self._receive, number),
+        ):
+            self._under_way[number] = now
+
+    def _read(self) -> tuple[LeaseList | None, int]:
+        """In another thread: the Leases, and the version of the pods that were known before."""
+        pods = self._context.store.progress.applied(PODS)
+        try:
+            return self._replicas.list(), pods
+        except ClusterError as exc:
+            log.info("the Leases of other replicas cannot be read: %s", exc)
+            return None, pods
+
+    def _receive(self, number: int, answer: tuple[LeaseList | None, int] | None) -> None:
+        began = self._under_way.pop(number)
+        leases, pods = answer or (None, 0)
+        if leases is None or began <= self._began:
+            return
+        if leases.version < pods:
+            log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
+            return
+        reading = self._replicas.read(leases, began=began)
+        self._newest, self._began, self._has_come = reading, began, True
+        self.came_at = self._context.store.clock.monotonic()
+        self._received(reading)
+        for lease in reading.ended:
+            self._context.writers.submit(
+                ("lease", lease.metadata.name), partial(self._replicas.delete, lease), rank=(2,)
+            )
+        waiting, self._waiting = self._waiting, set()
+        for queue, change in waiting:
+            self._context.work_queue.add(queue, change)

@@ -1,0 +1,122 @@
+"""A request of the leader that gets no answer delays no acknowledgement of another queue's stop.
+
+A proxy in front of the API server holds one request. The client gives a request up after half a minute, one
+for a Lease after three seconds; the stop of another queue is acknowledged long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cluster.coordination.replicas import LABEL
+from localcluster.cluster import LocalCluster
+from localcluster.components import NAMESPACE
+from queues.apimachinery.timestamps import rfc3339
+from tests.support.e2e.fleet import Fleet
+from tests.support.e2e.shapes import is_answered, is_stopped
+from tests.support.e2e.stage import QUEUES, Stage
+from tests.support.e2e.waiting_for import until
+from tests.support.faults.intercepting import Asked, Interceptor, When
+
+ANN = "ann@example.com"
+COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+#: Seconds in which the other stop is acknowledged: well below what the client waits for an answer.
+SOON, LEASES_SOON = 10.0, 2.0
+
+
+@pytest.fixture(scope="module")
+def way(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interceptor]:
+    """The way of the one server to the API server."""
+    fleet = Fleet(module_cluster, tmp_path_factory.mktemp("held"))
+    try:
+        fleet.join("server-1", intercepted=True)
+        yield fleet.interceptors["server-1"]
+    finally:
+        fleet.close()
+
+
+def edits_queue(queue: str) -> When:
+    return lambda asked: (asked.method, asked.path) == ("PATCH", f"{QUEUES}/{queue}")
+
+
+def reads_queue(queue: str) -> When:
+    return lambda asked: (asked.method, asked.path) == ("GET", f"{QUEUES}/{queue}")
+
+
+def deletes_command(_queue: str) -> When:
+    return lambda asked: asked.method == "DELETE" and asked.path.startswith(COMMANDS)
+
+
+def stop_by_command(corner: Stage, queue: str) -> None:
+    corner.user(ANN, "sluice-queue-admin")
+    corner.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    corner.may(ANN, "create", "commands", "bus.volcano.sh")
+    corner.command(queue, "SuspendQueue", user=ANN).must(201)
+
+
+def stop_for_a_moment(corner: Stage, queue: str) -> None:
+    at = datetime.now(UTC) + timedelta(seconds=3)
+    corner.edit(queue, state="Suspended", resumeAt=rfc3339(at))
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["not sent", "not answered"])
+@pytest.mark.parametrize(
+    ("holds", "begin", "state"),
+    [
+        (reads_queue, stop_by_command, "Suspended"),
+        (edits_queue, stop_by_command, "Suspended"),
+        (deletes_command, stop_by_command, "Suspended"),
+        (edits_queue, stop_for_a_moment, "Open"),
+    ],
+    ids=["a Command's queue", "a Command's edit", "a Command's deletion", "resumeAt"],
+)
+def test_an_edit_that_hangs_delays_no_other_stop(
+    way: Interceptor,
+    corner: Stage,
+    holds: Callable[[str], When],
+    begin: Callable[[Stage, str], None],
+    state: str,
+    *,
+    answered: bool,
+) -> None:
+    """And it takes effect once it is let through."""
+    slow, other = corner.queue("slow"), corner.queue("other")
+    kept = way.keep(holds(slow), answered=answered)
+    begin(corner, slow)
+    until(kept.reached.is_set, "the request")
+    acknowledged_within(corner, other, seconds=SOON)
+    way.free(kept)
+    corner.queue_that(slow, f"be {state}", lambda found: found["spec"]["state"] == state)
+    until(lambda: not corner.commands(), "the Command to go")
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["not sent", "not answered"])
+def test_a_list_of_leases_that_hangs_delays_no_stop(
+    way: Interceptor, corner: Stage, *, answered: bool
+) -> None:
+    """The Leases are listed again meanwhile."""
+
+    def lists_leases(asked: Asked) -> bool:
+        return asked.path == LEASES and asked.lists and asked.query.get("labelSelector") == f"{LABEL}=true"
+
+    first, other = corner.queue("first"), corner.queue("other")
+    kept = way.keep(lists_leases, answered=answered)
+    corner.patch_queue(first, state="Suspended").must()
+    until(kept.reached.is_set, "the list of Leases")
+    acknowledged_within(corner, other, seconds=LEASES_SOON)
+    way.free(kept)
+    corner.answered(first)
+
+
+def acknowledged_within(corner: Stage, queue: str, *, seconds: float) -> None:
+    corner.patch_queue(queue, state="Suspended").must()
+
+    def acknowledged() -> bool:
+        found = corner.read_queue(queue)
+        return is_answered(found) and is_stopped(found)
+
+    until(acknowledged, f"the stop of {queue} to be acknowledged", seconds=seconds)

@@ -1,0 +1,28 @@
+"""A context of which a test gives the parts that the code under test uses; nothing else may be touched."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from controller.context import ControllerContext
+from controller.workqueue import WorkQueue
+
+
+class Unused:
+    """Stands for a part that the test does not give."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{self._name}.{name} is used, and the test did not give {self._name}")
+
+
+def context_with(**parts: Any) -> ControllerContext:
+    """`parts`: fields of the context. It has a work queue of its own unless one is given."""
+    parts.setdefault("work_queue", WorkQueue(time.monotonic))
+    unused: dict[str, Any] = {
+        name: Unused(name) for name in ControllerContext.__struct_fields__ if name not in parts
+    }
+    return ControllerContext(**unused, **parts)
