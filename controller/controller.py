@@ -1,20 +1,23 @@
-"""The controller's thread: what is looked at, and when.
+"""The controller's thread: what it looks at, and when.
+
+Read `_run`, then `_sync` from top to bottom: it calls the steps in their order.
 
 Invariants
-- Reflectors' threads only take note (`noting`); everything is decided and written here or, from here,
-  in the writers' threads.
+- Other threads only add changes and deliver results (`workqueue`). Everything is decided on this thread, and
+  written by the threads of a `WriteQueue`: this thread waits for no answer.
 - Nothing is done before the store is in sync: half a cluster would look empty.
 - What a step, a queue or an object raises concerns it alone (`cluster.key_backoff`): it is looked at again
   after a back-off, and all others are looked at. Everything is, every `RESYNC_SECONDS`.
 - `stop()` returns once the queue under way is done.
 
-What a change of one thing makes it look at:
+What a change of one thing makes the controller look at:
 
 =====================  ======================================================================
 what changed           what is looked at
 =====================  ======================================================================
-a queue's wishes       its Commands, its waiting members, PodGroups and status; the same of all below
+a queue's spec         its Commands, its waiting members, PodGroups and status; the same of all below
 a queue's status       its status
+a queue's Commands     its Commands and its status
 a member               that member; the status of its queue, and of those above that wait for
                        it (a stop to be acknowledged, a close to become Closed); its PodGroup
 a workload             the status of its queue, and of those above that wait for it
@@ -35,12 +38,9 @@ from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
 from controller.commands import CommandHandler
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
-from controller.default_queues import create_default_queues
 from controller.drain.controller import DrainController
-from controller.events.failure_events import report
-from controller.events.unreadable_events import UnreadableEvents
-from controller.metrics import set_gauges
-from controller.namespace_labels import label_namespace
+from controller.events import UnreadableEvents, record_failure
+from controller.housekeeping import create_default_queues, label_namespaces, set_gauges
 from controller.podgroup_status import PodGroupStatuses
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.preemption_retry import PreemptionRetry
@@ -122,14 +122,14 @@ class QueueController:
                 self._times(), at_once=self._led and self._reconciler.is_waited_for
             )
             try:
-                self._look(changes)
-            except Exception as exc:  # a fault of this module: every step of a look is isolated
+                self._sync(changes)
+            except Exception as exc:  # a fault of this module: every step is isolated
                 seconds = self._backoff.record_failure("look", "", exc)
                 self._work_queue.requeue(changes)
                 self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
     def _times(self) -> list[float]:
-        """When to look about though nothing was heard, in monotonic seconds."""
+        """When to look though nothing has changed, in monotonic seconds."""
         now = self._store.clock.monotonic()
         times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._backoff.next_requeue]
         if self._led:
@@ -148,71 +148,48 @@ class QueueController:
         """When a step is due that backs off, perhaps."""
         return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, ""))
 
-    def _look(self, changes: Changes) -> None:
+    def _sync(self, changes: Changes) -> None:
+        """Look at everything that the changes concern."""
         if not self._store.synced:
             self._work_queue.requeue(changes)
             self._work_queue.pause(UNSYNCED_SECONDS)
             return
         for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(QueueChange.SPEC)
-        self._refresh(changes)
+        self._resync_if_due(changes)
         self._step("doubt", self._reschedule.retry_old_passes)
-        if not self._lead(changes):
+        if not self._follow_leadership(changes):
             return
-        self._look_about(changes)
-        for queue in changes:
-            if queue not in self._store.snapshot.tree:
-                self._reconciler.forget(queue)
+        self._sync_cluster(changes)
+        self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
-        self._let_go(changes)
-        # First, for whoever stopped a queue of many members waits. A drain is looked at before it is told.
-        wanted = self._to_reconcile({*changes, *self._reconciler.outdated_stops()})
-        draining = {queue for queue in wanted if self._draining.is_draining(queue)}
-        for queue in wanted:
-            if queue not in draining:
-                self._reconcile(queue, wish=QueueChange.SPEC in changes.get(queue, ()))
+        self._ungate_resumed_queues(changes)
+        # Status comes before members, for whoever stopped a queue of many members waits. The status of a
+        # drain comes after the look at the drain.
+        queues = self._to_reconcile({*changes, *self._reconciler.outdated_stops()})
+        draining = {queue for queue in queues if self._draining.is_draining(queue)}
+        self._reconcile_each([queue for queue in queues if queue not in draining], changes)
         for queue, changes_of_queue in changes.items():
-            self._look_at(queue, changes_of_queue)
+            self._sync_commands_and_members(queue, changes_of_queue)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
-        told: set[str] = set()
-        seen_by_all = self._acknowledgement.seen_by_all
-        self._step("drains", lambda: told.update(self._draining.step(seen_by_all=seen_by_all)))
-        for queue in self._to_reconcile({*draining, *told}):
-            self._reconcile(queue, wish=QueueChange.SPEC in changes.get(queue, ()))
+        progressed = self._step_drains()
+        self._reconcile_each(self._to_reconcile({*draining, *progressed}), changes)
         self._step("closing", self._reconciler.send_questions)
         self._step("unreadable", self._unreadable.report)
         self._step("failures", self._report_failures)
 
-    def _look_about(self, changes: Changes) -> None:
-        """What is of no queue alone."""
-        self._step("default queues", lambda: create_default_queues(self._context))
-        if "" in changes:
-            self._step("namespaces", lambda: label_namespace(self._context))
-        self._step("cycles", self._parent_cycles.record_events)
-        self._acknowledgement.start_sync()
+    def _resync_if_due(self, changes: Changes) -> None:
+        """Look at everything when its time has come, or when the snapshot has outlived its own."""
+        board, now = self._store.snapshot, self._store.clock.monotonic()
+        expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
+        renewed = expired and self._step("board", self._store.queue_cache.publish)
+        if renewed or now >= self._resync_at:
+            self._resync_at = now + RESYNC_SECONDS
+            self._add_everything(changes)
+            self._step("forget", self._forget_absent)
+            self._step("metrics", lambda: set_gauges(self._context))
 
-    def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
-        """A step that concerns the queue, or none alone; it is looked at again if it fails."""
-        return self._backoff.attempt(name, queue, work, version=self._state(queue), queue=queue)
-
-    def _state(self, queue: str) -> str:
-        """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
-        board = self._store.snapshot
-        return board.decision(queue).revision if queue in board.tree else ""
-
-    def _look_at(self, queue: str, changes_of_queue: set[Change]) -> None:
-        """The Commands and the members of one queue."""
-        if queue:
-            self._step("commands", lambda: self._commands.execute(queue), queue=queue)
-        self._step("members", lambda: self._look_at_members(queue, changes_of_queue), queue=queue)
-
-    def _report_failures(self) -> None:
-        """An event on each object that something failed at."""
-        for failure in self._backoff.take_failures():
-            if failure.subject is not None:
-                report(self._context.recorder, failure, failure.subject)
-
-    def _lead(self, changes: Changes) -> bool:
+    def _follow_leadership(self, changes: Changes) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""
         was, self._led = (self._led, self._term), self._context.leading()
         self._term = self._context.term()
@@ -221,7 +198,7 @@ class QueueController:
             self._podgroup_statuses.due.clear()
             self._guards.forget()
             if self._led:
-                self._everything(changes)
+                self._add_everything(changes)
         if not self._led:
             self._observe()
         return self._led
@@ -233,30 +210,69 @@ class QueueController:
             self._observe_at = now + OBSERVE_SECONDS
             self._acknowledgement.observe()
 
-    def _everything(self, changes: Changes) -> None:
-        store = self._store
-        for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
-            changes.setdefault(queue, set()).add(QueueChange.SPEC)
+    def _sync_cluster(self, changes: Changes) -> None:
+        """What concerns no queue alone."""
+        self._step("default queues", lambda: create_default_queues(self._context))
+        if "" in changes:
+            self._step("namespaces", lambda: label_namespaces(self._context))
+        self._step("cycles", self._parent_cycles.record_events)
+        self._acknowledgement.start_sync()
 
-    def _refresh(self, changes: Changes) -> None:
-        """Everything anew when its time has come, or when the board has outlived its own."""
-        board, now = self._store.snapshot, self._store.clock.monotonic()
-        expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
-        renewed = expired and self._step("board", self._store.queue_cache.publish)
-        if renewed or now >= self._resync_at:
-            self._resync_at = now + RESYNC_SECONDS
-            self._everything(changes)
-            self._step("forget", self._forget)
-            self._step("metrics", lambda: set_gauges(self._context))
+    def _forget_deleted_queues(self, changes: Changes) -> None:
+        for queue in changes:
+            if queue not in self._store.snapshot.tree:
+                self._reconciler.forget(queue)
 
-    def _forget(self) -> None:
-        """What is remembered of what is gone."""
-        self._store.bind_passes.drop_expired(self._store.members.get)
-        self._podgroup_statuses.forget()
-        self._ungating.forget_absent_queues()
-        self._acknowledgement.forget_absent_queues()
+    def _ungate_resumed_queues(self, changes: Changes) -> None:
+        """Ungate the pods of queues that were resumed first: that needs nobody's answer."""
+        for queue, changes_of_queue in changes.items():
+            if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
+                self._step("release", partial(self._ungate, queue, changes_of_queue), queue=queue)
 
-    def _look_at_members(self, queue: str, changes_of_queue: set[Change]) -> None:
+    def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
+        self._ungating.release(queue, self._members(queue, changes_of_queue), may_wake=_not_yet)
+
+    def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
+        """These queues, and those above them that wait for their members; the top first."""
+        board, pending = self._store.snapshot, self._pending_stops
+        wanted = set()
+        for queue in changes:
+            if queue not in board.tree:
+                continue
+            wanted.add(queue)
+            for above in board.tree.chain(queue).queues[1:]:
+                ruling = board.decision(above.name)
+                if above.name in pending or not ruling.accepts or ruling.drains:
+                    wanted.add(above.name)
+        return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
+
+    def _reconcile_each(self, queues: Iterable[str], changes: Changes) -> None:
+        for queue in queues:
+            self._reconcile(queue, spec_changed=QueueChange.SPEC in changes.get(queue, ()))
+
+    def _reconcile(self, queue: str, *, spec_changed: bool) -> None:
+        obj = self._store.queues.get(queue)
+
+        def reconcile() -> None:
+            again = self._reconciler.reconcile(queue, spec_changed=spec_changed)
+            if again is not None:
+                self._work_queue.add_after(queue, again, members=False)
+
+        self._backoff.attempt(
+            "status",
+            queue,
+            reconcile,
+            version=self._state(queue),
+            queue=queue,
+            subject=queue_subject(obj) if obj is not None else None,
+        )
+
+    def _sync_commands_and_members(self, queue: str, changes_of_queue: set[Change]) -> None:
+        if queue:
+            self._step("commands", lambda: self._commands.execute(queue), queue=queue)
+        self._step("members", lambda: self._sync_members(queue, changes_of_queue), queue=queue)
+
+    def _sync_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
         if queue:
             self._release(queue, members)
@@ -271,15 +287,6 @@ class QueueController:
             self._podgroup_statuses.reconcile_queue(queue)
         else:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
-
-    def _let_go(self, changes: Changes) -> None:
-        """The gated pods of queues that were resumed, before anything is asked: they need nobody's answer."""
-        for queue, changes_of_queue in changes.items():
-            if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
-                self._step("release", partial(self._let_go_of, queue, changes_of_queue), queue=queue)
-
-    def _let_go_of(self, queue: str, changes_of_queue: set[Change]) -> None:
-        self._ungating.release(queue, self._members(queue, changes_of_queue), may_wake=_not_yet)
 
     def _release(self, queue: str, members: list[Member]) -> None:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
@@ -306,36 +313,39 @@ class QueueController:
         # What runs is looked at only where its queue is to be written down yet.
         return self._store.members.waiting_in(queue) if queue else self._store.members.in_queue(queue)
 
-    def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
-        """These queues, and those above them that wait for their members; the top first."""
-        board, pending = self._store.snapshot, self._pending_stops
-        wanted = set()
-        for queue in changes:
-            if queue not in board.tree:
-                continue
-            wanted.add(queue)
-            for above in board.tree.chain(queue).queues[1:]:
-                ruling = board.decision(above.name)
-                if above.name in pending or not ruling.accepts or ruling.drains:
-                    wanted.add(above.name)
-        return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
+    def _step_drains(self) -> set[str]:
+        """Go on with the drains; the queues whose status has something else to say of theirs."""
+        progressed: set[str] = set()
+        seen_by_all = self._acknowledgement.seen_by_all
+        self._step("drains", lambda: progressed.update(self._draining.step(seen_by_all=seen_by_all)))
+        return progressed
 
-    def _reconcile(self, queue: str, *, wish: bool) -> None:
-        obj = self._store.queues.get(queue)
+    def _report_failures(self) -> None:
+        """An event on each object that something failed at."""
+        for failure in self._backoff.take_failures():
+            if failure.subject is not None:
+                record_failure(self._context.recorder, failure, failure.subject)
 
-        def reconcile() -> None:
-            again = self._reconciler.reconcile(queue, wish=wish)
-            if again is not None:
-                self._work_queue.add_after(queue, again, members=False)
+    def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
+        """A step that concerns the queue, or none alone; it is looked at again if it fails."""
+        return self._backoff.attempt(name, queue, work, version=self._state(queue), queue=queue)
 
-        self._backoff.attempt(
-            "status",
-            queue,
-            reconcile,
-            version=self._state(queue),
-            queue=queue,
-            subject=queue_subject(obj) if obj is not None else None,
-        )
+    def _state(self, queue: str) -> str:
+        """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
+        board = self._store.snapshot
+        return board.decision(queue).revision if queue in board.tree else ""
+
+    def _add_everything(self, changes: Changes) -> None:
+        store = self._store
+        for queue in (*store.snapshot.tree, *store.members.queues(), *store.commands.queues(), ""):
+            changes.setdefault(queue, set()).add(QueueChange.SPEC)
+
+    def _forget_absent(self) -> None:
+        """Forget what is gone."""
+        self._store.bind_passes.drop_expired(self._store.members.get)
+        self._podgroup_statuses.forget()
+        self._ungating.forget_absent_queues()
+        self._acknowledgement.forget_absent_queues()
 
 
 def _not_yet() -> bool:

@@ -34,9 +34,8 @@ from controller.context import (
     queue_subject,
 )
 from controller.drain.controller import DrainController
-from controller.events.queue_events import QueueEvents
-from controller.status.closing import Close, ClosingChecks
-from controller.status.closing_blockers import closing_blocker
+from controller.events import QueueEvents
+from controller.status.closing import Close, ClosingChecks, closing_blocker
 from controller.status.queue_status import (
     Counted,
     Drain,
@@ -122,10 +121,10 @@ class QueueReconciler:
         """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
         return bool(self._pending_stops or self._held_up)
 
-    def reconcile(self, queue: str, *, wish: bool = False) -> float | None:
+    def reconcile(self, queue: str, *, spec_changed: bool = False) -> float | None:
         """Derive and write; the seconds after which another look is wanted, if one is.
 
-        `wish`: what the queue is to be may have changed.
+        `spec_changed`: what the queue is to be may have changed.
         """
         obj = self._context.store.queues.get(queue)
         if obj is None:
@@ -136,7 +135,7 @@ class QueueReconciler:
         if failed == obj.metadata.version and (left := again_at - self._context.store.clock.monotonic()) > 0:
             return left
         if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
-            if wish:
+            if spec_changed:
                 self._held_up.add(queue)
             return None
         self._held_up.discard(queue)

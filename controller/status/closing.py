@@ -1,4 +1,4 @@
-"""That a queue is empty, before it is said to be Closed.
+"""Closing a queue: whether it is empty before it is said to be Closed, and what keeps it from that.
 
 The cache may be behind: what was admitted just before the close may not have come yet. So before Closed is
 written the API server is asked for the live members, by the label that admission puts on each, after
@@ -15,6 +15,8 @@ Invariants
 - What is in a namespace that its queue does not select keeps the queue from nothing.
 - What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
   live, and no other queue.
+
+`closing_blocker` names a live member, as far as the cache knows one, for condition Accepting.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ from cluster.api.pages import list_objects
 from cluster.cache.changes import QueueChange
 from cluster.cache.members import FINISHED_PHASES
 from cluster.cache.podgroups import is_live as is_live_group
-from cluster.cache.workloads import is_live
+from cluster.cache.store import Store
+from cluster.cache.workloads import Workload, is_live
 from cluster.informers.lenient_decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from controller.context import ControllerContext
 from queues import labels as names
 from queues.membership import label_value
+from queues.states import State
+from queues.verdict import Verdict
 from queues.workload_kinds import KINDS, WorkloadKind
 
 #: Queues named in one label selector.
@@ -175,3 +180,43 @@ def _occupied(
                 log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, text)
             if asked.is_live(obj) and is_counted(obj.metadata):
                 yield obj.metadata.label(names.QUEUE)
+
+
+def closing_blocker(store: Store, verdict: Verdict) -> str:
+    """For condition Accepting; empty where the queue accepts, or is Closed."""
+    if verdict.refusal is None or verdict.state is State.CLOSED:
+        return ""
+    for queue in sorted(store.snapshot.tree.subtree(verdict.queue)):
+        name = _blocker(store, queue)
+        if name:
+            others = " and others" if store.live_members_of(queue) > 1 else ""
+            return f"kept from Closed by {name}{others} of queue {queue}"
+    return "what was admitted before may still come"
+
+
+def _blocker(store: Store, queue: str) -> str:
+    """A live member, the first that is found: rather what its user made than what that made."""
+    works = (one for one in store.workloads.live_in(queue) if store.selects(queue, one.namespace))
+    work = next((one for one in works if not _is_part(store, one)), None)
+    if work is not None:
+        return _readable(store, work.uid, str(work))
+    groups = (one for one in store.podgroups.in_queue(queue) if store.selects(queue, one.metadata.namespace))
+    group = next((one for one in groups if is_live_group(one)), None)
+    if group is not None:
+        name = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
+        return _readable(store, group.metadata.uid, name)
+    pods = (one for one in store.members.in_queue(queue) if store.selects(queue, one.namespace))
+    pod = next((one for one in pods if one.live), None)
+    return _readable(store, pod.uid, f"pod {pod.namespace}/{pod.name}") if pod else ""
+
+
+def _readable(store: Store, uid: str, name: str) -> str:
+    """The name, and what of the object cannot be read: that may be why it keeps the queue."""
+    fault = store.unreadable.fault_of(uid)
+    return f"{name} (it cannot be read in full: {fault})" if fault else name
+
+
+def _is_part(store: Store, work: Workload) -> bool:
+    """Whether another workload made it, and is the one to name."""
+    top = store.workloads.top_of(work.uid, namespace=work.namespace)
+    return top is not None and top.uid != work.uid

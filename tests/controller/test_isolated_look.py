@@ -42,7 +42,7 @@ STEPS = [
     "_draining.step",
     "_unreadable.report",
     "_report_failures",
-    "_forget",
+    "_forget_absent",
 ]
 
 
@@ -60,7 +60,7 @@ def test_a_step_that_raises_keeps_no_other_from_its_work(look: WholeLook, step: 
     assert sum(look.failed().values()) >= 1
 
 
-@pytest.mark.parametrize("where", ["create_default_queues", "label_namespace", "set_gauges"])
+@pytest.mark.parametrize("where", ["create_default_queues", "label_namespaces", "set_gauges"])
 def test_so_does_a_function(look: WholeLook, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"controller.controller.{where}", raises)
     look.controller._resync_at = 0.0

@@ -19,7 +19,7 @@ from controller.pods.ungating import (
     TIMES,
     Ungating,
 )
-from controller.status.closing_blockers import closing_blocker
+from controller.status.closing import closing_blocker
 from controller.stops.bind_guard import BindGuards
 from controller.stops.reservations import Reservations
 from tests.support.controller.contexts import context_with

@@ -17,7 +17,7 @@ from controller.drain.limits import MAX_OVERCOMMIT, MAX_PAUSE_SECONDS
 from controller.drain.request_states import SUSPEND_SECONDS
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
-from controller.events.queue_events import DRAIN_EVENTS
+from controller.events import DRAIN_EVENTS
 from queues import labels as names
 from queues.drain.disruption_budgets import MAX_SELECTORS
 from queues.drain.model import (

@@ -12,7 +12,7 @@ from cluster.coordination import replicas as presence
 from cluster.metrics import Metrics
 from cluster.objects import QueueObject
 from controller.drain.eviction import REASON, action_label
-from controller.events.queue_events import DRAIN_EVENTS
+from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from queues import labels as names
 from queues.drain.model import DrainAction

@@ -13,7 +13,7 @@ import pytest
 from cluster.coordination.replicas import LEASE_SECONDS
 from cluster.inflight.binds import REQUEST_SECONDS
 from cluster.objects import QueueStatus, StopStatus
-from controller.events.queue_events import DRAIN_EVENTS
+from controller.events import DRAIN_EVENTS
 from controller.pods.pod_conditions import EVENT_REASONS
 from controller.stops.resume_at import AUTHOR
 from queues import labels as names

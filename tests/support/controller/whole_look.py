@@ -178,7 +178,7 @@ class WholeLook:
         """Look, write what came of it, and look again; nothing may be raised."""
         for _ in range(rounds):
             noted = self.controller._work_queue.get([0.0], at_once=True)
-            self.controller._look(noted)
+            self.controller._sync(noted)
             for writers in self._writers:
                 writers.work()
             self.clock.seconds += seconds
