@@ -199,6 +199,7 @@ class Runtime:
         self._writers.stop()
         self._guard_writers.stop()
         self._drain_writers.stop()
+        self._lease_readers.stop()
         self._certificates.stop()
         if self._starting is not None:
             self._starting.join(timeout=5)

@@ -1,11 +1,23 @@
-"""What the leader takes a pass for when it gathers the evidence for an acknowledgement."""
+"""The evidence for an acknowledgement, as the leader gathers it from Leases, pods, guards and passes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from cluster.inflight.binds import BindPass
-from controller.stops.acknowledgement import may_be_a_bind
+from cluster.cache.changes import QueueChange
+from cluster.coordination.replicas import ReplicaReport
+from cluster.inflight.binds import BindPass, Key
+from controller.pods.reschedule import Reschedule
+from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
+from controller.stops.bind_guard import BindGuards
+from queues.status.acknowledgement import ObstacleReason
+from tests.support.cluster.recounting import MARKED
+from tests.support.controller.leases import Surroundings
+from tests.support.http.wire_objects import member, queue
 
 REQUEST_SECONDS = 60.0
 
@@ -36,3 +48,187 @@ def test_what_a_lost_replica_let_through_may_be_a_bind_for_as_long_as_a_request_
     each = BindPass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
     found = may_be_a_bind(each, waiting_at=waiting_at, now=now, request_seconds=REQUEST_SECONDS)
     assert found is expected
+
+
+# What a stop waits for
+
+QUEUE, PARENT = "research", "labs"
+#: Of the queues, once they have the stop.
+STOP = 50
+SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), binds=())
+
+
+class Leader(Surroundings):
+    """It leads, and has heard of the stop of `research` just now; nothing hinders it but what a test adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.guarded: dict[str, float] = {}
+        self.retried: list[Key] = []
+        guards = SimpleNamespace(on=self.guarded)
+        self.server.has(
+            queue("root"), queue(PARENT), queue(QUEUE, parent=PARENT, version=STOP, state="Suspended")
+        )
+        self.acknowledgement = StopAcknowledgement(
+            self.context,
+            guards=cast(BindGuards, guards),
+            reschedule=cast(Reschedule, SimpleNamespace(retry_pods=self.retried.extend)),
+        )
+        self.stopped_at = self.clock.seconds
+
+    def waits_for(self) -> ObstacleReason | None:
+        """By what is known in this look."""
+        first = self.acknowledgement.obstacle(QUEUE, since=STOP, at=self.stopped_at)
+        return None if first is None else first.reason
+
+    def look(self) -> ObstacleReason | None:
+        """In a look after the Leases were read, where they are asked for, and all pods are known."""
+        self.waits_for()
+        while len(self.readers):
+            self.readers.answer()
+        self.changes()
+        self.pods = max(self.pods, self.version)
+        self.acknowledgement.start_sync()
+        return self.waits_for()
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+def nothing(_: Leader) -> None: ...
+
+
+def replica_up_to_date(leader: Leader) -> None:
+    leader.reports["other"] = SEEN
+
+
+def replica_behind(leader: Leader) -> None:
+    leader.reports["other"] = ReplicaReport(seen=STOP - 1, open=(), pods=200, passes=())
+
+
+def replica_behind_with_pods(leader: Leader) -> None:
+    leader.reports["other"] = ReplicaReport(seen=STOP, open=(), pods=99, passes=(), binds=())
+
+
+def replica_with_pass(leader: Leader) -> None:
+    passes = ((QUEUE, "team", "work"),)
+    leader.reports["other"] = ReplicaReport(seen=STOP, open=(QUEUE,), pods=200, passes=passes, binds=(QUEUE,))
+
+
+def replica_with_pass_of_the_parent(leader: Leader) -> None:
+    passes = ((PARENT, "team", "work"),)
+    leader.reports["other"] = ReplicaReport(seen=STOP, open=(PARENT,), pods=200, passes=passes, binds=())
+
+
+def replica_of_an_older_version(leader: Leader) -> None:
+    leader.reports["other"] = ReplicaReport(seen=STOP)
+
+
+def leases_unreadable(leader: Leader) -> None:
+    leader.reachable = False
+
+
+def bindable_pod(leader: Leader) -> None:
+    leader.server.has(member("work", queue=QUEUE))
+
+
+def bindable_pod_guarded(leader: Leader) -> None:
+    bindable_pod(leader)
+    leader.guarded["team"] = leader.clock.seconds - 3600.0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (nothing, None),
+        (replica_up_to_date, None),
+        (replica_behind, ObstacleReason.REPLICA_BEHIND),
+        (replica_behind_with_pods, ObstacleReason.PODS_BEHIND),
+        (replica_with_pass, ObstacleReason.PASS_OPEN),
+        (replica_with_pass_of_the_parent, None),
+        (replica_of_an_older_version, ObstacleReason.PODS_BEHIND),
+        (leases_unreadable, ObstacleReason.REPLICAS_UNKNOWN),
+        (bindable_pod, ObstacleReason.UNGUARDED),
+        (bindable_pod_guarded, None),
+    ],
+    ids=lambda value: value.__name__.replace("_", " ") if callable(value) else "",
+)
+def test_what_a_stop_waits_for(
+    leader: Leader, given: Callable[[Leader], None], expected: ObstacleReason | None
+) -> None:
+    given(leader)
+    leader.look()
+    assert leader.look() is expected
+
+
+def test_a_reading_that_began_before_the_stop_was_heard_of_does_not_count(leader: Leader) -> None:
+    """A replica may have come since, and listed the queues before the stop was written."""
+    leader.acknowledgement.observe()
+    leader.readers.answer()
+    leader.changes()
+    leader.clock.seconds += 0.1
+    leader.stopped_at = leader.clock.seconds
+    assert leader.waits_for() is ObstacleReason.REPLICAS_UNKNOWN
+    assert leader.look() is None
+
+
+def test_what_a_lost_replica_let_through_is_assumed_once_its_pods_are_known(leader: Leader) -> None:
+    """The process that this one came after is lost; kube-scheduler is asked to try these pods again."""
+    leader.server.has(member("work", queue=QUEUE, resources=MARKED))
+    leader.guarded["team"] = leader.clock.seconds - 3600.0
+    leader.version, leader.pods = 105, 105
+    leader.waits_for()
+    leader.pods = 104
+    leader.readers.answer()
+    leader.changes()
+    leader.acknowledgement.start_sync()
+    assert leader.waits_for() is not None
+    assert leader.retried == []
+    leader.pods = 105
+    leader.acknowledgement.start_sync()
+    assert leader.waits_for() is ObstacleReason.PASS_OPEN
+    assert leader.retried == [("team", "work")]
+
+
+def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:
+    leader.reports["other"] = ReplicaReport(seen=STOP - 1)
+    assert not leader.acknowledgement.seen_by_all(STOP, queue=QUEUE, change=QueueChange.SPEC)
+    leader.readers.answer()
+    assert leader.changes() == {QUEUE: {QueueChange.SPEC}}
+    leader.acknowledgement.start_sync()
+    assert not leader.acknowledgement.seen_by_all(STOP)
+    leader.reports["other"] = SEEN
+    leader.acknowledgement.start_sync()
+    leader.clock.seconds += 1.0
+    assert not leader.acknowledgement.seen_by_all(STOP)
+    leader.readers.answer()
+    leader.changes()
+    assert leader.acknowledgement.seen_by_all(STOP)
+    assert leader.acknowledgement.seen_by_all(STOP - 1)
+
+
+def test_a_version_is_agreed_upon_though_later_ones_come_all_the_time(
+    leader: Leader,
+) -> None:
+    """Each is asked about anew while the reading for it is under way, as where many queues are made."""
+    for version in range(STOP, STOP + 5):
+        assert not leader.acknowledgement.seen_by_all(version)
+        leader.clock.seconds += 0.01
+    leader.readers.answer()
+    leader.changes()
+    assert leader.acknowledgement.seen_by_all(STOP)
+
+
+@pytest.mark.parametrize(
+    ("admitting", "expected"), [((), True), ((QUEUE,), False), (("labs",), True), (None, False)]
+)
+def test_nothing_is_pending_once_every_replica_says_so(
+    leader: Leader, admitting: tuple[str, ...] | None, expected: bool
+) -> None:
+    leader.reports["other"] = ReplicaReport(seen=STOP, admitting=admitting)
+    assert leader.acknowledgement.nothing_pending(QUEUE) is None
+    leader.readers.answer()
+    leader.changes()
+    assert leader.acknowledgement.nothing_pending(QUEUE) is expected
