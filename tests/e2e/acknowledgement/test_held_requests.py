@@ -16,9 +16,9 @@ from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from queues.apimachinery.timestamps import rfc3339
 from tests.support.e2e.fleet import Fleet
-from tests.support.e2e.shapes import is_answered, is_stopped
-from tests.support.e2e.stage import QUEUES, Stage
-from tests.support.e2e.waiting_for import until
+from tests.support.e2e.objects import is_answered, is_stopped
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
 from tests.support.faults.intercepting import Asked, Interceptor, When
 
 ANN = "ann@example.com"
@@ -51,16 +51,16 @@ def deletes_command(_queue: str) -> When:
     return lambda asked: asked.method == "DELETE" and asked.path.startswith(COMMANDS)
 
 
-def stop_by_command(corner: Stage, queue: str) -> None:
-    corner.user(ANN, "sluice-queue-admin")
-    corner.may(ANN, "update", "queues", "scheduling.volcano.sh")
-    corner.may(ANN, "create", "commands", "bus.volcano.sh")
-    corner.command(queue, "SuspendQueue", user=ANN).must(201)
+def stop_by_command(own_sandbox: Sandbox, queue: str) -> None:
+    own_sandbox.user(ANN, "sluice-queue-admin")
+    own_sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
+    own_sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
+    own_sandbox.command(queue, "SuspendQueue", user=ANN).must(201)
 
 
-def stop_for_a_moment(corner: Stage, queue: str) -> None:
+def stop_for_a_moment(own_sandbox: Sandbox, queue: str) -> None:
     at = datetime.now(UTC) + timedelta(seconds=3)
-    corner.edit(queue, state="Suspended", resumeAt=rfc3339(at))
+    own_sandbox.edit(queue, state="Suspended", resumeAt=rfc3339(at))
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["not sent", "not answered"])
@@ -76,47 +76,47 @@ def stop_for_a_moment(corner: Stage, queue: str) -> None:
 )
 def test_an_edit_that_hangs_delays_no_other_stop(
     way: Interceptor,
-    corner: Stage,
+    own_sandbox: Sandbox,
     holds: Callable[[str], When],
-    begin: Callable[[Stage, str], None],
+    begin: Callable[[Sandbox, str], None],
     state: str,
     *,
     answered: bool,
 ) -> None:
     """And it takes effect once it is let through."""
-    slow, other = corner.queue("slow"), corner.queue("other")
+    slow, other = own_sandbox.queue("slow"), own_sandbox.queue("other")
     kept = way.keep(holds(slow), answered=answered)
-    begin(corner, slow)
+    begin(own_sandbox, slow)
     until(kept.reached.is_set, "the request")
-    acknowledged_within(corner, other, seconds=SOON)
+    acknowledged_within(own_sandbox, other, seconds=SOON)
     way.free(kept)
-    corner.queue_that(slow, f"be {state}", lambda found: found["spec"]["state"] == state)
-    until(lambda: not corner.commands(), "the Command to go")
+    own_sandbox.queue_that(slow, f"be {state}", lambda found: found["spec"]["state"] == state)
+    until(lambda: not own_sandbox.commands(), "the Command to go")
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["not sent", "not answered"])
 def test_a_list_of_leases_that_hangs_delays_no_stop(
-    way: Interceptor, corner: Stage, *, answered: bool
+    way: Interceptor, own_sandbox: Sandbox, *, answered: bool
 ) -> None:
     """The Leases are listed again meanwhile."""
 
     def lists_leases(asked: Asked) -> bool:
         return asked.path == LEASES and asked.lists and asked.query.get("labelSelector") == f"{LABEL}=true"
 
-    first, other = corner.queue("first"), corner.queue("other")
+    first, other = own_sandbox.queue("first"), own_sandbox.queue("other")
     kept = way.keep(lists_leases, answered=answered)
-    corner.patch_queue(first, state="Suspended").must()
+    own_sandbox.patch_queue(first, state="Suspended").must()
     until(kept.reached.is_set, "the list of Leases")
-    acknowledged_within(corner, other, seconds=LEASES_SOON)
+    acknowledged_within(own_sandbox, other, seconds=LEASES_SOON)
     way.free(kept)
-    corner.answered(first)
+    own_sandbox.answered(first)
 
 
-def acknowledged_within(corner: Stage, queue: str, *, seconds: float) -> None:
-    corner.patch_queue(queue, state="Suspended").must()
+def acknowledged_within(own_sandbox: Sandbox, queue: str, *, seconds: float) -> None:
+    own_sandbox.patch_queue(queue, state="Suspended").must()
 
     def acknowledged() -> bool:
-        found = corner.read_queue(queue)
+        found = own_sandbox.read_queue(queue)
         return is_answered(found) and is_stopped(found)
 
     until(acknowledged, f"the stop of {queue} to be acknowledged", seconds=seconds)
