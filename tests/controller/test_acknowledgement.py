@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from cluster.cache.changes import QueueChange
-from cluster.coordination.replicas import ReplicaReport
+from cluster.coordination.replica_report import ReplicaReport
 from cluster.inflight.binds import BindPass, Key
 from controller.pods.reschedule import Reschedule
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cluster.cache.changes import QueueChange
-from cluster.coordination.replicas import ReplicaReading, ReplicaReport
+from cluster.coordination.replica_report import ReplicaReport
+from cluster.coordination.replicas import ReplicaReading
 from controller.stops.replica_readings import AT_ONCE, HEDGE_SECONDS, ReplicaReadings
 from tests.support.controller.leases import Surroundings
 

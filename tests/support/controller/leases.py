@@ -10,7 +10,8 @@ from typing import Any, cast
 import msgspec
 
 from cluster.coordination.leases import Lease, LeaseList, Leases, LeaseSpec
-from cluster.coordination.replicas import SEEN_ANNOTATION, OtherReplicas, ReplicaReport
+from cluster.coordination.replica_report import ReplicaReport
+from cluster.coordination.replicas import SEEN_ANNOTATION, OtherReplicas
 from cluster.exceptions import Unreachable
 from cluster.metrics import Metrics
 from cluster.objects import ListMeta, Metadata
