@@ -270,11 +270,11 @@ def test_any_value_passes_or_is_refused_on_one_line(field: str, before: Any, val
     assert refusal is None or (refusal.startswith(f"spec.{field}") and plain(refusal))
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("field", sorted(set(CHECKS) - {"reason", "type"}))
-def test_hostile_texts_are_refused_where_they_are_no_prose(field: str, text: str) -> None:
+def test_hostile_texts_are_refused_in_every_field_that_is_no_prose(field: str) -> None:
     """And what is shown of them is short and plain."""
-    refusal = field_refusal({}, {field: text})
-    assert refusal is not None
-    assert plain(refusal)
-    assert len(refusal) < 300
+    for name, text in HOSTILE.items():
+        refusal = field_refusal({}, {field: text})
+        assert refusal is not None, name
+        assert plain(refusal), name
+        assert len(refusal) < 300, name

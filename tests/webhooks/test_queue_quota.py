@@ -35,13 +35,13 @@ EDITS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("standing", STANDINGS)
-@pytest.mark.parametrize("field", EDITS)
-def test_every_field_can_be_edited_in_every_state(standing: str, field: str) -> None:
+def test_every_field_can_be_edited_in_every_state(standing: str) -> None:
     """Volcano refuses edits of a queue that is Closing."""
     before, others = STANDINGS[standing]
-    server = Server().has(queue("labs"), before, *others)
-    answer = edit(server, before, with_spec(before, **{field: EDITS[field]}))
-    assert answer.allowed, answer.message
+    for field, value in EDITS.items():
+        server = Server().has(queue("labs"), before, *others)
+        answer = edit(server, before, with_spec(before, **{field: value}))
+        assert answer.allowed, (field, answer.message)
 
 
 @pytest.mark.parametrize(
