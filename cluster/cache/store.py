@@ -1,13 +1,13 @@
-"""What is known of the cluster, and who hears of changes.
+"""What is known of the cluster, and who is told of changes.
 
 Invariants
-- Readers (request handlers above all) take no lock: `board` is replaced by one assignment and
-  never changed, the other questions are single look-ups in dicts.
-- One writer for each kind: its reflector's thread. What touches several kinds (a PodGroup or a
-  namespace that gives pods their queue) is done by telling the pod reflector to list again or
-  by the controller, never by writing in another thread's dict.
+- Readers, request handlers above all, take no lock: `snapshot` is replaced by one assignment and never
+  changed; other questions are single look-ups in dicts.
+- Each kind has one writer: the thread of its reflector. Some changes touch several kinds, as when a PodGroup
+  or a namespace gives pods their queue. Then the pods are listed again, or the controller acts; no thread
+  writes what belongs to another one.
 - `synced` is True only while every kind has been listed and is being watched.
-- The past is refused: an object older than the one held is dropped.
+- An object older than the stored one is dropped.
 
 `add_listener` adds a callback for changes. It gets the name of the queue concerned ("" for pods without a
 queue) and the change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only take note
@@ -180,9 +180,9 @@ class Store:
         self.member_relists.fire()
 
     def assume_bind_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
-        """Take it that each member that could be bound now was let through by somebody who is gone.
+        """Assume that a replica that is gone let through each member that could be bound now.
 
-        `sure`: whether nothing of a queue can have been.
+        `sure`: whether no member of a queue can have been let through.
         """
         for queue in self.members.queues():
             if sure(queue):
@@ -194,13 +194,13 @@ class Store:
                     )
 
     def record_write(self, at: float, version: int) -> None:
-        """A write of ours that was begun at this time, in monotonic seconds, was stored as this version."""
+        """The API server stored a write of ours, begun at `at` (monotonic seconds), as this version."""
         self._writes = (*self._writes[1 - MAX_WRITES :], (version, at))
 
     def drop_settled_passes(self) -> None:
-        """Drop the passes of pods that do not wait, as far as all pods are known that could have been passed.
+        """Drop the passes of pods that do not wait, where every pod that could have a pass then is known.
 
-        Whatever was passed before a write of ours was begun existed before the version of that write.
+        A pod that was passed before a write of ours was begun existed before the version of that write.
         """
         known, at = self.progress.applied("pods"), None
         for version, begun in self._writes:
@@ -274,8 +274,11 @@ class Store:
         return self.pending_namespaces.labels_of(name)
 
     def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
-        """What a queue decides for the members of a namespace: one that it does not select it neither takes
-        nor schedules. Where no selector is on its chain that is the queue's own ruling."""
+        """What a queue decides for the members of a namespace.
+
+        It neither accepts nor schedules members of a namespace that it does not select. Without a selector on
+        its chain this is the queue's own decision.
+        """
         ruling = self.snapshot.decision(queue)
         if not ruling.restricted:
             return ruling
@@ -391,12 +394,12 @@ class Store:
     # What reflectors hear
 
     def labels_changed(self, namespace: str, before: Mapping[str, str] | None) -> None:
-        """Tell of the queues that have something live in a namespace, and that select it no more, or again.
+        """Notify of the queues that have something live in a namespace and whose selection of it changed.
 
         `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
         """
         board, labels = self.snapshot, self.labels_of_namespace(namespace)
-        if not board.restricted_queues or _asked_for(before) == _asked_for(labels):
+        if not board.restricted_queues or _selectable(before) == _selectable(labels):
             return
         for queue in board.restricted_queues:
             if not self._is_used_by(queue, namespace):
@@ -422,7 +425,7 @@ class Store:
         )
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
-        """Somebody waits for what each replica knows of the pods (`cluster.cache.marker_pods`)."""
+        """A marker that is gone means that a replica waits for what the others know of the pods."""
         if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
             for listener in self._marker_listeners:
                 listener()
@@ -459,8 +462,8 @@ class Store:
         self.notify(latest.queue, PodChange(latest.uid))
 
 
-def _asked_for(labels: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Those that a selector may ask for: the guard comes and goes with each stop."""
+def _selectable(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The labels that a selector may use: our own, such as the guard's, change with each stop."""
     if labels is None:
         return None
     return {key: value for key, value in labels.items() if not is_reserved_label(key)}

@@ -1,18 +1,18 @@
-"""What we admitted and have not seen arrive.
+"""Objects that a webhook admitted and that have not been seen to arrive.
 
-A pod, workload or PodGroup that admission let in may be stored at any moment after, or never: a webhook
-behind ours may be slow, or refuse it. A queue is not said to be Closed while something that was admitted
-to it may still come.
+A pod, workload or PodGroup that was admitted may be stored at any moment after, or never: a later webhook
+may be slow, or refuse it. A queue is not reported Closed while something that was admitted to it may still
+come.
 
-Each carries the UID of the request that brought it (annotation `sluice.dev/admission`), which tells that it
-has come. What never comes is forgotten once the API server's time for a request has passed.
+Each object carries the UID of the request that brought it (annotation `sluice.dev/admission`), which shows
+that it has come. One that never comes is forgotten once the API server's time for a request has passed.
 
-What a replica admitted that is gone now nobody knows: for as long anything may come to any queue
+What a replica admitted that is gone now is unknown: for as long, anything may come to any queue
 (`assume_any`).
 
 Invariants
-- An admission is recorded before the board is read that decides it: whoever publishes a close and then
-  finds none open knows that nothing admitted from the former board is still on its way.
+- An admission is recorded before the snapshot that decides it is read. So a thread that publishes a close and
+  then finds no open admission knows that nothing admitted from the former snapshot is still on its way.
 - Threads: request handlers open and drop, reflectors' threads close, the controller and the presence
   read. Each is one operation on a dict, which the interpreter does whole.
 - Nothing is kept for longer than a request may take (`request_seconds`), however many never come.

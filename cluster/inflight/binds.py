@@ -1,32 +1,30 @@
-"""What we let through and have not seen arrive.
+"""Pods that were let through and have not been seen to arrive.
 
-A pod that passed filter, or whose bind passed the guard, may be bound at any moment after; a stop is
+A pod that passed filter, or whose bind the guard allowed, may be bound at any moment after. A stop is
 acknowledged only when nothing of its queue can land any more.
 
-By filter: open until the pod is bound or gone, filter refuses it, or the guard refuses its scheduler's
-bind. It never runs out by itself: a volume may take minutes before the bind is even sent.
+- A pass by filter is open until the pod is bound or gone, filter refuses the pod, or the guard refuses its
+  scheduler's bind. It never expires by itself: a volume may take minutes before the bind is even sent.
+- A pass by the guard is open until the pod is bound or gone, or filter refuses the pod (if the bind was its
+  scheduler's). It lasts no longer than the API server lets a request take (`request_seconds`).
 
-By the guard: open until the pod is bound or gone, or (its scheduler's bind) filter refuses the pod; and
-for no longer than the API server lets a request take (`request_seconds`).
+kube-scheduler has one attempt of a pod at a time. So a new filter call means that the former attempt, its
+bind included, has ended. A bind by another client says nothing of the scheduler's.
 
-That filter is asked again says that the former attempt, its bind included, has ended: kube-scheduler
-has one attempt of a pod at a time. A bind by anybody else says nothing of the scheduler's.
-
-What a replica let through that is gone now (a restart of ourselves included) nobody knows; so every pod
-that could have been is assumed to have been, by filter (`assume_pass`), until its scheduler is known to
-have ended that attempt. That is known where it was asked to try again (`record_retry`) and has done so since
-(`end_attempt`): whatever was let through before, by whichever replica, has come or never will.
+What a replica let through that is gone now is unknown, also after a restart of this one. So each pod that it
+could have let through is assumed to have passed filter (`assume_pass`), until its scheduler is known to have
+ended that attempt: it was asked to try again (`record_retry`) and has done so since (`end_attempt`).
 
 Callers can name pods that do not exist. `drop_settled` drops the passes of pods that do not wait, once the
-store is known to hold every pod that could have been named (`cluster.cache.watch_progress`).
-At most `MAX_UNKNOWN_PODS` passes of pods that the store does not know are kept; then a caller is told to come
-back later.
+store is known to hold every pod that could have been named (`cluster.cache.watch_progress`). At most
+`MAX_UNKNOWN_PODS` passes of pods that the store does not know are kept; then a caller is told to come back
+later.
 
 Invariants
-- A pass is recorded before the board is read that decides the answer: whoever publishes a stop and
-  then finds no pass open knows that no answer given from the former board is still under way.
-- Threads: request handlers open and refuse, the pod reflector's thread closes, the controller and
-  the presence read. What filter does is one operation on a dict, which the interpreter does whole.
+- A pass is recorded before the snapshot that decides the answer is read. So a thread that publishes a stop
+  and then finds no open pass knows that no answer from the former snapshot is still under way.
+- Threads: request handlers open and refuse, the pod reflector's thread closes, the controller and the
+  presence read. What filter does is one operation on a dict, which the interpreter does whole.
 """
 
 from __future__ import annotations
