@@ -1,0 +1,160 @@
+"""docs/architecture.md names files, packages, imports and threads that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PACKAGES = (
+    "queues",
+    "cluster",
+    "extender",
+    "webhooks",
+    "controller",
+    "certs",
+    "server",
+    "kubectl_queue",
+    "localcluster",
+)
+FILES = re.compile(r"`(?!__)([\w/.]+\.(?:py|md|toml|yaml))`")
+
+
+def section(title: str) -> str:
+    """The text below a heading of the second level."""
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def tables(title: str) -> Iterator[list[str]]:
+    """The rows of all tables of a section, without their heads."""
+    lines = section(title).splitlines()
+    for number, line in enumerate(lines):
+        is_row = line.startswith("|") and not line.startswith("|---")
+        if is_row and not (number + 1 < len(lines) and lines[number + 1].startswith("|---")):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    """The files and packages of the project that a file imports, as dotted names."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(name for name in names if name.split(".")[0] in PACKAGES)
+
+
+def dotted(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *DECISIONS], ids=lambda page: page.name)
+def test_each_file_that_is_named_is_there(page: Path) -> None:
+    missing = [file for file in FILES.findall(page.read_text()) if not (ROOT / file).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *DECISIONS], ids=lambda page: page.name)
+def test_each_page_that_is_linked_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_each_decision_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    assert [
+        page.name for page in DECISIONS if page.name != "README.md" and f"]({page.name})" not in index
+    ] == []
+
+
+def test_each_package_has_a_row_with_what_it_imports() -> None:
+    rows = {
+        row[0].strip("`/"): set(re.findall(r"`(\w+)`", row[2])) for row in tables("Packages") if len(row) == 3
+    }
+    assert set(rows) == set(PACKAGES)
+    for package, allowed in rows.items():
+        files = (ROOT / package).rglob("*.py")
+        used = {name.split(".")[0] for file in files for name in imports_of(file)} - {package}
+        assert used == allowed, package
+
+
+def test_each_room_has_a_row() -> None:
+    named = set(re.findall(r"`([\w/]+)/`", "\n".join("|".join(row) for row in tables("Packages"))))
+    rooms = {
+        folder.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for folder in (ROOT / package).rglob("*")
+        if (folder / "__init__.py").exists()
+    }
+    assert rooms | set(PACKAGES) == named
+
+
+def test_each_room_says_what_is_in_it() -> None:
+    silent = [
+        path.parent.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+def thread_names() -> set[str]:
+    """The fixed part of the name of each thread that the server's packages start."""
+    names = set()
+    for package in ("cluster", "controller", "server", "certs"):
+        for path in (ROOT / package).rglob("*.py"):
+            for call in ast.walk(ast.parse(path.read_text())):
+                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(
+                    ("Thread", "ThreadPoolExecutor")
+                ):
+                    names |= set(_fixed_names(call))
+    return names
+
+
+def _fixed_names(call: ast.Call) -> Iterator[str]:
+    for keyword in call.keywords:
+        if keyword.arg in ("name", "thread_name_prefix"):
+            value = keyword.value
+            first = value.values[0] if isinstance(value, ast.JoinedStr) else value
+            if isinstance(first, ast.Constant):
+                yield str(first.value)
+
+
+def test_each_thread_has_a_row() -> None:
+    rows = {row[0].strip("`"): row[1].strip("`") for row in tables("Threads")}
+    assert thread_names() <= set(rows)
+    for thread, file in rows.items():
+        source = (ROOT / file).read_text()
+        assert thread == "main" or "Thread" in source, thread
+
+
+FLOWS = re.split(r"\n\n(?=\*\*)", section("Four flows").strip())
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow[2:20])
+def test_the_files_of_a_flow_hang_together_by_their_imports(flow: str) -> None:
+    """From the first file that is named each other one is reached over imports among those that are named."""
+    files = {file for file in FILES.findall(flow) if file.endswith(".py")}
+    reached = {next(file for file in FILES.findall(flow) if file.endswith(".py"))}
+    while new := {file for file in files - reached if any(_touch(file, other) for other in reached)}:
+        reached |= new
+    assert files - reached == set()
+
+
+def _touch(one: str, other: str) -> bool:
+    return dotted(other) in imports_of(ROOT / one) or dotted(one) in imports_of(ROOT / other)
+
+
+def test_there_are_four_flows() -> None:
+    assert len(FLOWS) == 4
