@@ -209,10 +209,14 @@ class DrainController:
     def _is_acknowledged(self, drain: DrainState, *, seen_by_all: Callable[[int], bool]) -> bool:
         """Whether every replica refuses new pods of its queues."""
         version = self._store.snapshot.resource_version
-        if drain.acknowledged_version < version:
-            if not seen_by_all(version):
-                return False
-            drain.acknowledged_version = version
+        if drain.acknowledged_version >= version:
+            return True
+        if drain.awaited_version <= drain.acknowledged_version:
+            # It stays the same until all have seen it: a newer one in each step would never be agreed on.
+            drain.awaited_version = version
+        if not seen_by_all(drain.awaited_version):
+            return False
+        drain.acknowledged_version = drain.awaited_version
         return True
 
     def _spec_of(self, drain: DrainState) -> DrainSpec:

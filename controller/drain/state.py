@@ -63,6 +63,8 @@ class DrainState:
         self.spec = DrainSpec()
         #: The version of the queues up to which every replica is known to refuse their pods.
         self.acknowledged_version = -1
+        #: The version that every replica is asked about; not above the one before: none.
+        self.awaited_version = -1
         # When it is looked at
         #: When the next step is due; infinity is "when something changes".
         self.due = 0.0

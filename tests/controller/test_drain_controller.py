@@ -95,6 +95,24 @@ def test_nothing_is_evicted_before_every_replica_refuses_new_pods(corner: Corner
     assert corner.evicted() == ["a"]
 
 
+def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corner: Corner) -> None:
+    """Replicas agree on the version that was asked about before; by then there is a newer one."""
+    corner.hears(running("a"))
+    asked = [-1]
+
+    def seen_by_all(version: int) -> bool:
+        """Each answer is of the question before."""
+        asked.append(version)
+        return version == asked[-2]
+
+    for number in range(2, 10):
+        corner.hears(queue("other", version=10 * number))
+        corner.drains.step(seen_by_all=seen_by_all)
+        corner.writers.work()
+        corner.look.clock.seconds += 0.8
+    assert corner.evicted() == ["a"]
+
+
 def test_each_pod_is_evicted_once_and_counted(corner: Corner) -> None:
     corner.hears(running("a"), running("b"))
     assert corner.step(8) == {"research"}
