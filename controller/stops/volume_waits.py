@@ -104,17 +104,24 @@ class VolumeWaits:
             self._context.submit(
                 self._context.guard_writers,
                 ("volumes", key),
-                partial(self._waits_for_volume, *key),
-                partial(self._receive, key, now),
+                partial(self._read, key),
+                partial(self._receive, key),
                 rank=(5,),
             )
         return self._waits.get(key)
 
-    def _receive(self, key: Key, began: float, waits: bool | None) -> None:
-        """`waits`: None if the pod or its claims could not be read: what was known before stays."""
+    def _read(self, key: Key) -> tuple[float, bool]:
+        """In another thread: a time before it was read, and whether the pod waits for a volume."""
+        return self._context.store.clock.monotonic(), self._waits_for_volume(*key)
+
+    def _receive(self, key: Key, answer: tuple[float, bool] | None) -> None:
+        """None if the pod or its claims could not be read: what was known before stays."""
+        if answer is None:
+            return
+        began, waits = answer
         if waits:
             self._waits[key] = began
-        elif waits is not None:
+        else:
             self._waits.pop(key, None)
 
     def _waits_for_volume(self, namespace: str, name: str) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
 from cluster.exceptions import NotFound
-from controller.context import ControllerContext
 from controller.stops.volume_waits import (
     AGAIN_SECONDS,
     KEPT,
@@ -20,6 +20,8 @@ from controller.stops.volume_waits import (
     claim_of,
     keeps_waiting,
 )
+from controller.workqueue import WorkQueue
+from tests.support.controller.contexts import context_with
 from tests.support.http.wire_objects import Wire
 
 T = TypeVar("T")
@@ -104,16 +106,21 @@ class Cluster:
         self.reads: list[str] = []
         self._submitted: list[Any] = []
         store = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now))
-        parts = SimpleNamespace(store=store, client=self, guard_writers=self)
-        self.waits = VolumeWaits(cast(ControllerContext, parts))
+        self._work_queue = WorkQueue(lambda: self.now)
+        context = context_with(store=store, client=self, guard_writers=self, work_queue=self._work_queue)
+        self.waits = VolumeWaits(context)
 
-    def submit(self, _key: object, work: Any, *, rank: tuple[int, ...]) -> None:
-        self._submitted.append(work)
+    def submit(self, _key: object, work: Any, *, done: Callable[[bool], None], **_: object) -> bool:
+        self._submitted.append((work, done))
+        return True
 
     def work(self) -> None:
+        """Also passes on what came of it."""
         submitted, self._submitted = self._submitted, []
-        for each in submitted:
-            each()
+        for work, done in submitted:
+            work()
+            done(True)
+        self._work_queue.get([0.0], at_once=True)
 
     def get(self, path: str) -> bytes:
         self.reads.append(path)
