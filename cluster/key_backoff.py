@@ -206,7 +206,7 @@ class KeyBackoff:
             return set()
         now = self._clock()
         with self._lock:
-            for key in [key for key, one in self._failures.items() if one.until + FORGET < now]:
+            for key in [key for key, failure in self._failures.items() if failure.until + FORGET < now]:
                 self._forget(key)
             ripe = [key for key, at in self._to_requeue.items() if at <= now]
             for key in ripe:

@@ -73,6 +73,6 @@ class ClusterReadiness:
 
     def missing(self) -> list[str]:
         """One line for each thing that answers wait for."""
-        found = [f"{kind} have not been read yet" for kind, event in self.kinds.items() if not event.is_set()]
-        found += [self.definition_faults[name] for name in sorted(self.definition_faults.copy())]
-        return found if self.lease.valid else [*found, "our Lease is not held"]
+        lines = [f"{kind} have not been read yet" for kind, event in self.kinds.items() if not event.is_set()]
+        lines += [self.definition_faults[name] for name in sorted(self.definition_faults.copy())]
+        return lines if self.lease.valid else [*lines, "our Lease is not held"]

@@ -81,7 +81,7 @@ class WriteQueue:
         self._heap: list[_Entry] = []
         #: The lanes with a write under way, and what waits for them.
         self._busy: set[Hashable] = set()
-        self._behind: dict[Hashable, list[_Entry]] = {}
+        self._blocked: dict[Hashable, list[_Entry]] = {}
         #: Those to be tried again, and when, in monotonic seconds; by arrival where that is the same.
         self._later: list[tuple[float, int, _Entry]] = []
         self._keys: set[Key] = set()
@@ -102,7 +102,7 @@ class WriteQueue:
         with self._changed:
             self._heap.clear()
             self._later.clear()
-            self._behind.clear()
+            self._blocked.clear()
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout=5)
@@ -158,17 +158,17 @@ class WriteQueue:
         with self._changed:
             if ok is not None:
                 self._keys.discard(entry.key)
-            self._leave(entry.lane)
+            self._free_lane(entry.lane)
         if ok is not None and entry.done is not None:
-            self._tell(entry.key, entry.done, ok=ok)
+            self._call_done(entry.key, entry.done, ok=ok)
 
     def _next(self) -> _Entry | None:
         """The first whose lane is free, waited for; None at the end."""
         with self._changed:
             while not self._stopped.is_set():
-                self._ripen()
+                self._enqueue_due()
                 if not self._heap:
-                    self._changed.wait(self._until_ripe())
+                    self._changed.wait(self._seconds_until_due())
                     continue
                 entry = heapq.heappop(self._heap)
                 if entry.lane is None:
@@ -176,19 +176,19 @@ class WriteQueue:
                 if entry.lane not in self._busy:
                     self._busy.add(entry.lane)
                     return entry
-                heapq.heappush(self._behind.setdefault(entry.lane, []), entry)
+                heapq.heappush(self._blocked.setdefault(entry.lane, []), entry)
         return None
 
-    def _ripen(self) -> None:
+    def _enqueue_due(self) -> None:
         """Put what is to be tried again now among what waits."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             heapq.heappush(self._heap, heapq.heappop(self._later)[2])
 
-    def _until_ripe(self) -> float | None:
+    def _seconds_until_due(self) -> float | None:
         return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
 
-    def _again(self, entry: _Entry, seconds: float) -> None:
+    def _retry_later(self, entry: _Entry, seconds: float) -> None:
         """Try it again in so many seconds."""
         again = msgspec.structs.replace(entry, tries=entry.tries + 1)
         with self._changed:
@@ -196,18 +196,18 @@ class WriteQueue:
                 heapq.heappush(self._later, (time.monotonic() + seconds, entry.arrival, again))
                 self._changed.notify()
 
-    def _leave(self, lane: Hashable) -> None:
+    def _free_lane(self, lane: Hashable) -> None:
         if lane is None:
             return
         self._busy.discard(lane)
-        behind = self._behind.get(lane)
-        if behind:
-            heapq.heappush(self._heap, heapq.heappop(behind))
+        blocked = self._blocked.get(lane)
+        if blocked:
+            heapq.heappush(self._heap, heapq.heappop(blocked))
             self._changed.notify()
         else:
-            self._behind.pop(lane, None)
+            self._blocked.pop(lane, None)
 
-    def _tell(self, key: Key, done: Done, *, ok: bool) -> None:
+    def _call_done(self, key: Key, done: Done, *, ok: bool) -> None:
         try:
             done(ok)
         except Exception:
@@ -232,7 +232,7 @@ class WriteQueue:
         if isinstance(exc, Overloaded | Unreachable) and not _is_too_large(exc):
             count(what, "retried").inc()
             if entry.tries + 1 < MAX_TRIES:
-                self._again(entry, self._waited(_pause(exc, tries=entry.tries), exc))
+                self._retry_later(entry, self._waited(_pause(exc, tries=entry.tries), exc))
                 return None
             log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), MAX_TRIES, exc)
             subject = subject if isinstance(exc, Overloaded) else None

@@ -87,16 +87,16 @@ _status = msgspec.json.Decoder(_Status)
 
 def load_configuration(kubeconfig: str | None = None) -> Configuration:
     """The settings of a kubeconfig, or of the pod we run in. Raises `ConfigurationError`."""
-    found = Configuration()
+    settings = Configuration()
     try:
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+            load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            load_kube_config(config_file=kubeconfig, client_configuration=found)  # type: ignore[no-untyped-call]
+            load_kube_config(config_file=kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
     except Exception as exc:  # the loader trips over whatever a file holds
         where = kubeconfig or "the in-cluster settings and ~/.kube/config"
         raise ConfigurationError(f"no usable cluster configuration in {where}: {exc}") from exc
-    return found
+    return settings
 
 
 class Client:
@@ -112,8 +112,8 @@ class Client:
         self._settings = settings
         self._read_seconds = read_seconds
         self._target = parse_target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
-        self._noted: OnSocket = _nobody
-        self._kept = connections
+        self._noted: OnSocket = _ignore_socket
+        self._max_idle = connections
         #: Those that nobody uses, the latest last, and whose they are: a child of ours makes its own.
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
@@ -121,7 +121,7 @@ class Client:
         self.ahead = 0.0
         self._date = ""
         #: Who we are, and until when by the monotonic clock.
-        self._known: tuple[str | None, float] = (None, float("-inf"))
+        self._cached_token: tuple[str | None, float] = (None, float("-inf"))
 
     def get(self, path: str, **query: str | int) -> bytes:
         return self.request("GET", path, query=query)
@@ -181,24 +181,24 @@ class Client:
         read_seconds: float,
     ) -> Connection:
         """A connection with an answer of 2xx on it, whose body is to be read."""
-        asked = f"{path}?{urlencode(query)}" if query else path
+        target = f"{path}?{urlencode(query)}" if query else path
         content = None if body is None else _encoder.encode(body)
         headers = self._headers(content_type if body is not None else None)
         connection = self._connection()
         try:
             try:
-                head = connection.ask(method, asked, headers, content, seconds=read_seconds)
+                head = connection.ask(method, target, headers, content, seconds=read_seconds)
             except Unreachable:
-                self._distrust()
+                self._close_idle()
                 raise
-            self._tell_time(head.headers.get("date", ""))
+            self._update_clock(head.headers.get("date", ""))
             _require_success(head, connection, what=f"{method} {path}")
         except BaseException:
             self._give_back(connection)
             raise
         return connection
 
-    def _distrust(self) -> None:
+    def _close_idle(self) -> None:
         """Whatever else is kept may lead to the same that did not answer."""
         while self._idle:
             with contextlib.suppress(IndexError):  # somebody else took the last
@@ -211,20 +211,20 @@ class Client:
             self._idle.clear()
         while True:
             try:
-                kept = self._idle.pop()
+                idle = self._idle.pop()
             except IndexError:
                 return Connection(self._target, noted=self._noted, connect_seconds=CONNECT_SECONDS)
-            if not kept.stale:
-                return kept
-            kept.close()
+            if not idle.stale:
+                return idle
+            idle.close()
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.reusable and len(self._idle) < self._kept and self._young(connection):
+        if connection.reusable and len(self._idle) < self._max_idle and self._is_young(connection):
             self._idle.append(connection)
         else:
             connection.close()
 
-    def _young(self, connection: Connection) -> bool:
+    def _is_young(self, connection: Connection) -> bool:
         return True
 
     def _headers(self, content_type: str | None) -> dict[str, str]:
@@ -238,23 +238,23 @@ class Client:
 
     def _token(self) -> str | None:
         """Who we are, where no certificate says so; read from its file or asked for anew when it is time."""
-        token, until = self._known
+        token, until = self._cached_token
         now = time.monotonic()
         if now >= until:
             try:
                 token = self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
             except Exception as exc:  # whatever a file holds or a program says
                 raise Unreachable(f"the token for the API server: {exc}") from exc
-            self._known = token, now + TOKEN_SECONDS
+            self._cached_token = token, now + TOKEN_SECONDS
         return token
 
-    def _tell_time(self, said: str) -> None:
+    def _update_clock(self, date: str) -> None:
         """Once for each second that answers tell of."""
-        if said == self._date:
+        if date == self._date:
             return
-        self._date = said
+        self._date = date
         try:
-            self.ahead = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+            self.ahead = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError, OverflowError):
             return  # no date, or none that can be read
 
@@ -266,38 +266,38 @@ class InterruptibleClient(Client):
         super().__init__(settings, connections=1)
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._noted = self._note
+        self._noted = self._add_socket
 
-    def _young(self, connection: Connection) -> bool:
+    def _is_young(self, connection: Connection) -> bool:
         return time.monotonic() < connection.since + MAX_CONNECTION_AGE_SECONDS
 
-    def _note(self, made: socket.socket) -> None:
+    def _add_socket(self, new_socket: socket.socket) -> None:
         with self._lock:
-            self._sockets.add(made)
+            self._sockets.add(new_socket)
 
     def interrupt(self) -> None:
         """End every connection that is open or being opened; one that is about to be made may escape."""
         with self._lock:
             open_now = list(self._sockets)
-        for one in open_now:
+        for each in open_now:
             with contextlib.suppress(OSError):
                 # The plain method: ssl's own would change the object under the reading thread.
-                socket.socket.shutdown(one, socket.SHUT_RDWR)
+                socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
 def _joined(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
     if most is None:
         return b"".join(pieces)
-    held, size = [], 0
+    received, size = [], 0
     for piece in pieces:
-        held.append(piece)
+        received.append(piece)
         size += len(piece)
         if size > most:
             raise TooLarge(f"{what}: the answer has more than {most} bytes")
-    return b"".join(held)
+    return b"".join(received)
 
 
-def _nobody(_: socket.socket) -> None:
+def _ignore_socket(_: socket.socket) -> None:
     """Nobody wants to know of the sockets."""
 
 
@@ -340,7 +340,7 @@ def _refusal(head: ResponseHead, connection: Connection) -> Refused:
         status = _Status(message=head.reason or "no reason given")
     code, reason, message = head.status, status.reason or "", status.message
     if code == 429 or code >= 500:
-        causes = frozenset(one.reason for one in (status.details and status.details.causes) or ())
+        causes = frozenset(cause.reason for cause in (status.details and status.details.causes) or ())
         wait = _seconds(head.headers.get("retry-after"))
         return Overloaded(code, reason, message, retry_after=wait, causes=causes)
     kinds: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 410: Expired}

@@ -258,8 +258,8 @@ class _Answer:
         self._reason += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
         self.has_head = self._parser.get_status_code() >= 200

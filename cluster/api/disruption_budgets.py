@@ -66,21 +66,21 @@ def list_budgets(client: Client, *, namespace: str, most: int) -> NamespaceBudge
 
 def list_pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    found = []
+    pods = []
     for raw in list_objects(client, path, selector=selector):
         try:
-            found.append(_pod.decode(raw))
+            pods.append(_pod.decode(raw))
         except msgspec.DecodeError as exc:
             log.warning("a pod cannot be read: %s", exc)
-    return found
+    return pods
 
 
 def list_selected_pods(client: Client, budget: Budget) -> list[Pod]:
     """The pods that it selects and that have not finished."""
     if budget.selector is None:
         return []
-    found = list_pods(client, namespace=budget.namespace, selector=str(budget.selector))
-    return [pod for pod in found if pod.status.phase not in FINISHED]
+    pods = list_pods(client, namespace=budget.namespace, selector=str(budget.selector))
+    return [pod for pod in pods if pod.status.phase not in FINISHED]
 
 
 def count_staying_pods(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
@@ -109,9 +109,9 @@ def count_staying_pods(client: Client, budget: Budget, *, stays: Callable[[Pod],
     return number
 
 
-def is_up_to_date(budget: Budget, found: Iterable[Pod]) -> bool:
+def is_up_to_date(budget: Budget, pods: Iterable[Pod]) -> bool:
     """Whether its status counts as healthy just those who are: nobody has gone since it was worked out."""
-    healthy = sum(1 for pod in found if is_ready(pod) and not is_leaving(pod))
+    healthy = sum(1 for pod in pods if is_ready(pod) and not is_leaving(pod))
     return budget.current and healthy == budget.healthy
 
 
@@ -120,4 +120,6 @@ def is_leaving(pod: Pod) -> bool:
 
 
 def is_ready(pod: Pod) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ()
+    )

@@ -47,14 +47,14 @@ class ListPager:
         """The pages of a list. `seen` is called for each answer. Raises `cluster.exceptions.ClusterError`."""
         token = ""
         while True:
-            page = self._one(client, path, query={**query, "continue": token} if token else query)
+            page = self._read_page(client, path, query={**query, "continue": token} if token else query)
             seen()
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
-    def _one(self, client: Client, path: str, *, query: Mapping[str, str | int]) -> RawList:
+    def _read_page(self, client: Client, path: str, *, query: Mapping[str, str | int]) -> RawList:
         """A page; an answer without a version is none, whatever its status said."""
         while True:
             limit = min(self._limit, PAGE_OBJECTS)

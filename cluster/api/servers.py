@@ -77,15 +77,17 @@ class ApiServerEndpoints:
 
     def _discovered(self) -> tuple[str, ...]:
         """Where there is but one it is the one that we are configured with."""
-        found = decode_response(
+        slices = decode_response(
             self._client.get(SLICES, labelSelector="kubernetes.io/service-name=kubernetes"), _slices
         )
-        urls = sorted({url for each in found.items or () for url in slice_urls(each)})
+        urls = sorted({url for each in slices.items or () for url in slice_urls(each)})
         return tuple(urls) if len(urls) > 1 else ()
 
 
 def slice_urls(each: Slice) -> list[str]:
     """The addresses of a slice as URLs."""
-    port = next((one.port for one in each.ports or () if one.name in {"https", None, ""} and one.port), 443)
+    port = next(
+        (entry.port for entry in each.ports or () if entry.name in {"https", None, ""} and entry.port), 443
+    )
     hosts = [host for endpoint in each.endpoints or () for host in endpoint.addresses or ()]
     return [f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}" for host in hosts]

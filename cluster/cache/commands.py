@@ -39,8 +39,8 @@ class Commands:
     def upsert(self, obj: Command) -> None:
         queue, uid = target_queue(obj), obj.metadata.uid
         with self._lock:
-            held = self._by_uid.get(uid)
-            if held is not None and obj.metadata.older_than(held.metadata):
+            stored = self._by_uid.get(uid)
+            if stored is not None and obj.metadata.older_than(stored.metadata):
                 return
             self._by_uid[uid] = obj
             if queue:
@@ -49,8 +49,8 @@ class Commands:
             self._on_change(queue)
 
     def remove(self, obj: Command) -> None:
-        held = self._by_uid.get(obj.metadata.uid)
-        if held is None or not obj.metadata.older_than(held.metadata):
+        stored = self._by_uid.get(obj.metadata.uid)
+        if stored is None or not obj.metadata.older_than(stored.metadata):
             self.drop(obj.metadata.uid)
 
     def drop(self, uid: str) -> None:
@@ -58,9 +58,9 @@ class Commands:
         with self._lock:
             command = self._by_uid.pop(uid, None)
             queue = target_queue(command) if command is not None else ""
-            held = self._by_queue.get(queue, {})
-            held.pop(uid, None)
-            if not held:  # users name queues as they like: nothing is kept of one without Commands
+            in_queue = self._by_queue.get(queue, {})
+            in_queue.pop(uid, None)
+            if not in_queue:  # users name queues as they like: nothing is kept of one without Commands
                 self._by_queue.pop(queue, None)
 
     # Readers
@@ -81,13 +81,13 @@ class Commands:
 
 def target_queue(command: Command) -> str:
     """The queue it is for, `NO_QUEUE`, or nothing: Commands for other kinds are none of our business."""
-    aim = command.target or OwnerReference()
-    if not is_ours(aim.kind):
+    target = command.target or OwnerReference()
+    if not is_ours(target.kind):
         return ""
-    return NO_QUEUE if target_fault(command) else aim.name
+    return NO_QUEUE if target_fault(command) else target.name
 
 
 def target_fault(command: Command) -> str | None:
     """Why there is no queue to act on for this Command, which is ours."""
-    aim = command.target or OwnerReference()
-    return target_refusal(api_version=aim.api_version, kind=aim.kind, name=aim.name)
+    target = command.target or OwnerReference()
+    return target_refusal(api_version=target.api_version, kind=target.kind, name=target.name)

@@ -130,11 +130,11 @@ class MemberCounts(msgspec.Struct, gc=False):
             self.pending += by
             self.gated += by if member.gated else 0
 
-    def _allocate(self, asked: Requests, by: int) -> None:
-        for resource, amount in asked:
-            held = self.allocated.get(resource, 0) + by * amount
-            if held:
-                self.allocated[resource] = held
+    def _allocate(self, requests: Requests, by: int) -> None:
+        for resource, amount in requests:
+            total = self.allocated.get(resource, 0) + by * amount
+            if total:
+                self.allocated[resource] = total
             else:
                 self.allocated.pop(resource, None)
 
@@ -253,20 +253,20 @@ class Members:
         _take_out(self._by_key, member.key, member)
         if member.group:
             self._leave_group(member)
-        held = self._by_queue[member.queue]
-        _take_out(held, member.uid, member)
+        in_queue = self._by_queue[member.queue]
+        _take_out(in_queue, member.uid, member)
         if member.waiting:
             _take_out(self._waiting[member.queue], member.uid, member)
-        if not held:  # users name queues as they like: nothing is kept of one without members
-            for kept in (self._by_queue, self._waiting, self._counts, self._bindable):
-                kept.pop(member.queue, None)
+        if not in_queue:  # users name queues as they like: nothing is kept of one without members
+            for index in (self._by_queue, self._waiting, self._counts, self._bindable):
+                index.pop(member.queue, None)
 
     def _leave_group(self, member: Member) -> None:
         """That there were pods is worth knowing while that very PodGroup is there."""
         key = (member.namespace, member.group)
-        held = self._by_group[key]
-        _take_out(held, member.uid, member)
-        if held:
+        in_group = self._by_group[key]
+        _take_out(in_group, member.uid, member)
+        if in_group:
             return
         uid = self._group_uid(*key)
         if uid:
@@ -289,13 +289,13 @@ class Members:
 
     def in_queue(self, queue: str) -> list[Member]:
         """The members of one queue, in no order."""
-        held = self._by_queue.get(queue)
-        return list(held.values()) if held else []
+        members = self._by_queue.get(queue)
+        return list(members.values()) if members else []
 
     def waiting_in(self, queue: str) -> list[Member]:
         """Those of one queue that are on no node yet, in no order."""
-        held = self._waiting.get(queue)
-        return list(held.values()) if held else []
+        members = self._waiting.get(queue)
+        return list(members.values()) if members else []
 
     def queues(self) -> list[str]:
         """The queues that have members, those that are not there included."""
@@ -303,8 +303,8 @@ class Members:
 
     def in_podgroup(self, namespace: str, group: str) -> list[Member]:
         """The members that name this PodGroup."""
-        held = self._by_group.get((namespace, group))
-        return list(held.values()) if held else []
+        members = self._by_group.get((namespace, group))
+        return list(members.values()) if members else []
 
     def had_podgroup(self, namespace: str, group: str, uid: str) -> bool:
         """Whether there are, or were, members that name this very PodGroup."""
@@ -316,13 +316,13 @@ class Members:
 
     def bindable_namespaces(self, queue: str) -> list[str]:
         """Where a bind of a member of this queue could come at any moment."""
-        held = self._bindable.get(queue)
-        return list(held.namespaces) if held else []
+        bindable = self._bindable.get(queue)
+        return list(bindable.namespaces) if bindable else []
 
     def unmarked_namespaces(self, queue: str) -> list[str]:
         """Those of them where kube-scheduler does not ask us about one of the members."""
-        held = self._bindable.get(queue)
-        return list(held.unmarked) if held else []
+        bindable = self._bindable.get(queue)
+        return list(bindable.unmarked) if bindable else []
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)
@@ -371,9 +371,9 @@ def _counted(member: Member) -> tuple[object, ...]:
     )
 
 
-def _take_out(held: dict[K, Member], key: K, member: Member) -> None:
-    if held.get(key) is member:
-        del held[key]
+def _take_out(index: dict[K, Member], key: K, member: Member) -> None:
+    if index.get(key) is member:
+        del index[key]
 
 
 def tally_pods(members: Iterable[Member]) -> PodTally:
@@ -400,7 +400,9 @@ def is_marked(pod: Pod) -> bool:
 
 
 def _is_ready(pod: Pod) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ()
+    )
 
 
 def _scheduling_message(pod: Pod) -> str:

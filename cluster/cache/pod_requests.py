@@ -39,38 +39,41 @@ MAX_SHARED = 100
 
 def pod_requests(spec: PodSpec) -> Requests:
     """The pod's requests, without our markers and what is nought."""
-    containers = tuple([_of(one) for one in spec.containers or ()])
+    containers = tuple([_container_requests(container) for container in spec.containers or ()])
     init_containers = tuple(
-        [(one.restart_policy == "Always", _of(one)) for one in spec.init_containers or ()]
+        [
+            (container.restart_policy == "Always", _container_requests(container))
+            for container in spec.init_containers or ()
+        ]
     )
     of_the_pod = _written(spec.resources.requests) if spec.resources else ()
     overhead = _written(spec.overhead)
-    places = (*containers, *(one for _, one in init_containers), of_the_pod, overhead)
-    count = _known if len(places) + sum(map(len, places)) <= MAX_SHARED else _counted
+    places = (*containers, *(requests for _, requests in init_containers), of_the_pod, overhead)
+    count = _cached_requests if len(places) + sum(map(len, places)) <= MAX_SHARED else _count_requests
     return count(containers, init_containers, of_the_pod, overhead)
 
 
-def _of(container: Container) -> _Written:
+def _container_requests(container: Container) -> _Written:
     needs: ResourceNeeds | None = container.resources
     return _written(needs.requests) if needs else ()
 
 
-def _written(held: Mapping[str, str | int | float] | None) -> _Written:
-    return tuple(held.items()) if held else ()
+def _written(requests: Mapping[str, str | int | float] | None) -> _Written:
+    return tuple(requests.items()) if requests else ()
 
 
 @lru_cache(maxsize=4096)
-def _known(*written: Any) -> Requests:
+def _cached_requests(*written: Any) -> Requests:
     """`_counted` once for each way to write it, which many pods share."""
-    return _shared(_counted(*written))
+    return _interned(_count_requests(*written))
 
 
 @lru_cache(maxsize=4096)
-def _shared(found: Requests) -> Requests:
-    return found
+def _interned(requests: Requests) -> Requests:
+    return requests
 
 
-def _counted(
+def _count_requests(
     containers: tuple[_Written, ...],
     init_containers: tuple[tuple[bool, _Written], ...],
     of_the_pod: _Written,
@@ -92,22 +95,22 @@ def _counted(
 
 
 def _amounts(written: _Written) -> Amounts:
-    found: Amounts = {}
+    amounts: Amounts = {}
     for key, text in written:
         if key not in _MARKERS:
             try:
-                found[key] = parse_quantity(text)
+                amounts[key] = parse_quantity(text)
             except BadQuantity:  # the API server took it, so it will count it somehow; we cannot
                 continue
-    return found
+    return amounts
 
 
 def _sum(several: Iterable[Amounts]) -> Amounts:
-    found: Amounts = {}
-    for one in several:
-        for key, value in one.items():
-            found[key] = found.get(key, 0) + value
-    return found
+    total: Amounts = {}
+    for amounts in several:
+        for key, value in amounts.items():
+            total[key] = total.get(key, 0) + value
+    return total
 
 
 def _most(first: Amounts, second: Amounts) -> Amounts:

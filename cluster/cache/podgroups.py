@@ -130,18 +130,18 @@ class PodGroups:
             self._counts.setdefault(queue, PodGroupCounts()).add(after, 1)
         if before is not None:
             self._drop(before)
-        for one in (before, after):
-            if one is not None:
-                self._on_change(one)
+        for group in (before, after):
+            if group is not None:
+                self._on_change(group)
 
     def _drop(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)
-        held = self._by_queue[queue]
-        for kept in (self._by_key, held):
-            if kept.get(key) is before:
-                del kept[key]
+        in_queue = self._by_queue[queue]
+        for index in (self._by_key, in_queue):
+            if index.get(key) is before:
+                del index[key]
         self._counts[queue].add(before, -1)
-        if not held:  # users name queues as they like: nothing is kept of one without groups
+        if not in_queue:  # users name queues as they like: nothing is kept of one without groups
             del self._by_queue[queue]
             del self._counts[queue]
 
@@ -161,8 +161,8 @@ class PodGroups:
         return list(self._by_key.values())
 
     def in_queue(self, queue: str) -> list[PodGroup]:
-        held = self._by_queue.get(queue)
-        return list(held.values()) if held else []
+        groups = self._by_queue.get(queue)
+        return list(groups.values()) if groups else []
 
     def live(self, queues: Iterable[str]) -> int:
         return sum(self.counts(queue).live for queue in queues)

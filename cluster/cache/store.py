@@ -279,24 +279,24 @@ class Store:
         It neither accepts nor schedules members of a namespace that it does not select. Without a selector on
         its chain this is the queue's own decision.
         """
-        ruling = self.snapshot.decision(queue)
-        if not ruling.restricted:
-            return ruling
+        decision = self.snapshot.decision(queue)
+        if not decision.restricted:
+            return decision
         labels = self.labels_of_namespace(namespace)
-        return self._namespace_decisions.decision(ruling, namespace=namespace, labels=labels)
+        return self._namespace_decisions.decision(decision, namespace=namespace, labels=labels)
 
-    def refusal_text(self, ruling: QueueDecision) -> str:
+    def refusal_text(self, decision: QueueDecision) -> str:
         """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
         specs.
 
         Replicas of different versions may word it differently; the status has one wording for all of them.
         """
-        held = self.queues.get(ruling.queue)
-        stop = held.status.stop if held is not None else None
+        stored = self.queues.get(decision.queue)
+        stop = stored.status.stop if stored is not None else None
         return (
             stop.refusal
-            if stop is not None and stop.refusal and stop.revision == ruling.revision
-            else ruling.text
+            if stop is not None and stop.refusal and stop.revision == decision.revision
+            else decision.text
         )
 
     def selects(self, queue: str, namespace: str) -> bool:
@@ -362,18 +362,18 @@ class Store:
     ) -> Membership | QueueConflict | None:
         """The membership of a workload as it is submitted."""
         where = obj.metadata.namespace or namespace
-        told = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
-        return workload_membership(told, rules=self.rules, group=self.queue_of_podgroup)
+        facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
+        return workload_membership(facts, rules=self.rules, group=self.queue_of_podgroup)
 
     def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
         """What was written down is the answer; of what we were not asked about, the rules' first word."""
         if obj.metadata.namespace in self.rules.exempt_namespaces:
             return ""
         self._note_judged_early(obj.metadata.namespace)
-        found = self.workload_membership(kind, obj)
-        if isinstance(found, QueueConflict):
-            found = found.first
-        return recorded_queue(obj) or (found.queue or "" if found else "")
+        membership = self.workload_membership(kind, obj)
+        if isinstance(membership, QueueConflict):
+            membership = membership.first
+        return recorded_queue(obj) or (membership.queue or "" if membership else "")
 
     def _note_judged_early(self, namespace: str) -> None:
         """Before the namespace is looked up: whoever stores it meanwhile looks here afterwards."""
@@ -398,14 +398,16 @@ class Store:
 
         `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
         """
-        board, labels = self.snapshot, self.labels_of_namespace(namespace)
-        if not board.restricted_queues or _selectable(before) == _selectable(labels):
+        snapshot, labels = self.snapshot, self.labels_of_namespace(namespace)
+        if not snapshot.restricted_queues or _selectable(before) == _selectable(labels):
             return
-        for queue in board.restricted_queues:
+        for queue in snapshot.restricted_queues:
             if not self._is_used_by(queue, namespace):
                 continue
-            was = decision_for_namespace(board.decision(queue), namespace=namespace, labels=before).selected
-            if self.selects(queue, namespace) is not was:
+            was_selected = decision_for_namespace(
+                snapshot.decision(queue), namespace=namespace, labels=before
+            ).selected
+            if self.selects(queue, namespace) is not was_selected:
                 self.selection_changes[queue] = self.selection_changes.get(queue, 0) + 1
                 self.notify(queue)
 
@@ -444,8 +446,8 @@ class Store:
         self.notify(queue_of_podgroup(group), PodGroupChange(key))
 
     def _uid_of_podgroup(self, namespace: str, name: str) -> str:
-        found = self.podgroups.get(namespace, name)
-        return found.metadata.uid if found is not None else ""
+        group = self.podgroups.get(namespace, name)
+        return group.metadata.uid if group is not None else ""
 
     def _member_changed(self, before: Member | None, after: Member | None) -> None:
         latest = after or before

@@ -48,7 +48,7 @@ CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
 #: The annotations that are read, and the labels that are read apart from selecting.
-_READ = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
+_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
 _OURS = "sluice.dev/"
 #: The types of conditions that something follows from, of PodGroups and of workloads.
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
@@ -56,23 +56,24 @@ _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", 
 
 def trim(obj: T) -> T:
     """A pod, PodGroup or workload without what nothing reads; anything else as it is."""
-    found: object = obj
+    trimmed: object = obj
     match obj:
         case Pod():
-            found = replace(obj, metadata=_metadata(obj.metadata))
+            trimmed = replace(obj, metadata=_metadata(obj.metadata))
         case PodGroup():
-            found = trim_podgroup(obj)
+            trimmed = trim_podgroup(obj)
         case WorkloadObject():
-            found = _workload(obj)
-    return cast(T, found)
+            trimmed = _workload(obj)
+    return cast(T, trimmed)
 
 
 def _metadata(meta: Metadata) -> Metadata:
     return replace(
         meta,
         labels=trim_labels(meta.labels) if meta.labels is not None else None,
-        annotations=_read(meta.annotations),
-        owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
+        annotations=_known_entries(meta.annotations),
+        owner_references=[reference for reference in meta.owner_references or () if reference.controller][:1]
+        or None,
         finalizers=list(trim_finalizers(meta.finalizers)) or None,
     )
 
@@ -86,7 +87,7 @@ def _workload(obj: WorkloadObject) -> WorkloadObject:
             spec,
             template=_template(spec.template),
             job_template=_job_template(spec.job_template) if spec.job_template else None,
-            tasks=[_holder(one) for one in spec.tasks] if spec.tasks is not None else None,
+            tasks=[_holder(holder) for holder in spec.tasks] if spec.tasks is not None else None,
             replicated_jobs=_replicated(spec.replicated_jobs),
         ),
         status=replace(obj.status, conditions=_conditions(obj.status.conditions)),
@@ -94,7 +95,7 @@ def _workload(obj: WorkloadObject) -> WorkloadObject:
 
 
 def _replicated(jobs: list[ReplicatedJob] | None) -> list[ReplicatedJob] | None:
-    return jobs and [ReplicatedJob(template=_job_template(one.template)) for one in jobs]
+    return jobs and [ReplicatedJob(template=_job_template(job.template)) for job in jobs]
 
 
 def _template(template: Template | None) -> Template | None:
@@ -107,16 +108,16 @@ def _holder(holder: TemplateHolder) -> TemplateHolder:
     return replace(holder, template=_template(holder.template))
 
 
-def _job_template(of: JobTemplate) -> JobTemplate:
-    metadata = _metadata(of.metadata) if of.metadata is not None else None
-    return replace(of, metadata=metadata, spec=_holder(of.spec))
+def _job_template(template: JobTemplate) -> JobTemplate:
+    metadata = _metadata(template.metadata) if template.metadata is not None else None
+    return replace(template, metadata=metadata, spec=_holder(template.spec))
 
 
 def trim_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     """The labels, as many of them as fit; first of all those that say a queue."""
     if not labels:
         return {}
-    kept = _read(labels) or {}
+    kept = _known_entries(labels) or {}
     size = 0
     for key, value in labels.items():
         size += len(key) + len(value)
@@ -130,12 +131,12 @@ def trim_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name[:NAME] for name in list(finalizers or ())[:FINALIZERS])
 
 
-def trim_resources(asked: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
+def trim_resources(requests: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
     """Sorted by resource. A node's own resources, such as cpu, have no domain in their names."""
-    found = sorted(asked)
-    if len(found) > RESOURCES:
-        found = sorted(sorted(found, key=lambda one: ("/" in one[0], one[0]))[:RESOURCES])
-    return tuple(found)
+    kept = sorted(requests)
+    if len(kept) > RESOURCES:
+        kept = sorted(sorted(kept, key=lambda request: ("/" in request[0], request[0]))[:RESOURCES])
+    return tuple(kept)
 
 
 def trim_podgroup(group: PodGroup) -> PodGroup:
@@ -145,41 +146,52 @@ def trim_podgroup(group: PodGroup) -> PodGroup:
         group,
         metadata=replace(
             meta,
-            labels=_read(meta.labels),
-            annotations=_read(meta.annotations),
-            owner_references=[one for one in meta.owner_references or () if one.controller][:1] or None,
+            labels=_known_entries(meta.labels),
+            annotations=_known_entries(meta.annotations),
+            owner_references=[reference for reference in meta.owner_references or () if reference.controller][
+                :1
+            ]
+            or None,
             finalizers=None,
         ),
         status=replace(status, phase=status.phase[:NAME], conditions=_conditions(status.conditions)),
     )
 
 
-def _read(held: Mapping[str, str] | None) -> dict[str, str] | None:
+def _known_entries(entries: Mapping[str, str] | None) -> dict[str, str] | None:
     """Those that are read; a value that is no name or UID for its length is cut, and still is none."""
-    if held is None:
+    if entries is None:
         return None
-    read = (key for key in held if key in _READ or key.startswith(_OURS))
-    return {key: held[key][:NAME] for key in read}
+    keys = (key for key in entries if key in _KNOWN_KEYS or key.startswith(_OURS))
+    return {key: entries[key][:NAME] for key in keys}
 
 
-def _conditions(held: list[Condition] | None) -> list[Condition] | None:
-    if held is None or sum(map(_size, held)) <= CONDITIONS_BYTES:
-        return held
-    ours = [one for one in held if one.type in _DECIDING]
-    others = [one for one in held if one.type not in _DECIDING][: CONDITIONS - len(_DECIDING)]
-    return [_cut(one) for one in (*others, *ours[: len(_DECIDING)])]
+def _conditions(conditions: list[Condition] | None) -> list[Condition] | None:
+    if conditions is None or sum(map(_size, conditions)) <= CONDITIONS_BYTES:
+        return conditions
+    ours = [condition for condition in conditions if condition.type in _DECIDING]
+    others = [condition for condition in conditions if condition.type not in _DECIDING][
+        : CONDITIONS - len(_DECIDING)
+    ]
+    return [_cut(condition) for condition in (*others, *ours[: len(_DECIDING)])]
 
 
-def _size(one: Condition) -> int:
-    return len(one.type) + len(one.reason) + len(one.message) + len(one.transition_id) + NAME
+def _size(condition: Condition) -> int:
+    return (
+        len(condition.type)
+        + len(condition.reason)
+        + len(condition.message)
+        + len(condition.transition_id)
+        + NAME
+    )
 
 
-def _cut(one: Condition) -> Condition:
+def _cut(condition: Condition) -> Condition:
     return replace(
-        one,
-        type=one.type[:NAME],
-        status=one.status[:NAME],
-        reason=one.reason[:MESSAGE],
-        message=one.message[:MESSAGE],
-        transition_id=one.transition_id[:NAME],
+        condition,
+        type=condition.type[:NAME],
+        status=condition.status[:NAME],
+        reason=condition.reason[:MESSAGE],
+        message=condition.message[:MESSAGE],
+        transition_id=condition.transition_id[:NAME],
     )

@@ -39,26 +39,26 @@ class UnreadableObjects:
 
     def forget(self, kind: str, uid: str) -> None:
         """It can be read, or is gone."""
-        held = self._by_kind.get(kind)
-        if held and held.pop(uid, None) is not None:
+        faults = self._by_kind.get(kind)
+        if faults and faults.pop(uid, None) is not None:
             self.changes += 1
 
     def keep_only(self, kind: str, uids: Container[str]) -> None:
-        held = self._by_kind.get(kind, {})
-        for uid in [uid for uid in held if uid not in uids]:
-            del held[uid]
+        faults = self._by_kind.get(kind, {})
+        for uid in [uid for uid in faults if uid not in uids]:
+            del faults[uid]
             self.changes += 1
 
     def fault_of(self, uid: str) -> str:
         """What is wrong with an object; empty if it can be read."""
-        for held in list(self._by_kind.values()):
-            fault = held.get(uid)
+        for faults in list(self._by_kind.values()):
+            fault = faults.get(uid)
             if fault is not None:
                 return fault.text
         return ""
 
     def counts(self) -> dict[str, int]:
-        return {kind: len(held) for kind, held in list(self._by_kind.items())}
+        return {kind: len(faults) for kind, faults in list(self._by_kind.items())}
 
     def all(self) -> list[UnreadableObject]:
-        return [fault for held in list(self._by_kind.values()) for fault in list(held.values())]
+        return [fault for faults in list(self._by_kind.values()) for fault in list(faults.values())]

@@ -143,7 +143,7 @@ class WatchProgress:
         if kind not in self._watched:
             return False
         with self._changed:
-            self._note(kind, version, marker=marker and kind in self._markers)
+            self._add_demand(kind, version, marker=marker and kind in self._markers)
         self.advanced(kind, self.applied(kind))  # it may have come before the demand was noted
         return self.applied(kind) >= version
 
@@ -154,7 +154,7 @@ class WatchProgress:
                 self._announced[kind] = max(version, self._announced.get(kind, 0))
                 self._changed.notify()
 
-    def _note(self, kind: str, version: int, *, marker: bool) -> None:
+    def _add_demand(self, kind: str, version: int, *, marker: bool) -> None:
         now = self._clock()
         pending = self._pending.get(kind)
         if pending is None:
@@ -186,9 +186,9 @@ class WatchProgress:
             if not pending.versions:
                 del self._pending[kind]
         if met:
-            self._tell(kind)
+            self._call_listeners(kind)
 
-    def _tell(self, kind: str) -> None:
+    def _call_listeners(self, kind: str) -> None:
         """What a listener raises is none of the reflector's business."""
         for reached in self._listeners:
             try:

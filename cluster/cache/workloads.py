@@ -116,7 +116,11 @@ class Workloads:
     def by_name(self, namespace: str, name: str) -> Workload | None:
         """For rare questions: it goes through all of them."""
         return next(
-            (one for one in list(self._by_uid.values()) if (one.namespace, one.name) == (namespace, name)),
+            (
+                work
+                for work in list(self._by_uid.values())
+                if (work.namespace, work.name) == (namespace, name)
+            ),
             None,
         )
 
@@ -164,8 +168,8 @@ class Workloads:
             del self._by_uid[before.uid]
         if before is not None:
             self._count_out(before)
-        if before is None or after is None or _told(before) != _told(after):
-            for queue in {one.queue for one in (before, after) if one is not None and one.queue}:
+        if before is None or after is None or _notified_fields(before) != _notified_fields(after):
+            for queue in {work.queue for work in (before, after) if work is not None and work.queue}:
                 self._on_change(queue)
 
     def _count(self, work: Workload, by: int) -> None:
@@ -181,13 +185,13 @@ class Workloads:
     def _count_out(self, before: Workload) -> None:
         if before.live and before.queue:
             self._count(before, -1)
-        for kept in (self._by_queue, self._paused):
-            held = kept.get(before.queue)
-            if held is not None:
-                if held.get(before.uid) is before:
-                    del held[before.uid]
-                if not held:  # users name queues as they like: nothing is kept of one without workloads
-                    del kept[before.queue]
+        for index in (self._by_queue, self._paused):
+            in_queue = index.get(before.queue)
+            if in_queue is not None:
+                if in_queue.get(before.uid) is before:
+                    del in_queue[before.uid]
+                if not in_queue:  # users name queues as they like: nothing is kept of one without workloads
+                    del index[before.queue]
 
 
 class AllWorkloads:
@@ -203,14 +207,14 @@ class AllWorkloads:
         self._all = tuple(self.of_kind.values())
 
     def by_uid(self, uid: str) -> Workload | None:
-        for held in self._all:
-            found = held.by_uid(uid)
-            if found is not None:
-                return found
+        for workloads in self._all:
+            work = workloads.by_uid(uid)
+            if work is not None:
+                return work
         return None
 
     def live(self, queues: Iterable[str]) -> int:
-        return sum(held.live(queue) for queue in queues for held in self._all)
+        return sum(workloads.live(queue) for queue in queues for workloads in self._all)
 
     def is_live_in(self, queue: str, namespace: str) -> bool:
         """Whether a queue has a live one of a namespace."""
@@ -225,12 +229,12 @@ class AllWorkloads:
         return counts
 
     def paused_by_us(self, queue: str) -> Iterator[Workload]:
-        for held in self._all:
-            yield from held.paused_by_us(queue)
+        for workloads in self._all:
+            yield from workloads.paused_by_us(queue)
 
     def live_in(self, queue: str) -> Iterator[Workload]:
-        for held in self._all:
-            yield from held.live_in(queue)
+        for workloads in self._all:
+            yield from workloads.live_in(queue)
 
     def topmost(self, references: list[OwnerReference] | None, *, namespace: str) -> Workload | None:
         """The workload on top of those that own this, as far as they answer for what they make."""
@@ -241,10 +245,10 @@ class AllWorkloads:
         """The same, from the nearest owner on."""
         top: Workload | None = None
         for _ in range(MAX_OWNERS):
-            found = self.by_uid(uid) if uid else None
-            if found is None or found.namespace != namespace or not found.kind.answers_for_children:
+            owner = self.by_uid(uid) if uid else None
+            if owner is None or owner.namespace != namespace or not owner.kind.answers_for_children:
                 break
-            top, uid = found, found.owner_uid
+            top, uid = owner, owner.owner_uid
         return top
 
 
@@ -262,7 +266,7 @@ def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     return obj.spec.replicas is None or obj.spec.replicas > 0
 
 
-def _told(work: Workload) -> tuple[str, bool, bool, str]:
+def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
     """What others hear of."""
     return work.queue, work.live, work.paused, work.paused_by_us
 
@@ -276,15 +280,15 @@ def is_paused(obj: WorkloadObject) -> bool:
 def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
     """Each pod template with the keys that lead to it."""
     spec = obj.spec
-    found: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
+    templates: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
     if spec.job_template is not None:
-        found.append((("spec", "jobTemplate", "spec", "template"), spec.job_template.spec.template))
+        templates.append((("spec", "jobTemplate", "spec", "template"), spec.job_template.spec.template))
     for number, task in enumerate(spec.tasks or ()):
-        found.append((("spec", "tasks", number, "template"), task.template))
+        templates.append((("spec", "tasks", number, "template"), task.template))
     for number, part in enumerate(spec.replicated_jobs or ()):
         keys = ("spec", "replicatedJobs", number, "template", "spec", "template")
-        found.append((keys, part.template.spec.template))
-    return [(keys, template) for keys, template in found if template is not None]
+        templates.append((keys, part.template.spec.template))
+    return [(keys, template) for keys, template in templates if template is not None]
 
 
 def scale_up_key(kind: WorkloadKind, namespace: str, name: str) -> str:
@@ -299,13 +303,13 @@ def workload_facts(
     kind: WorkloadKind, obj: WorkloadObject, *, namespace: str, namespace_queue: str
 ) -> WorkloadFacts:
     """What membership asks of it."""
-    held = [template for _, template in pod_templates(obj)]
+    templates = [template for _, template in pod_templates(obj)]
     owner = controller_reference(obj.metadata.owner_references)
     return WorkloadFacts(
         namespace=namespace,
-        templates=tuple(template_names(one) for one in held),
+        templates=tuple(template_names(template) for template in templates),
         own_metadata=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
-        schedulers=tuple(one.spec.scheduler_name or obj.spec.scheduler_name for one in held),
+        schedulers=tuple(template.spec.scheduler_name or obj.spec.scheduler_name for template in templates),
         spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
         owned=owner is not None and any(row.kind == owner.kind for row in KINDS.values()),
@@ -314,8 +318,8 @@ def workload_facts(
 
 
 def _job_templates(obj: WorkloadObject) -> list[JobTemplate]:
-    held = [part.template for part in obj.spec.replicated_jobs or ()]
-    return [obj.spec.job_template, *held] if obj.spec.job_template else held
+    replicated = [part.template for part in obj.spec.replicated_jobs or ()]
+    return [obj.spec.job_template, *replicated] if obj.spec.job_template else replicated
 
 
 def recorded_queue(obj: WorkloadObject) -> str:

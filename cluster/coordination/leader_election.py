@@ -102,9 +102,9 @@ class LeaderElector:
             self._stopped.wait(ELIGIBLE_SECONDS)
 
     def _try(self) -> None:
-        was, asked = self.leading, self._clock()
+        was_leading, began = self.leading, self._clock()
         try:
-            held = self._take()
+            has_lease = self._take()
         except Conflict:
             return
         except ClusterError as exc:
@@ -113,13 +113,13 @@ class LeaderElector:
         except Exception:
             log.exception("the leader's Lease")
             return
-        if held and not self._stopped.is_set():
-            self.term += not was
-            self._until = asked + LEASE_SECONDS - MARGIN_SECONDS
-            if not was:
+        if has_lease and not self._stopped.is_set():
+            self.term += not was_leading
+            self._until = began + LEASE_SECONDS - MARGIN_SECONDS
+            if not was_leading:
                 log.info("%s leads", self._identity)
-                for elected in self._listeners:
-                    elected()
+                for listener in self._listeners:
+                    listener()
 
     def _take(self) -> bool:
         """Have or take the Lease; whether it is ours now."""

@@ -78,8 +78,8 @@ class Leases:
         self, name: str, *, holder: str, seconds: int, extra: dict[str, Any], version: str = ""
     ) -> Lease:
         """Write it as held now; with `version`, only over that one (else `Conflict`)."""
-        told = {**extra, **({"resourceVersion": version} if version else {})}
-        body = _body(holder=holder, seconds=seconds, extra=told)
+        metadata = {**extra, **({"resourceVersion": version} if version else {})}
+        body = _body(holder=holder, seconds=seconds, extra=metadata)
         return decode_response(self._client.patch(f"{self._path}/{name}", body), _lease)
 
     def delete(self, name: str, *, version: str = "") -> None:

@@ -143,14 +143,18 @@ class ReplicaLease:
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._changed.clear()
-            asked, self._asked_for_pods = self._asked_for_pods, False
+            pods_asked_for, self._asked_for_pods = self._asked_for_pods, False
             view = self._report()
-            due = self._clock() >= self._renewed_at + RENEW_SECONDS or self._may_rely() or asked
+            due = (
+                self._clock() >= self._renewed_at + RENEW_SECONDS
+                or self._queues_are_fresh()
+                or pods_asked_for
+            )
             if (due or not view.differs_only_in_pods(self._reported)) and not self._renewed(view):
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._changed.wait(self._pause(view))
-        self._go()
+        self._end()
 
     def _renewed(self, view: ReplicaReport) -> bool:
         """Whatever goes wrong, the next try comes: without a Lease we would answer nobody any more."""
@@ -166,7 +170,7 @@ class ReplicaLease:
         return max(0.0, self._renewed_at + RENEW_SECONDS - self._clock())
 
     def _renew(self, view: ReplicaReport) -> bool:
-        asked = self._clock()
+        began = self._clock()
         annotation = msgspec.json.encode(view).decode()
         extra = {"labels": {LABEL: "true"}, "annotations": {SEEN_ANNOTATION: annotation}}
         try:
@@ -175,18 +179,18 @@ class ReplicaLease:
             log.warning("our own Lease: %s", exc)
             return False
         self._reported = view
-        self._tell_renewed(asked, version)
+        self._tell_renewed(began, version)
         self._validity.held.set()
         gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
-        self._renewed_at = asked
-        if self._relied_upon(gap=gap):
-            self._validity.extend(asked + LEASE_SECONDS - MARGIN_SECONDS)
+        self._renewed_at = began
+        if self._may_answer(gap=gap):
+            self._validity.extend(began + LEASE_SECONDS - MARGIN_SECONDS)
         return True
 
-    def _may_rely(self) -> bool:
+    def _queues_are_fresh(self) -> bool:
         return self._is_fresh is not None and self._is_fresh()
 
-    def _relied_upon(self, *, gap: bool) -> bool:
+    def _may_answer(self, *, gap: bool) -> bool:
         """Whether the queues were listed since we hold our Lease without a gap. `gap`: one ended just now."""
         if self.alive:
             return True
@@ -205,7 +209,7 @@ class ReplicaLease:
             lease = self._leases.create(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
         return lease.metadata.version
 
-    def _go(self) -> None:
+    def _end(self) -> None:
         self._validity.end()
         if self._lingering():
             return

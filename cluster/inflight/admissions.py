@@ -62,8 +62,8 @@ class PendingAdmissions:
 
     def is_open(self, request: str, queue: str) -> bool:
         """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
-        held, at = self._open.get(request, ("", 0.0))
-        return held == queue and at > self._clock() - self.request_seconds
+        open_queue, at = self._open.get(request, ("", 0.0))
+        return open_queue == queue and at > self._clock() - self.request_seconds
 
     def close(self, request: str) -> None:
         if request:

@@ -77,10 +77,10 @@ class BindPasses:
         """`clock`: monotonic seconds."""
         self._clock = clock
         self.request_seconds = request_seconds
-        self._filtered: dict[Key, BindPass] = {}
+        self._filter_passes: dict[Key, BindPass] = {}
         self._binds: dict[Key, dict[str, BindPass]] = {}
         #: When the scheduler of a pod was asked to try it again.
-        self._asked: dict[Key, float] = {}
+        self._retried_at: dict[Key, float] = {}
         #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
         self._lock = threading.Lock()
 
@@ -88,7 +88,7 @@ class BindPasses:
 
     def record_filter_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """Filter is about to let the pod through, which the store knows."""
-        self._filtered[namespace, name] = BindPass(
+        self._filter_passes[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
 
@@ -97,34 +97,34 @@ class BindPasses:
 
         It is told which pod and which queue this is, and nobody can say yet whether that is so.
         """
-        new = BindPass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
-        held = self._filtered.setdefault((namespace, name), new)
-        if held is new:
+        new_pass = BindPass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
+        known = self._filter_passes.setdefault((namespace, name), new_pass)
+        if known is new_pass:
             return True
-        if (held.uid, held.queue) != (uid, queue):
+        if (known.uid, known.queue) != (uid, queue):
             return False
-        self._filtered[namespace, name] = new
+        self._filter_passes[namespace, name] = new_pass
         return True
 
     def is_full(self, members: int) -> bool:
         """Whether no more passes of unknown pods can be kept, where each of so many members may have one."""
-        return len(self._filtered) >= MAX_UNKNOWN_PODS + members
+        return len(self._filter_passes) >= MAX_UNKNOWN_PODS + members
 
     def record_filter_refusal(self, namespace: str, name: str) -> None:
         """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""
         key = (namespace, name)
-        self._filtered.pop(key, None)
+        self._filter_passes.pop(key, None)
         if key in self._binds:
             with self._lock:
-                held = self._binds.get(key, {})
-                if all(one.by_scheduler for one in held.values()):
+                binds = self._binds.get(key, {})
+                if all(each.by_scheduler for each in binds.values()):
                     self._binds.pop(key, None)
 
     def record_bind_pass(
         self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool
     ) -> None:
         """The guard is about to let a bind through; `request` is its UID."""
-        one = BindPass(
+        bind = BindPass(
             namespace=namespace,
             name=name,
             queue=queue,
@@ -133,49 +133,49 @@ class BindPasses:
             by_scheduler=by_scheduler,
         )
         with self._lock:
-            self._binds.setdefault((namespace, name), {})[request] = one
+            self._binds.setdefault((namespace, name), {})[request] = bind
 
     def assume_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
         """A replica that is gone may have let this pod through, and its bind pass the guard."""
-        self._filtered[namespace, name] = BindPass(
+        self._filter_passes[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
         )
 
     def end_attempt(self, namespace: str, name: str) -> None:
         """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
         key = (namespace, name)
-        asked_at = self._asked.pop(key, None)
+        asked_at = self._retried_at.pop(key, None)
         if asked_at is None:
             return
         with self._lock:
-            held = self._binds.get(key, {})
-            for request, one in list(held.items()):
-                if one.by_scheduler and one.at <= asked_at:
-                    del held[request]
-        passed = self._filtered.get(key)
-        if passed is not None and passed.at <= asked_at:
-            self._drop(key, passed)
+            binds = self._binds.get(key, {})
+            for request, bind in list(binds.items()):
+                if bind.by_scheduler and bind.at <= asked_at:
+                    del binds[request]
+        filter_pass = self._filter_passes.get(key)
+        if filter_pass is not None and filter_pass.at <= asked_at:
+            self._drop(key, filter_pass)
 
     def open_longer_than(self, *, seconds: float) -> list[BindPass]:
         """What was let through for a scheduler so long ago, and nothing has come of it."""
         before = self._clock() - seconds
-        return [one for one in self.open_passes() if one.by_scheduler and one.at <= before]
+        return [each for each in self.open_passes() if each.by_scheduler and each.at <= before]
 
     def record_retry(self, namespace: str, name: str) -> None:
         """Its scheduler is about to be asked to try this pod again."""
-        self._asked[namespace, name] = self._clock()
+        self._retried_at[namespace, name] = self._clock()
 
     def drop_settled(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 
         `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
         """
-        for key, each in list(self._filtered.items()):
+        for key, each in list(self._filter_passes.items()):
             if each.at <= before and not waits(each):
                 self._drop(key, each)
         with self._lock:
-            for key, held in list(self._binds.items()):
-                left = {request: one for request, one in held.items() if one.at > before or waits(one)}
+            for key, binds in list(self._binds.items()):
+                left = {request: bind for request, bind in binds.items() if bind.at > before or waits(bind)}
                 if left:
                     self._binds[key] = left
                 else:
@@ -190,27 +190,27 @@ class BindPasses:
         the scheduler whose attempt has ended.
         """
         with self._lock:
-            held = self._binds.get((namespace, name))
-            if held is not None:
-                held.pop(request, None)
-        passed = self._filtered.get((namespace, name))
-        if by_scheduler and passed is not None and passed.uid == uid:
-            self._drop((namespace, name), passed)
+            binds = self._binds.get((namespace, name))
+            if binds is not None:
+                binds.pop(request, None)
+        filter_pass = self._filter_passes.get((namespace, name))
+        if by_scheduler and filter_pass is not None and filter_pass.uid == uid:
+            self._drop((namespace, name), filter_pass)
 
     def queue_of(self, namespace: str, name: str) -> str | None:
         """The queue of a pod that the store may not have heard of yet."""
-        found = self._filtered.get((namespace, name))
-        return found.queue if found else None
+        filter_pass = self._filter_passes.get((namespace, name))
+        return filter_pass.queue if filter_pass else None
 
     # The pod reflector
 
     def close(self, namespace: str, name: str, uid: str = "") -> None:
         """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
         key = (namespace, name)
-        self._asked.pop(key, None)
-        held = self._filtered.get(key)
-        if held is not None and (not uid or not held.uid or held.uid == uid):
-            self._filtered.pop(key, None)
+        self._retried_at.pop(key, None)
+        filter_pass = self._filter_passes.get(key)
+        if filter_pass is not None and (not uid or not filter_pass.uid or filter_pass.uid == uid):
+            self._filter_passes.pop(key, None)
         if key in self._binds:
             with self._lock:
                 self._binds.pop(key, None)
@@ -218,34 +218,34 @@ class BindPasses:
     # The controller and the presence
 
     def open_passes(self) -> Iterator[BindPass]:
-        yield from list(self._filtered.values())
+        yield from list(self._filter_passes.values())
         oldest = self._clock() - self.request_seconds
         with self._lock:
-            binds = [one for held in self._binds.values() for one in held.values()]
-        yield from (one for one in binds if one.at > oldest)
+            binds = [each for by_request in self._binds.values() for each in by_request.values()]
+        yield from (each for each in binds if each.at > oldest)
 
     def open_passes_of(self, queues: Container[str]) -> list[BindPass]:
         """The open passes of these queues."""
-        return [one for one in self.open_passes() if one.queue in queues]
+        return [each for each in self.open_passes() if each.queue in queues]
 
     def drop_expired(self, known: Callable[[str, str], object]) -> None:
         """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
         now = self._clock()
-        for key, at in list(self._asked.items()):
+        for key, at in list(self._retried_at.items()):
             if at <= now - self.request_seconds:
-                self._asked.pop(key, None)
-        for key, one in list(self._filtered.items()):
-            if one.at < now - FORGOTTEN_SECONDS and known(*key) is None:
-                self._drop(key, one)
+                self._retried_at.pop(key, None)
+        for key, each in list(self._filter_passes.items()):
+            if each.at < now - FORGOTTEN_SECONDS and known(*key) is None:
+                self._drop(key, each)
         with self._lock:
-            for key, held in list(self._binds.items()):
-                if all(one.at <= now - self.request_seconds for one in held.values()):
+            for key, binds in list(self._binds.items()):
+                if all(each.at <= now - self.request_seconds for each in binds.values()):
                     del self._binds[key]
 
-    def _drop(self, key: Key, one: BindPass) -> None:
-        dropped = self._filtered.pop(key, None)
-        if dropped is not None and dropped is not one:  # let through again just now
-            self._filtered.setdefault(key, dropped)
+    def _drop(self, key: Key, expected: BindPass) -> None:
+        dropped = self._filter_passes.pop(key, None)
+        if dropped is not None and dropped is not expected:  # let through again just now
+            self._filter_passes.setdefault(key, dropped)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.open_passes())

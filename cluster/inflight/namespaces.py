@@ -23,14 +23,14 @@ class PendingNamespaces:
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._held: dict[str, tuple[str, float, Mapping[str, str]]] = {}
+        self._pending: dict[str, tuple[str, float, Mapping[str, str]]] = {}
 
     def record(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
         """One that names this queue is about to be stored."""
-        self._held.pop(namespace, None)
-        self._held[namespace] = (queue, self._clock(), labels)
-        while len(self._held) > REMEMBERED:
-            self._held.pop(next(iter(self._held)), None)
+        self._pending.pop(namespace, None)
+        self._pending[namespace] = (queue, self._clock(), labels)
+        while len(self._pending) > REMEMBERED:
+            self._pending.pop(next(iter(self._pending)), None)
 
     def queue_of(self, namespace: str) -> str:
         """The queue that it names; empty where none is known."""
@@ -43,5 +43,5 @@ class PendingNamespaces:
         return known[2] if known is not None else None
 
     def _known(self, namespace: str) -> tuple[str, float, Mapping[str, str]] | None:
-        known = self._held.get(namespace)
+        known = self._pending.get(namespace)
         return known if known is not None and self._clock() < known[1] + SECONDS else None

@@ -39,13 +39,15 @@ class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     base: int
     at: float
 
-    def settled(self, held: QueueObject | None) -> bool:
+    def settled(self, stored: QueueObject | None) -> bool:
         """Whether what the store holds is newer than what was edited."""
-        if held is None:
+        if stored is None:
             return self.after is None
         if not self.uid:
             return True
-        return held.metadata.uid != self.uid or (self.after is not None and held.metadata.version > self.base)
+        return stored.metadata.uid != self.uid or (
+            self.after is not None and stored.metadata.version > self.base
+        )
 
 
 class PendingQueueEdits:
@@ -69,14 +71,14 @@ class PendingQueueEdits:
             at=self._clock(),
         )
 
-    def pending(self, held: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
+    def pending(self, stored: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
         """The queues that are not stored yet as they will be; the others are forgotten."""
-        for name in list(self._over(held)):
+        for name in list(self._settled_names(stored)):
             del self._latest[name]
         return {name: edit.after for name, edit in self._latest.items()}
 
-    def _over(self, held: Mapping[str, QueueObject]) -> Iterator[str]:
+    def _settled_names(self, stored: Mapping[str, QueueObject]) -> Iterator[str]:
         until = self._clock() - SECONDS
         return (
-            name for name, edit in self._latest.items() if edit.at < until or edit.settled(held.get(name))
+            name for name, edit in self._latest.items() if edit.at < until or edit.settled(stored.get(name))
         )

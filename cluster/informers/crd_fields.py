@@ -123,21 +123,21 @@ class DefinitionEventHandler:
     def __init__(self, name: str, definitions: Definitions) -> None:
         self._name = name
         self._definitions = definitions
-        self._held: Definition | None = None
+        self._stored: Definition | None = None
 
     def replace(self, objects: list[Definition]) -> None:
-        self._take(next((each for each in objects if each.metadata.name == self._name), None))
+        self._set(next((each for each in objects if each.metadata.name == self._name), None))
 
     def upsert(self, obj: Definition) -> None:
-        if self._held is None or not obj.metadata.older_than(self._held.metadata):
-            self._take(obj)
+        if self._stored is None or not obj.metadata.older_than(self._stored.metadata):
+            self._set(obj)
 
     def remove(self, obj: Definition) -> None:
-        if self._held is None or not obj.metadata.older_than(self._held.metadata):
-            self._take(None)
+        if self._stored is None or not obj.metadata.older_than(self._stored.metadata):
+            self._set(None)
 
-    def _take(self, definition: Definition | None) -> None:
-        self._held = definition
+    def _set(self, definition: Definition | None) -> None:
+        self._stored = definition
         self._definitions.judge(self._name, definition)
 
 

@@ -34,11 +34,11 @@ class QueueEventHandler:
     def upsert(self, obj: QueueObject) -> None:
         before = self._store.snapshot
         if self._store.queue_cache.set(obj):
-            self._tell_below(obj.metadata.name, wishes_changed=self._store.snapshot is not before)
+            self._notify_below(obj.metadata.name, wishes_changed=self._store.snapshot is not before)
 
     def remove(self, obj: QueueObject) -> None:
-        held = self._store.queues.get(obj.metadata.name)
-        if held is not None and obj.metadata.older_than(held.metadata):
+        stored = self._store.queues.get(obj.metadata.name)
+        if stored is not None and obj.metadata.older_than(stored.metadata):
             return
         below = self._store.snapshot.tree.subtree(obj.metadata.name)
         self._store.queue_cache.remove(obj.metadata.name, version=obj.metadata.version)
@@ -46,7 +46,7 @@ class QueueEventHandler:
         for name in below:
             self._store.notify(name)
 
-    def _tell_below(self, name: str, *, wishes_changed: bool) -> None:
+    def _notify_below(self, name: str, *, wishes_changed: bool) -> None:
         if not wishes_changed:
             self._store.notify(name, QueueChange.STATUS)
             return
@@ -73,12 +73,12 @@ class NamespaceEventHandler:
 
     def upsert(self, obj: Namespace) -> None:
         name = obj.metadata.name
-        held = self._store.namespaces.get(name)
-        if held is not None and obj.metadata.older_than(held.metadata):
+        stored = self._store.namespaces.get(name)
+        if stored is not None and obj.metadata.older_than(stored.metadata):
             return
-        before = self._store.queue_of_namespace(name) if held is not None else None
+        before = self._store.queue_of_namespace(name) if stored is not None else None
         self._store.namespaces[name] = obj
-        self._store.labels_changed(name, _labels(held))
+        self._store.labels_changed(name, _labels(stored))
         if self._is_news(name, before):
             self._store.relist_members()
         self._store.notify("")
@@ -94,16 +94,16 @@ class NamespaceEventHandler:
         return before is not None and before != queue
 
     def remove(self, obj: Namespace) -> None:
-        held = self._store.namespaces.get(obj.metadata.name)
-        if held is None or not _is_past(obj.metadata, held.metadata):
+        stored = self._store.namespaces.get(obj.metadata.name)
+        if stored is None or not _is_past(obj.metadata, stored.metadata):
             self._store.namespaces.pop(obj.metadata.name, None)
 
 
-def _labels(held: Namespace | None) -> Mapping[str, str] | None:
+def _labels(stored: Namespace | None) -> Mapping[str, str] | None:
     """None where the namespace was not known."""
-    return (held.metadata.labels or {}) if held is not None else None
+    return (stored.metadata.labels or {}) if stored is not None else None
 
 
-def _is_past(gone: Metadata, held: Metadata) -> bool:
+def _is_past(gone: Metadata, stored: Metadata) -> bool:
     """Whether the deletion is of a former object, or of a former state, of that name."""
-    return gone.version < held.version
+    return gone.version < stored.version

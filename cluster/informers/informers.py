@@ -175,11 +175,11 @@ class Informers:
     def dead(self) -> list[str]:
         """The threads that were started and have ended."""
         threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
-        found = [name for name, reflector in threads.items() if reflector.has_died]
+        dead = [name for name, reflector in threads.items() if reflector.has_died]
         if self._started:
-            found += [] if self._progress.alive else ["progress"]
-            found += [] if self._relisting.alive else ["relisting"]
-        return found
+            dead += [] if self._progress.alive else ["progress"]
+            dead += [] if self._relisting.alive else ["relisting"]
+        return dead
 
     def stop(self) -> None:
         self._progress.stop()

@@ -71,14 +71,14 @@ class _Shape:
         try:
             return self._whole(raw)
         except msgspec.DecodeError:
-            held = _object.decode(raw)
+            fields = _object.decode(raw)
         values = {}
-        for key, (name, field, required) in self._fields.items():
-            if key not in held:
+        for key, (name, reader, required) in self._fields.items():
+            if key not in fields:
                 continue
             inside = f"{place}.{key}" if place else key
             try:
-                values[name] = field.read(held[key], inside, faults)
+                values[name] = reader.read(fields[key], inside, faults)
             except (msgspec.DecodeError, TypeError):
                 if required:
                     raise
@@ -95,9 +95,13 @@ class _Field:
     def __init__(self, kind: Any, known: _Known) -> None:
         self._whole = msgspec.json.Decoder(kind).decode
         choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-        shapes = [one for one in choices if isinstance(one, type) and issubclass(one, msgspec.Struct)]
-        lists = [get_args(one)[0] for one in choices if get_origin(one) is list]
-        listed = [one for one in lists if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        shapes = [
+            choice for choice in choices if isinstance(choice, type) and issubclass(choice, msgspec.Struct)
+        ]
+        lists = [get_args(choice)[0] for choice in choices if get_origin(choice) is list]
+        listed = [
+            choice for choice in lists if isinstance(choice, type) and issubclass(choice, msgspec.Struct)
+        ]
         self._shape = _shape_of(shapes[0], known) if shapes else None
         self._items = _shape_of(listed[0], known) if listed else None
 
@@ -109,11 +113,11 @@ class _Field:
                 return self._shape.read(raw, place, faults)
             if self._items is None:
                 raise
-        found = []
+        items = []
         for number, item in enumerate(_list.decode(raw)):
             inside = f"{place}[{number}]"
             try:
-                found.append(self._items.read(item, inside, faults))
+                items.append(self._items.read(item, inside, faults))
             except msgspec.DecodeError:
                 faults.append(inside)
-        return found
+        return items

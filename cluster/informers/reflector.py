@@ -146,7 +146,7 @@ class Reflector(Generic[T]):
         self.path = path
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
-        self._asking = client
+        self._shared_client = client
         self._sink = IsolatedEventHandler(sink, kind=kind, backoff=backoff or KeyBackoff())
         self._lenient = lenient
         self._unreadable = unreadable or UnreadableObjects()
@@ -229,7 +229,7 @@ class Reflector(Generic[T]):
 
         (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.
         """
-        self._asking.get(self.path, **self._selected, limit=1)
+        self._shared_client.get(self.path, **self._selected, limit=1)
 
     @property
     def alive(self) -> bool:
@@ -269,10 +269,10 @@ class Reflector(Generic[T]):
                 self._expired += 1
                 self._rest(self._expired - 1)
             except Exception as exc:
-                if not self._was_asked_to(exc):
+                if not self._is_own_interrupt(exc):
                     self._fail(exc)
 
-    def _was_asked_to(self, exc: Exception) -> bool:
+    def _is_own_interrupt(self, exc: Exception) -> bool:
         """Whether the failure is a cut of our own, for a stop, a list or a new watch."""
         if not isinstance(exc, Unreachable):
             return False
@@ -282,9 +282,9 @@ class Reflector(Generic[T]):
         """Rest before the next try; nothing that goes wrong here ends the thread."""
         try:
             if self._optional and isinstance(exc, NotFound):
-                self._absent()
+                self._take_as_empty()
                 return
-            self._hear_of(exc)
+            self._note_failure(exc)
             self.failures += 1
             self._report(exc)
             most = UNANSWERED_MOST if self._trouble is Trouble.NO_ANSWER else BACKOFF_MOST
@@ -294,7 +294,7 @@ class Reflector(Generic[T]):
             log.exception("%s: the reflector failed on a failure", self.kind)
             self._stopped.wait(BACKOFF_LEAST)
 
-    def _absent(self) -> None:
+    def _take_as_empty(self) -> None:
         """The kind is not installed: there are none of it."""
         self.version = ""
         self._accept()
@@ -303,7 +303,7 @@ class Reflector(Generic[T]):
         self.synced.set()
         self._sleep(OPTIONAL_SECONDS)
 
-    def _hear_of(self, exc: Exception) -> None:
+    def _note_failure(self, exc: Exception) -> None:
         """Note whether there was an answer; the first one after none begins the back-off anew."""
         if self._accepted:
             return  # it was answered, and failed after that
@@ -368,14 +368,14 @@ class Reflector(Generic[T]):
                 self._listing = False
 
     def _list_all(self, number: int) -> None:
-        found: list[T] = []
+        objects: list[T] = []
         for page in self._pages.read(self._client, self.path, query=self._selected, seen=self._accept):
-            found.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
+            objects.extend(obj for raw in page.items or () if (obj := self._read(raw)) is not None)
             version = page.metadata.resource_version
             if self._stopped.is_set():
                 return
-        self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in found})
-        self._sink.replace(found)
+        self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in objects})
+        self._sink.replace(objects)
         self._advance(version)
         self._counters.reflected(self.kind, "list")
         self.completed = number
@@ -436,8 +436,8 @@ class Reflector(Generic[T]):
             gone = obj if obj is not None else self._bare(event.object)
             if gone is not None:
                 self._sink.remove(gone)
-        told = obj if obj is not None else _BOOKMARK.decode(event.object)
-        self._advance(told.metadata.resource_version)
+        latest = obj if obj is not None else _BOOKMARK.decode(event.object)
+        self._advance(latest.metadata.resource_version)
 
     def _advance(self, version: str) -> None:
         """The sink has every change up to this version."""
