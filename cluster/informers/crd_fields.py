@@ -1,16 +1,17 @@
-"""Whether the API server serves the fields that we read and write.
+"""Checks that the API server serves the fields that we read and write.
 
-Volcano's own definitions lack most of them. Applied over ours they make stops vanish in silence: a field
-that a definition does not have is left out of every answer, and gone for good at the next write.
+Volcano's own CustomResourceDefinitions lack most of our fields. If they are applied over ours, stops
+disappear without an error: the API server leaves a field that the definition lacks out of every answer, and
+the next write deletes it for good.
 
 Invariants
-- A fault is known for as long as the definition held has it, and only then; one that is not
-  there lacks everything.
-- What must be served is what our structs read (`cluster.objects`), so the two cannot drift apart.
-- A queue that was served by a foreign definition is never believed, also when that definition is heard
-  of later than the queue (`read_queue`).
+- A fault is recorded exactly as long as the current definition has it. A definition that does not exist
+  lacks every field.
+- The required fields are the fields of our structs (`cluster.objects`), so the two cannot drift apart.
+- A queue that a foreign definition served is never accepted, even if the watch brings the definition later
+  than the queue (`read_queue`).
 
-Threads: each definition's reflector writes its own fault; whoever likes reads.
+Threads: the reflector of each definition writes the fault of that definition. Any thread reads.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from cluster.objects import Command, Metadata, PodGroup, QueueObject
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REMEDY = "apply ours again with: kubectl apply --server-side --force-conflicts -k manifests/crds"
 CONDITIONS = ("status", "conditions")
-#: Enough to recognise whose definition it is.
+#: How many missing fields a fault names: enough to recognise whose definition it is.
 MAX_FIELDS_NAMED = 5
 
 log = logging.getLogger(__name__)
 
 
 class RequiredFields(msgspec.Struct, frozen=True):
-    """What is asked of one definition: a version, a struct's fields, a status that is written apart.
+    """What one definition must have: a version, the fields of a struct, and a status subresource if `status`.
 
-    Conditions may go without their parts: one struct reads those of every kind, and no kind has them all.
+    The parts of conditions are not required: one struct reads the conditions of every kind, and no kind has
+    all of its fields.
     """
 
     version: str
@@ -54,14 +56,14 @@ REQUIRED: Mapping[str, RequiredFields] = {
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """The part of a schema that says which fields there are."""
+    """The part of an OpenAPI schema that lists the fields."""
 
     properties: dict[str, Schema] | None = None
     items: Schema | None = None
     open: bool = msgspec.field(default=False, name="x-kubernetes-preserve-unknown-fields")
 
     def serves(self, path: tuple[str, ...]) -> bool:
-        """Whether a field is kept; `*` stands for the items of a list."""
+        """Return whether the API server keeps a field; `*` in `path` means the items of a list."""
         if not path or self.open:
             return True
         below = self.items if path[0] == "*" else (self.properties or {}).get(path[0])
@@ -95,15 +97,15 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class Definitions:
-    """What is wrong with the definitions held. `mended` is called when nothing is wrong any more."""
+    """The faults of the definitions. `mended` is called when the last fault is gone."""
 
     def __init__(self, mended: Callable[[], object] = lambda: None, *, faults: dict[str, str]) -> None:
-        """`faults`: where the fault of each definition is kept, by its name, with the way out."""
+        """`faults`: receives the fault of each definition, with its remedy, by the definition's name."""
         self._mended = mended
         self._faults = faults
 
     def judge(self, name: str, definition: Definition | None) -> None:
-        """Take the definition of that name as it is now; None if it is not there."""
+        """Check the present state of the definition of that name; None if it does not exist."""
         fault = definition_fault(name, definition)
         if fault == self._faults.get(name, ""):
             return
@@ -118,7 +120,7 @@ class Definitions:
 
 
 class DefinitionEventHandler:
-    """What the reflector of one definition finds."""
+    """The event handler for the reflector of one definition."""
 
     def __init__(self, name: str, definitions: Definitions) -> None:
         self._name = name
@@ -142,7 +144,7 @@ class DefinitionEventHandler:
 
 
 def definition_fault(name: str, definition: Definition | None) -> str:
-    """What is wrong with a definition, and the way out; nothing if it does."""
+    """Return what is wrong with a definition and the remedy; an empty string if nothing is."""
     if definition is None:
         return f"the CustomResourceDefinition {name} is not there; {REMEDY}"
     need = REQUIRED[name]
@@ -162,7 +164,7 @@ def definition_fault(name: str, definition: Definition | None) -> str:
 
 
 def needed_fields(shape: type[msgspec.Struct]) -> list[tuple[str, ...]]:
-    """The fields of a struct on the wire, those inside others included; `*` stands for a list's items."""
+    """Return the paths of a struct's fields on the wire, nested ones included; `*` means a list's items."""
     return [
         path
         for path in _paths(inspect.type_info(shape), ())
@@ -184,22 +186,22 @@ def _paths(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...
 
 _read_queue = msgspec.json.Decoder(QueueObject).decode
 _read_leniently = LenientReader(QueueObject)
-#: In the place of a word that cannot be read; an unknown word stops (`store.queue_value`).
+#: Replaces a value that cannot be read. An unknown value stops the queue (`cluster.cache.queues`).
 UNREADABLE = "Unreadable"
 _DECIDING = frozenset({"spec", "spec.state", "spec.stopPolicy", "spec.parent"})
 
 
 def read_queue(raw: msgspec.Raw | bytes) -> QueueObject:
-    """A queue as the API server served it. Raises `NotFound` if a foreign definition did.
+    """Read a queue as the API server served it. Raises `NotFound` if a foreign definition served it.
 
-    Ours gives `spec.stopPolicy` a default, which is filled in on every read; so a queue without it
-    has been stripped of whatever else is ours.
+    Our definition gives `spec.stopPolicy` a default, which the API server fills in on every read. So a queue
+    without it was stripped of our other fields as well.
     """
     return _required(_read_queue(raw))
 
 
 def read_queue_leniently(raw: msgspec.Raw | bytes) -> tuple[QueueObject, list[str]]:
-    """The same of one that cannot be read in full. What decides whether it is stopped counts as a stop."""
+    """Read a queue that has bad fields. A bad field that decides about a stop counts as a stop."""
     queue, faults = _read_leniently(raw)
     if not _DECIDING.isdisjoint(faults):
         spec = msgspec.structs.replace(queue.spec, state=UNREADABLE, stop_policy=UNREADABLE)

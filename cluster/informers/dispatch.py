@@ -1,13 +1,14 @@
-"""Hands a reflector's objects to its sink, one failing or not.
+"""Passes a reflector's objects to its event handler, and isolates the ones that fail.
 
 Invariants
-- What the sink raises for one object concerns that object alone: all others are handed over.
-- An object that failed is handed over again after a back-off that grows (`backoff`), at the next event or
-  bookmark of its kind; its next state at once. Nothing older than what came last is handed over.
-- What is left of a kind after a list is what the list has. An object that its sink does not take is left out,
-  also of what was known of it.
+- An exception that the handler raises for one object affects that object alone. All others are passed on.
+- An object that failed is passed on again after a growing back-off (`backoff`), at the next event or
+  bookmark of its kind. A newer state of it is passed on at once. A state older than the latest is never
+  passed on.
+- After a list, the handler has exactly the objects of the list. An object that the handler rejects is left
+  out, and its former state is removed.
 
-Threads: the reflector's alone.
+Threads: the reflector's thread only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cluster.objects import Metadata
 
 
 class ApiObject(Protocol):
-    """Whatever the API server holds."""
+    """Any object of the API server."""
 
     @property
     def metadata(self) -> Metadata: ...
@@ -30,30 +31,30 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class EventHandler(Protocol[T]):
-    """Where a reflector's findings go; called from its thread alone."""
+    """Receives the objects of a reflector; called from the reflector's thread only."""
 
     def replace(self, objects: list[T]) -> None:
-        """These are all there are."""
+        """Replace all objects: these are all that exist."""
 
     def upsert(self, obj: T) -> None:
-        """This one came or changed."""
+        """Store an object that was added or changed."""
 
     def remove(self, obj: T) -> None:
-        """This one, in its last state, is gone."""
+        """Remove an object; `obj` is its last state."""
 
 
 class IsolatedEventHandler(Generic[T]):
-    """A sink that raises nothing for an object. `kind`: for the name in the log."""
+    """A handler that raises nothing for a single object. `kind` names the kind in the log."""
 
     def __init__(self, sink: EventHandler[T], *, kind: str, backoff: KeyBackoff) -> None:
         self._sink = sink
         self._step = f"handle {kind}"
         self._backoff = backoff
-        #: What is to be done once more: with the last state of an object.
+        #: The calls to repeat, with the last state of each object.
         self._failed: dict[tuple[str, str], tuple[Callable[[T], None], T]] = {}
 
     def replace(self, objects: list[T]) -> None:
-        """Raises what the sink does only where it takes not even what it took one by one."""
+        """Raise only if the handler fails even with the objects that it accepted one by one."""
         self._failed.clear()
         self._backoff.forget_all(self._step)
         try:
@@ -64,14 +65,14 @@ class IsolatedEventHandler(Generic[T]):
             self._sink.replace(taken)
 
     def upsert(self, obj: T) -> bool:
-        """Whether the sink took it."""
+        """Return whether the handler accepted the object."""
         return self._hand_over(self._sink.upsert, obj)
 
     def remove(self, obj: T) -> None:
         self._hand_over(self._sink.remove, obj)
 
     def retry(self) -> None:
-        """Hand over again what failed and whose time has come."""
+        """Pass on again the objects that failed and whose back-off is over."""
         if self._failed:
             for method, obj in list(self._failed.values()):
                 self._hand_over(method, obj)

@@ -1,14 +1,14 @@
-"""What each reflector's findings do to the store; each sink is called from one thread alone.
+"""How the objects of each reflector change the store. Each handler is called from one thread only.
 
-| kind       | kept                        | who hears                                            |
-|------------|-----------------------------|------------------------------------------------------|
-| queues     | by name                     | the queue, and all below it when its wishes changed  |
-| podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for it |
-| workloads  | by UID (`workloads`)        | their queue, when they come, go, or finish           |
-| pods       | by UID (`members`)          | their queue                                          |
-| namespaces | by name                     | everybody, when the queue it names changed; a queue  |
-|            |                             | used there, when it selects the namespace no more, or again |
-| commands   | by UID, by queue (`commands`) | the target queue                                   |
+| kind       | stored                              | notified                                       |
+|------------|-------------------------------------|------------------------------------------------|
+| queues     | by name                             | the queue; if its spec changed, all below it   |
+| podgroups  | by namespace and name (`podgroups`) | their queue, and the pods that waited for them |
+| workloads  | by UID (`workloads`)                | their queue, when they are added, removed or finish |
+| pods       | by UID (`members`)                  | their queue                                    |
+| namespaces | by name                             | all queues, if the queue that it names changed; a queue
+|            |                                     | in use there, if it began or ceased to select it |
+| commands   | by UID, by queue (`commands`)       | the target queue                               |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cluster.objects import Metadata, Namespace, QueueObject
 
 
 class QueueEventHandler:
-    """Queues; tells of the queue and of all below it, on whom it may have an effect."""
+    """Stores queues; notifies of a queue and of all queues below it, which it may affect."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class QueueEventHandler:
 
 
 class NamespaceEventHandler:
-    """Namespaces; an annotation that comes or goes changes whose pods are members."""
+    """Stores namespaces. Their annotation decides which queue their pods are members of."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -84,9 +84,10 @@ class NamespaceEventHandler:
         self._store.notify("")
 
     def _is_news(self, name: str, before: str | None) -> bool:
-        """Whether something in it may have been judged otherwise than it is now. `before`: None if unknown.
+        """Return whether an object in the namespace may have been judged by another queue than the present.
 
-        Of a new one nothing was judged as a rule: the webhook writes the queue into what it admits.
+        `before`: the queue that the namespace named; None if unknown. In a new namespace nothing has been
+        judged as a rule: the webhook writes the queue into what it admits.
         """
         queue = self._store.queue_of_namespace(name)
         if self._store.take_judged_early(name):
@@ -100,10 +101,10 @@ class NamespaceEventHandler:
 
 
 def _labels(stored: Namespace | None) -> Mapping[str, str] | None:
-    """None where the namespace was not known."""
+    """Return the labels; None if the namespace was not known."""
     return (stored.metadata.labels or {}) if stored is not None else None
 
 
 def _is_past(gone: Metadata, stored: Metadata) -> bool:
-    """Whether the deletion is of a former object, or of a former state, of that name."""
+    """Return whether the deletion is of a former object, or a former state, of that name."""
     return gone.version < stored.version

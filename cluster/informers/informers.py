@@ -1,8 +1,8 @@
-"""The reflectors of every kind that is kept, started and stopped together.
+"""The reflectors of every cached kind, started and stopped together.
 
-Order matters at the start: what decides membership (namespaces, PodGroups, queues) is listed before
-the workloads and pods are, so that none is judged by half of what is known. The definitions of our own
-kinds are watched like everything else; nothing counts as in sync while one of them lacks what we need.
+The start order matters. The kinds that decide membership (namespaces, PodGroups, queues) are listed before
+workloads and pods, so that no object is judged from incomplete data. The definitions of our own kinds are
+watched like every other kind; nothing counts as in sync while one of them lacks a required field.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from queues.workload_kinds import KINDS
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 BUS = "/apis/bus.volcano.sh/v1alpha1"
 
-#: The definitions of our own kinds, by the name that their reflector has.
+#: The definitions of our own kinds, by the name of their reflector.
 DEFINITION_KINDS = {f"definition-{name.partition('.')[0]}": name for name in REQUIRED}
-#: What is listed first, and what needs it.
+#: Listed first; `MEMBER_KINDS` need them.
 MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands")
 MEMBER_KINDS = (*KINDS, "pods")
 ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
-#: What an acknowledgement rests on; it may have to wait until these are as new as the stop.
+#: An acknowledgement depends on these kinds; it may wait until their caches are as new as the stop.
 ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
-#: Stops and Commands wait for these, so a watch of them that has died must be noticed soon. A bookmark, if
-#: there is one, comes two seconds before the end.
+#: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon. A bookmark, if the
+#: server sends one, comes two seconds before the end of the watch.
 SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands")
 SHORT_WATCH_SECONDS = (3, 4)
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):
-    """How objects of a kind are read: whole, or with what can be read of them."""
+    """Decodes objects of one kind: strictly, or leniently with the fields that can be read."""
 
     decode: Callable[[msgspec.Raw | bytes], Any]
     lenient: Callable[[msgspec.Raw | bytes], tuple[Any, list[str]]]
 
 
-# All decoders are made here, at import: several threads that make one at once can crash the process.
+# All decoders are made here, at import: threads that make decoders at the same time can crash the process.
 _NAMESPACE = ObjectDecoder(msgspec.json.Decoder(Namespace).decode, LenientReader(Namespace))
 _PODGROUP = ObjectDecoder(msgspec.json.Decoder(PodGroup).decode, LenientReader(PodGroup))
 _COMMAND = ObjectDecoder(msgspec.json.Decoder(Command).decode, LenientReader(Command))
@@ -69,7 +69,7 @@ _DEFINITION = ObjectDecoder(msgspec.json.Decoder(Definition).decode, LenientRead
 
 
 class Informers:
-    """The reflectors. Owner: the server, which starts and stops them."""
+    """All reflectors. Owner: the server, which starts and stops them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Informers:
         metrics: Metrics,
         marker: Marker | None = None,
     ) -> None:
-        """`marker`: makes an event of a pod (`cluster.cache.marker_pods`)."""
+        """`marker`: causes a pod event (`cluster.cache.marker_pods`)."""
         self._readiness = readiness
         self._progress = store.progress
         self._started = False
@@ -112,7 +112,7 @@ class Informers:
             store.progress.attach(kind, self.reflectors[kind], marker=marker if kind == "pods" else None)
 
     def _relist_members(self) -> Callable[[], bool]:
-        """Have whatever may be a member listed; returns what tells whether all of it has been."""
+        """Start listing every kind that may have members; return a function that says whether it is done."""
         wanted = [(self.reflectors[kind], self.reflectors[kind].relist()) for kind in MEMBER_KINDS]
         return lambda: all(reflector.completed >= number for reflector, number in wanted)
 
@@ -145,22 +145,22 @@ class Informers:
         )
 
     def _retry_all_now(self) -> None:
-        """The API server answers one of them again: the others need not wait any longer."""
+        """Retry all reflectors now: the API server has answered one of them again."""
         for reflector in self.reflectors.values():
             reflector.retry_now()
 
     def _definition(self, kind: str, name: str) -> Reflector[Any]:
-        """Watched by its name alone, which is all that we have a right to."""
+        """Watch one definition by its name: our role allows no other."""
         sink = DefinitionEventHandler(name, self._definitions)
         return self._reflector(kind, DEFINITIONS, _DEFINITION, sink, selector=f"metadata.name={name}")
 
     def _mended(self) -> None:
-        """Read anew what may have been served without its fields."""
+        """List again the kinds that may have been served without their fields."""
         for kind in ("queues", "podgroups", "commands"):
             self.reflectors[kind].relist()
 
     def start(self, *, patience: float) -> None:
-        """Start all; waits up to `patience` seconds for what members need, then starts them anyway."""
+        """Start all reflectors; wait up to `patience` seconds for `MEMBERSHIP_KINDS` before the others."""
         self._started = True
         self._progress.start()
         self._relisting.start()
@@ -173,7 +173,7 @@ class Informers:
             self.reflectors[kind].start()
 
     def dead(self) -> list[str]:
-        """The threads that were started and have ended."""
+        """Return the names of the threads that were started and have ended."""
         threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
         dead = [name for name, reflector in threads.items() if reflector.has_died]
         if self._started:
@@ -188,7 +188,7 @@ class Informers:
             reflector.stop()
 
     def relist_queues(self) -> Callable[[], bool]:
-        """Have the queues listed; returns what tells whether that has been done."""
+        """Start a new list of the queues; return a function that says whether it is done."""
         queues = self.reflectors["queues"]
         number = queues.relist()
         return lambda: queues.completed >= number

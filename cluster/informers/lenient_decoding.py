@@ -1,13 +1,13 @@
-"""Reads what can be read of an object whose shape is not what it should be.
+"""Reads the readable fields of an object that has bad ones.
 
-A definition of a custom resource lets in what no struct of ours does: the year 0, a number too large, a field
-of another type where its schema is somebody else's. What is wrong with one field says nothing of the others.
+The definition of a custom resource accepts values that our structs do not: the year 0, a number that is too
+large, a field of another type if the schema is somebody else's. One bad field must not hide the others.
 
-Promises
-- Of a struct each field is read by itself, also inside of others and in lists; one that cannot be read has
-  its default, and its place is told.
+Guarantees
+- Each field of a struct is read by itself, also in nested structs and in lists. A field that cannot be read
+  gets its default, and its path is reported.
 - An object without readable `metadata` raises `msgspec.DecodeError`.
-- Decoders are built when a reader is.
+- All decoders are built when the reader is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from queues.text import printable
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-#: Places that are told, and characters of what is wrong with the first.
+#: How many paths a message names, and the characters of the whole message.
 MAX_PLACES, TEXT_LIMIT = 3, 160
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -35,13 +35,13 @@ class LenientReader(Generic[T]):
         self._shape = _shape_of(shape, {})
 
     def __call__(self, raw: msgspec.Raw | bytes) -> tuple[T, list[str]]:
-        """What can be read, and the places that cannot be. Raises `msgspec.DecodeError`."""
+        """Return the object and the paths that cannot be read. Raises `msgspec.DecodeError`."""
         faults: list[str] = []
         return self._shape.read(msgspec.Raw(raw), "", faults), faults
 
 
 def fault_text(faults: list[str]) -> str:
-    """The places in one line."""
+    """Join the paths in one line."""
     more = f" and {len(faults) - MAX_PLACES} more" if len(faults) > MAX_PLACES else ""
     return printable(", ".join(faults[:MAX_PLACES]), limit=TEXT_LIMIT) + more
 
@@ -50,12 +50,12 @@ _Known = dict[type[Any], "_Shape"]
 
 
 def _shape_of(shape: type[Any], known: _Known) -> _Shape:
-    """The one there is; a struct may be inside of itself."""
+    """Return the shape of a struct, made once: a struct may contain itself."""
     return known.get(shape) or _Shape(shape, known)
 
 
 class _Shape:
-    """A struct, its fields by their names on the wire."""
+    """A struct and its fields, by their names on the wire."""
 
     def __init__(self, shape: type[Any], known: _Known) -> None:
         known[shape] = self
@@ -85,12 +85,12 @@ class _Shape:
                 faults.append(inside)
         try:
             return self._make(**values)
-        except TypeError as exc:  # one that has to be there is not
+        except TypeError as exc:  # a required field is missing
             raise msgspec.DecodeError(str(exc)) from exc
 
 
 class _Field:
-    """One field: of a struct, of several of them, or of something that is read whole or not at all."""
+    """One field: a struct, a list of structs, or a value that is read whole or not at all."""
 
     def __init__(self, kind: Any, known: _Known) -> None:
         self._whole = msgspec.json.Decoder(kind).decode

@@ -1,37 +1,39 @@
-"""Keeps one kind of object up to date: list, then watch, for ever.
+"""Keeps the cache of one kind up to date: list, then watch, without end.
 
 Invariants
-- The sink hears of everything there is: a list replaces all it held, events change it, and no
-  event is applied twice or left out between a list and its watch.
-- It never stops by itself: whatever the API server does, it goes on after a jittered back-off of at most
-  `BACKOFF_MOST` seconds (`UNANSWERED_MOST` where there is no answer), and begins anew with a list where its
-  place is lost (410, as a status or as an event).
-- The back-off starts anew with the first answer after none. The first of the reflectors that is answered, or
-  answered well after a failure, wakes the others (`answered`, `retry_now`), so that no reflector goes on
-  waiting for an API server that is back.
-- A watch that says nothing is given up `SILENCE_SECONDS` after its end was due (`watch_seconds`), so a
-  connection that is half open is noticed then.
-- What was read stays known through refusals. `synced` says whether it may be relied upon: it falls when the
-  kind is not there any more (404), and when reading it has been forbidden for `FORBIDDEN_SECONDS` on end.
-- An object that cannot be read as a whole is logged, and taken with what can be read of it (`lenient`,
-  `unreadable`). One of which nothing can be is left out, also of what was known of it. The others go on. That
-  holds for whatever the API server takes, nested `MAX_NESTING` times.
-- A list under way is finished, whatever is asked for meanwhile: another comes after it.
-- `stop()` returns within the time a read takes to be cut, from any thread.
+- The event handler learns of every object. A list replaces its whole content, and events change it. No event
+  is applied twice or lost between a list and its watch.
+- The reflector never stops by itself. After any failure it continues after a jittered back-off of at most
+  `BACKOFF_MOST` seconds (`UNANSWERED_MOST` if there was no answer). It starts again with a list if its
+  resource version is lost (410, as a status or as an event).
+- The back-off starts from its least value at the first answer after no answer. The first reflector that gets
+  an answer, or a good answer after a failure, wakes the others (`answered`, `retry_now`), so that no
+  reflector keeps waiting for an API server that is back.
+- A silent watch is given up `SILENCE_SECONDS` after its end was due (`watch_seconds`). A half-open connection
+  is noticed then.
+- Cached objects stay cached while requests are refused. `synced` says whether the cache may be relied upon:
+  it is cleared when the kind no longer exists (404), and when reading it has been forbidden for
+  `FORBIDDEN_SECONDS` without a break.
+- An object that cannot be read in full is logged and stored with its readable fields (`lenient`,
+  `unreadable`). An object of which nothing can be read is left out, and its former state is removed. The
+  other objects are not affected. This holds for every object that the API server accepts, up to
+  `MAX_NESTING` levels deep.
+- A list under way is finished, even if another one is requested meanwhile; the other one follows it.
+- `stop()` may be called from any thread. It returns within the time that interrupting a read takes.
 
 =====================================  ============================================
-what happens                           what follows
+what happens                           what the reflector does
 =====================================  ============================================
-the server ends the watch              the next watch, from the last version seen
-the connection is cut or times out     back-off, then a watch from there
-410 on the watch, or as ERROR event    a list at once; after a back-off if it happens again
-an answer that is no list              back-off; nothing of it is believed
-410 in the middle of a paged list      the list from its start
-a watch is silent beyond its end       as if it had been cut
-429 or 5xx                             back-off, at least Retry-After
-401, 403                               back-off; not in sync once that has lasted `FORBIDDEN_SECONDS`
-404 (CRD missing)                      back-off; not in sync; a list when it is there again
-404 of an optional kind                there are none; it is looked for again after a while
+the server ends the watch              watch again from the last version seen
+the connection is cut or times out     back off, then watch from the last version
+410 on the watch, or as ERROR event    list at once; back off first if it happens again
+an answer that is not a list           back off; the answer is discarded
+410 in the middle of a paged list      start the list again
+a watch is silent beyond its end       as if the connection had been cut
+429 or 5xx                             back off, at least Retry-After
+401, 403                               back off; not in sync after `FORBIDDEN_SECONDS` of it
+404 (CRD missing)                      back off; not in sync; list when the kind exists again
+404 of an optional kind                the cache is empty; look again after `OPTIONAL_SECONDS`
 =====================================  ============================================
 
 Source of the protocol: Kubernetes API concepts, "Efficient detection of changes".
@@ -64,23 +66,25 @@ from cluster.informers.lenient_decoding import fault_text
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
 
-#: A quiet watch gets no bookmark either while nothing in the cluster changes; so the server is asked to end
-#: it soon, and silence beyond that is a dead connection. Each watch costs the API server 1 ms.
+#: While nothing in the cluster changes, a watch gets no bookmarks either. So the server is asked to end the
+#: watch soon, and a watch that is silent beyond its end is a dead connection. Each watch costs the API server
+#: 1 ms.
 WATCH_SECONDS = (20, 30)
 SILENCE_SECONDS = 2.0
 BACKOFF_LEAST = 0.2
 BACKOFF_MOST = 10.0
-#: A connection that is refused costs nobody much.
+#: A refused connection is cheap for both sides.
 UNANSWERED_MOST = 2.0
-#: An API server that starts says 403 until it has read its roles: seconds. A right that was taken is gone.
+#: A starting API server answers 403 until it has read its roles, for seconds. After this time the right to
+#: read has been taken away.
 FORBIDDEN_SECONDS = 10.0
 FORBIDDEN = frozenset({401, 403})
 _RIGHTS = "give the server's account the rights of manifests/rbac/server.yaml"
-#: A watch that ends sooner, without a word, is not asked for again at once.
+#: A watch that ends sooner and without an event is not repeated at once.
 SHORT_WATCH_END_SECONDS = 1.0
-#: How soon an optional kind that is not installed is looked for again.
+#: How often to look for an optional kind that is not installed.
 OPTIONAL_SECONDS = 10.0
-#: Levels of an object that the API server takes. One that we could not even pass over would end every list.
+#: Nesting levels that the API server accepts. An object that we could not even skip would end every list.
 MAX_NESTING = 10_000
 CUT_SECONDS = 0.1
 CUTS = 50
@@ -96,7 +100,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class Trouble(Enum):
-    """What came of the last request that did not do what it should."""
+    """The outcome of the last request, if it failed."""
 
     NONE = auto()
     NO_ANSWER = auto()
@@ -104,14 +108,14 @@ class Trouble(Enum):
 
 
 class Counters(Protocol):
-    """What the reflector tells the metrics."""
+    """The metrics of a reflector."""
 
     def reflected(self, kind: str, what: str) -> None:
         """`what` is list, event, error, or unreadable."""
 
 
 class Reflector(Generic[T]):
-    """One kind. Owner: whoever made it; it runs in a thread of its own between start and stop."""
+    """The reflector of one kind. It runs in a thread of its own between `start` and `stop`."""
 
     def __init__(  # noqa: PLR0913 - all but three have their reason at one place, `cluster.informers.informers`
         self,
@@ -133,13 +137,13 @@ class Reflector(Generic[T]):
         unreadable: UnreadableObjects | None = None,
         synced: threading.Event | None = None,
     ) -> None:
-        """`selector`: of the fields of those that are kept. `optional`: the kind may not be installed.
+        """`selector`: a field selector. `optional`: the kind may not be installed.
 
-        `watch_seconds`: how long a watch lasts, least and most (`WATCH_SECONDS`). `advanced` is called with
-        the kind and `applied` whenever that has grown, `answered` after the first answer after none, and
-        after the first good one after others. `backoff`: where it is remembered what the sink failed at.
-        `lenient`: reads what `decode` does not; `unreadable`: where it is remembered which objects those are.
-        `synced`: set while the kind has been listed and is watched.
+        `watch_seconds`: the least and the greatest duration of a watch (`WATCH_SECONDS`). `advanced`: called
+        with the kind and `applied` when `applied` has grown. `answered`: called after the first answer after
+        no answer, and after the first good answer after failures. `backoff`: remembers the objects that the
+        handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`: records those
+        objects. `synced`: set while the kind has been listed and is watched.
         """
         self.kind = kind
         self._optional = optional
@@ -157,77 +161,78 @@ class Reflector(Generic[T]):
         self._watch_seconds = watch_seconds
         self._answered = answered
         self._stopped = threading.Event()
-        #: Set to end a rest: by a stop, by what was asked for, by an API server that answers again.
+        #: Set to end a rest: by a stop, by a requested list or watch, or when the API server answers again.
         self._awake = threading.Event()
-        #: Tries that failed in a row; what came of the last request; whether that of this try was accepted.
+        #: Failed tries in a row; the outcome of the last request; whether the request of this try succeeded.
         self.failures = 0
         self._trouble = Trouble.NONE
         self._accepted = False
-        #: Since when reading the kind has been forbidden.
+        #: Since when reading the kind has been forbidden, in monotonic seconds.
         self._forbidden_at: float | None = None
         self.synced = synced or threading.Event()
-        #: Held for a moment, by whoever asks for a list or a watch and when a list begins or ends.
+        #: Held briefly: to request a list or a watch, and when a list begins or ends.
         self._lock = threading.Lock()
         self._listing = False
         self._begun = 0
-        #: The list that was asked for last, by number, and the last one that was completed.
+        #: The number of the last requested list, and of the last completed one.
         self._wanted = 1
         self.completed = 0
-        #: The last resource version applied; what a bookmark says counts. Empty where a list is due.
+        #: The last resource version applied, bookmarks included. Empty while a list is due.
         self.version = ""
-        #: The greatest of them as a number: the sink has every change up to it. It never falls.
+        #: The greatest applied version as a number: the handler has every change up to it. It never falls.
         self.applied = 0
         self._advanced = advanced
-        #: The watches begun, and the number of the first that is new enough.
+        #: The number of watches begun, and the number of the first one that is new enough.
         self._watches = 0
         self._watch_wanted = 0
         self._expired = 0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; made here, since one made before a fork counts as dead after it."""
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING + 1_000))  # all of the process's
+        """Start the thread. It is made here, since a thread made before a fork counts as dead after it."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING + 1_000))  # of the whole process
         self._thread = threading.Thread(target=self._run, name=f"reflector-{self.kind}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, cutting a read under way."""
+        """End the thread and interrupt a read under way."""
         self._stopped.set()
         self._awake.set()
         thread = self._thread
-        for _ in range(CUTS):  # again, for it may have been between two requests
+        for _ in range(CUTS):  # repeated: the thread may have been between two requests
             self._client.interrupt()
             if thread is None or not thread.is_alive():
                 return
             thread.join(timeout=CUT_SECONDS)
 
     def relist(self) -> int:
-        """Begin anew with a list, soon; the number that `completed` has once one begun after this is."""
+        """Request a new list; return the value that `completed` reaches once such a list is done."""
         with self._lock:
             self._wanted = self._begun + 1
             self._interrupt()
             return self._wanted
 
     def rewatch(self) -> None:
-        """Begin a new watch, from the last version applied, on a new connection; from any thread."""
+        """Request a new watch from the last version applied, on a new connection; from any thread."""
         with self._lock:
             self._watch_wanted = self._watches + 1
             self._interrupt()
 
     def retry_now(self) -> None:
-        """Try again now, where a back-off is waited for; from any thread."""
+        """End a back-off that is under way; from any thread."""
         self._awake.set()
 
     def _interrupt(self) -> None:
-        """End a rest or a watch; a list under way is of use to everybody who did not ask just now."""
+        """End a rest or a watch, but not a list under way: all earlier requests still need it."""
         self._awake.set()
         if not self._listing:
             self._client.interrupt()
 
     def advance_watch_cache(self) -> None:
-        """Have the API server's watch cache read up to now: it does so for a consistent read.
+        """Make the API server bring its watch cache up to date, by a consistent read.
 
-        (Since 1.31; an older one answers from etcd.) From any thread. Raises `ClusterError`.
+        This holds since Kubernetes 1.31; an older API server answers from etcd. From any thread. Raises
+        `ClusterError`.
         """
         self._shared_client.get(self.path, **self._selected, limit=1)
 
@@ -237,17 +242,17 @@ class Reflector(Generic[T]):
 
     @property
     def has_died(self) -> bool:
-        """Whether it was started and runs no more, though nobody has stopped it."""
+        """Whether the thread was started and has ended without `stop`."""
         return self._thread is not None and not self._thread.is_alive() and not self._stopped.is_set()
 
     @property
     def _watch_is_due(self) -> bool:
-        """Whether the watch under way, if any, is not the one that was asked for."""
+        """Whether a newer watch than the one under way was requested."""
         return self._watches < self._watch_wanted
 
     @property
     def _is_interrupted(self) -> bool:
-        """Whether there is something else to be done than to read on."""
+        """Whether reading must end for a stop, a list or a new watch."""
         return self._stopped.is_set() or self._list_is_due or self._watch_is_due
 
     @property
@@ -256,7 +261,7 @@ class Reflector(Generic[T]):
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._awake.clear()  # whatever is asked for from here on ends the rest after this try
+            self._awake.clear()  # a request that comes from here on ends the rest after this try
             self._accepted = False
             try:
                 if self._list_is_due:
@@ -273,13 +278,13 @@ class Reflector(Generic[T]):
                     self._fail(exc)
 
     def _is_own_interrupt(self, exc: Exception) -> bool:
-        """Whether the failure is a cut of our own, for a stop, a list or a new watch."""
+        """Whether our own interrupt, for a stop, a list or a new watch, caused the failure."""
         if not isinstance(exc, Unreachable):
             return False
         return self._stopped.is_set() or self._begun < self._wanted or self._watch_is_due
 
     def _fail(self, exc: Exception) -> None:
-        """Rest before the next try; nothing that goes wrong here ends the thread."""
+        """Rest before the next try. An exception in here does not end the thread."""
         try:
             if self._optional and isinstance(exc, NotFound):
                 self._take_as_empty()
@@ -295,7 +300,7 @@ class Reflector(Generic[T]):
             self._stopped.wait(BACKOFF_LEAST)
 
     def _take_as_empty(self) -> None:
-        """The kind is not installed: there are none of it."""
+        """Treat a kind that is not installed as a kind without objects."""
         self.version = ""
         self._accept()
         self._sink.replace([])
@@ -304,9 +309,9 @@ class Reflector(Generic[T]):
         self._sleep(OPTIONAL_SECONDS)
 
     def _note_failure(self, exc: Exception) -> None:
-        """Note whether there was an answer; the first one after none begins the back-off anew."""
+        """Record whether there was an answer. The first answer after none restarts the back-off."""
         if self._accepted:
-            return  # it was answered, and failed after that
+            return  # the request was answered and failed after that
         before = self._trouble
         self._trouble = Trouble.NO_ANSWER if isinstance(exc, Unreachable) else Trouble.REFUSED
         if before is Trouble.NO_ANSWER and self._trouble is Trouble.REFUSED:
@@ -314,7 +319,7 @@ class Reflector(Generic[T]):
             self._answered()
 
     def _accept(self) -> None:
-        """The request of this try is answered with what was asked for."""
+        """Record that the request of this try got the answer that it asked for."""
         self._accepted = True
         self._forbidden_at = None
         before, self._trouble = self._trouble, Trouble.NONE
@@ -337,14 +342,14 @@ class Reflector(Generic[T]):
             log.exception("%s: the reflector failed; it begins anew with a list", self.kind, exc_info=exc)
 
     def _rest(self, failures: int, *, least: float = 0.0, most: float | None = None) -> None:
-        """Wait before the next try: not at all after no failure. `least` is waited whoever hurries us."""
+        """Wait before the next try; do not wait without failures. A wake-up does not shorten `least`."""
         if failures <= 0 or self._stopped.wait(least):
             return
         longest = min(most or BACKOFF_MOST, BACKOFF_LEAST * 2.0 ** min(failures, 10))
         self._sleep(longest * self._random.uniform(0.5, 1.0) - least)
 
     def _sleep(self, seconds: float) -> None:
-        """Wait until we are woken, and count as not in sync once we have been forbidden for too long."""
+        """Wait until a wake-up. Clear `synced` once reading has been forbidden for `FORBIDDEN_SECONDS`."""
         end = time.monotonic() + seconds
         if self._forbidden_at is not None and self.synced.is_set():
             allowed_until = self._forbidden_at + FORBIDDEN_SECONDS
@@ -382,7 +387,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     def _watch(self) -> bool:
-        """Watch until the server ends it; False if it ended at once without a word."""
+        """Watch until the server ends it. Return False if it ended at once without an event."""
         if self._stopped.is_set() or self._list_is_due:
             return True
         began, events = time.monotonic(), 0
@@ -402,7 +407,7 @@ class Reflector(Generic[T]):
         try:
             self._accept()
             if self._is_interrupted:
-                return True  # the cut that asked for it came while there was nothing to be cut
+                return True  # the interrupt came when there was no connection to cut
             for line in stream.lines():
                 if self._is_interrupted:
                     return True
@@ -440,7 +445,7 @@ class Reflector(Generic[T]):
         self._advance(latest.metadata.resource_version)
 
     def _advance(self, version: str) -> None:
-        """The sink has every change up to this version."""
+        """Record that the handler has every change up to this version."""
         self.version = version
         number = version_number(version)
         if number > self.applied:
@@ -457,7 +462,7 @@ class Reflector(Generic[T]):
         return trim(obj) if len(raw) > TRIM_FROM_BYTES else obj
 
     def _read_leniently(self, raw: msgspec.Raw, why: Exception) -> T | None:
-        """With what can be read of it."""
+        """Read the fields that can be read."""
         try:
             obj, faults = self._lenient(raw) if self._lenient is not None else (None, [])
         except msgspec.DecodeError:
@@ -473,7 +478,7 @@ class Reflector(Generic[T]):
         return obj
 
     def _bare(self, raw: msgspec.Raw) -> T | None:
-        """The object with nothing but its metadata: what was known of it is true no more."""
+        """Return the object with its metadata only: its former state is no longer valid."""
         try:
             meta = _BOOKMARK.decode(raw)
             return self._decode(msgspec.json.encode(meta))
