@@ -1,5 +1,6 @@
 """Requests to the API server.
 
-Read `client` first, then `connection` below it. `pages` lists a kind in bounded pages. `servers` has a
-client of each API server behind one address. `disruption_budgets` reads what a drain needs to know now.
+Read `client` first, then `connection`, on which it is built. `pages` lists a kind in pages of limited size.
+`servers` has a client for each API server behind one address. `disruption_budgets` reads the current
+PodDisruptionBudgets for a drain.
 """

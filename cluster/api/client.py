@@ -1,14 +1,15 @@
-"""Requests to the API server.
+"""Sends requests to the API server.
 
-The kubernetes client gives configuration and authentication; bodies go in and come out as bytes, since its
-models are two hundred times slower than msgspec's structs, over connections of our own (`connection`).
+The kubernetes client supplies configuration and authentication. Request and response bodies are bytes, sent
+over connections of our own (`connection`): the models of the kubernetes client are two hundred times slower
+than msgspec's structs.
 
-Promises
-- Safe to share between threads; each call takes a connection from a pool.
-- Every call has a connect and a read time-out; none waits for ever.
-- A client with a CA of its own is not led astray by the environment (`SSL_CERT_FILE`,
-  `REQUESTS_CA_BUNDLE`, proxy variables).
-- Raises the tree of `exceptions` and nothing else.
+Guarantees
+- A `Client` may be shared between threads. Each call takes a connection from a pool.
+- Every call has a connect and a read time-out; none waits without end.
+- The environment (`SSL_CERT_FILE`, `REQUESTS_CA_BUNDLE`, proxy variables) does not affect a client that has a
+  CA of its own.
+- Only errors of `cluster.exceptions` are raised.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ JSON = "application/json"
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 35.0
-#: For how long a token is taken to be the one there is: the kubernetes client reads its settings through anew
-#: each time that it is asked.
+#: How long a token is reused: the kubernetes client reads all its settings again each time that it is asked
+#: for one.
 TOKEN_SECONDS = 1.0
-#: A connection on which one watch follows another is given up then, so that they spread over API servers.
+#: A connection that carries one watch after another is closed at this age, so that watches spread over the
+#: API servers.
 MAX_CONNECTION_AGE_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -86,26 +88,26 @@ _status = msgspec.json.Decoder(_Status)
 
 
 def load_configuration(kubeconfig: str | None = None) -> Configuration:
-    """The settings of a kubeconfig, or of the pod we run in. Raises `ConfigurationError`."""
+    """Read a kubeconfig, or the settings of the pod we run in. Raises `ConfigurationError`."""
     settings = Configuration()
     try:
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
             load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
             load_kube_config(config_file=kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
-    except Exception as exc:  # the loader trips over whatever a file holds
+    except Exception as exc:  # the loader may raise anything, depending on the file
         where = kubeconfig or "the in-cluster settings and ~/.kube/config"
         raise ConfigurationError(f"no usable cluster configuration in {where}: {exc}") from exc
     return settings
 
 
 class Client:
-    """One API server. See the promises above."""
+    """A client of one API server. See the guarantees above."""
 
     def __init__(
         self, settings: Configuration, *, connections: int = 16, read_seconds: float | None = None
     ) -> None:
-        """`connections`: how many are kept that nobody uses; `read_seconds`: for an answer (`READ_SECONDS`).
+        """`connections`: the most idle connections kept. `read_seconds`: the read time-out (`READ_SECONDS`).
 
         Raises `ConfigurationError`.
         """
@@ -114,13 +116,13 @@ class Client:
         self._target = parse_target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
         self._noted: OnSocket = _ignore_socket
         self._max_idle = connections
-        #: Those that nobody uses, the latest last, and whose they are: a child of ours makes its own.
+        #: Idle connections, the latest last, and the process that opened them: a child process opens its own.
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
-        #: How far the API server's clock is ahead of ours, in seconds, as last seen.
+        #: How far the API server's clock is ahead of ours, in seconds, by its last answer.
         self.ahead = 0.0
         self._date = ""
-        #: Who we are, and until when by the monotonic clock.
+        #: The token, and until when it is reused, in monotonic seconds.
         self._cached_token: tuple[str | None, float] = (None, float("-inf"))
 
     def get(self, path: str, **query: str | int) -> bytes:
@@ -145,7 +147,7 @@ class Client:
         content_type: str = JSON,
         most_bytes: int | None = None,
     ) -> bytes:
-        """One request, answered whole. Raises `TooLarge` where the answer has more than `most_bytes`."""
+        """Send one request and return the whole body. Raises `TooLarge` if it exceeds `most_bytes`."""
         connection = self._open(
             method,
             path,
@@ -160,11 +162,11 @@ class Client:
             self._give_back(connection)
 
     def interruptible(self) -> InterruptibleClient:
-        """A client of the same server with connections of its own, which can be cut."""
+        """Return a client of the same server with its own connections, which other threads can interrupt."""
         return InterruptibleClient(self._settings)
 
     def stream(self, path: str, *, query: Mapping[str, str | int], read_seconds: float) -> WatchStream:
-        """A watch: an answer read line by line."""
+        """Start a watch, whose answer is read line by line."""
         connection = self._open(
             "GET", path, query=query, body=None, content_type=JSON, read_seconds=read_seconds
         )
@@ -180,7 +182,7 @@ class Client:
         content_type: str,
         read_seconds: float,
     ) -> Connection:
-        """A connection with an answer of 2xx on it, whose body is to be read."""
+        """Return a connection whose answer has status 2xx and a body that is still to be read."""
         target = f"{path}?{urlencode(query)}" if query else path
         content = None if body is None else _encoder.encode(body)
         headers = self._headers(content_type if body is not None else None)
@@ -199,13 +201,13 @@ class Client:
         return connection
 
     def _close_idle(self) -> None:
-        """Whatever else is kept may lead to the same that did not answer."""
+        """Close the idle connections: they may lead to the same server, which did not answer."""
         while self._idle:
-            with contextlib.suppress(IndexError):  # somebody else took the last
+            with contextlib.suppress(IndexError):  # another thread took the last one
                 self._idle.pop().close()
 
     def _connection(self) -> Connection:
-        """One that nobody else uses: of those kept, or a new one."""
+        """Return a connection for this thread alone: an idle one, or a new one."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._idle.clear()
@@ -237,30 +239,30 @@ class Client:
         return headers
 
     def _token(self) -> str | None:
-        """Who we are, where no certificate says so; read from its file or asked for anew when it is time."""
+        """Return the token, if no certificate identifies us; read or requested again when it is old."""
         token, until = self._cached_token
         now = time.monotonic()
         if now >= until:
             try:
                 token = self._settings.get_api_key_with_prefix("BearerToken", alias="authorization")
-            except Exception as exc:  # whatever a file holds or a program says
+            except Exception as exc:  # from a bad file, or from a credentials program
                 raise Unreachable(f"the token for the API server: {exc}") from exc
             self._cached_token = token, now + TOKEN_SECONDS
         return token
 
     def _update_clock(self, date: str) -> None:
-        """Once for each second that answers tell of."""
+        """Update `ahead`, once for each second that the `Date` headers name."""
         if date == self._date:
             return
         self._date = date
         try:
             self.ahead = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError, OverflowError):
-            return  # no date, or none that can be read
+            return  # no date, or an unreadable one
 
 
 class InterruptibleClient(Client):
-    """A client for one thread, whose reading any other thread may cut, whatever it waits for."""
+    """A client for one thread. Any other thread may interrupt its reads, whatever they wait for."""
 
     def __init__(self, settings: Configuration) -> None:
         super().__init__(settings, connections=1)
@@ -276,12 +278,12 @@ class InterruptibleClient(Client):
             self._sockets.add(new_socket)
 
     def interrupt(self) -> None:
-        """End every connection that is open or being opened; one that is about to be made may escape."""
+        """Cut every connection that is open or being opened; one that is not begun yet may escape."""
         with self._lock:
             open_now = list(self._sockets)
         for each in open_now:
             with contextlib.suppress(OSError):
-                # The plain method: ssl's own would change the object under the reading thread.
+                # The method of the base class: ssl's own would change the object under the reading thread.
                 socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
@@ -298,11 +300,11 @@ def _joined(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
 
 
 def _ignore_socket(_: socket.socket) -> None:
-    """Nobody wants to know of the sockets."""
+    """Do nothing: no other thread interrupts this client."""
 
 
 class WatchStream:
-    """The lines of a watch, read by one thread."""
+    """The lines of a watch, for one thread."""
 
     def __init__(
         self, connection: Connection, *, what: str, released: Callable[[Connection], object]
@@ -312,19 +314,19 @@ class WatchStream:
         self._released = released
 
     def lines(self) -> Iterator[bytes]:
-        """Each line as it comes; ends when the server ends it. Raises `Unreachable` when that is cut."""
+        """Yield each line as it comes, until the server ends the watch. Raises `Unreachable` if it is cut."""
         rest = b""
         for piece in self._connection.pieces(f"watch {self._what}"):
             *lines, rest = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
             yield from filter(None, lines)
 
     def release(self) -> None:
-        """Give the connection back, of use if all of the answer was read; only the reading thread may."""
+        """Return the connection; it is reused if all of the answer was read. Reading thread only."""
         self._released(self._connection)
 
 
 def _require_success(head: ResponseHead, connection: Connection, *, what: str) -> None:
-    """Raises `Refused` for what is not 2xx, and `Unreachable` for what cannot be read."""
+    """Raise `Refused` for a status other than 2xx, and `Unreachable` for an encoded body."""
     if not 200 <= head.status < 300:
         raise _refusal(head, connection)
     encoding = head.headers.get("content-encoding", "identity")
@@ -333,7 +335,7 @@ def _require_success(head: ResponseHead, connection: Connection, *, what: str) -
 
 
 def _refusal(head: ResponseHead, connection: Connection) -> Refused:
-    """Of the kind that the status says, in the answer's own words as far as they can be read."""
+    """Return the error class for the status, with the answer's own message if it can be read."""
     try:
         status = _status.decode(b"".join(connection.pieces("the refusal")))
     except (msgspec.DecodeError, RecursionError, Unreachable):
@@ -380,13 +382,13 @@ def _context(settings: Configuration) -> ssl.SSLContext:
 
 
 def _name(settings: Configuration) -> str | None:
-    """The name that the server's certificate has to have, where it is not the host's."""
+    """Return the name that the server's certificate must have, if it is not the host's."""
     asserted = settings.assert_hostname
     return settings.tls_server_name or (asserted if isinstance(asserted, str) else None)
 
 
 def decode_response(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """An answer as a struct of the needed fields. Raises `Unreachable` if it is not one.
+    """Decode an answer into a struct. Raises `Unreachable` if it does not fit.
 
     The decoder is made at import (`queues.apimachinery.conversion` says why).
     """

@@ -1,18 +1,18 @@
-"""One connection to the API server: HTTP/1.1 on a socket of ours, read by llhttp.
+"""One connection to the API server: HTTP/1.1 on a socket of our own, parsed by llhttp.
 
-A resume or a drain is nothing but small writes. `docs/decisions/api-client.md` compares the cost of one with
-other clients.
+A resume or a drain sends many small writes. `docs/decisions/api-client.md` compares the cost of one write
+with other clients.
 
 Invariants
-- One request at a time. A connection is asked again only after an answer that was read to its end and did not
-  say that it is the last; `stale` tells whether the server has ended it in the meantime.
-- Connecting, the handshake, and each sending and reading have a time-out; none waits for ever. The kernel
-  notices within seconds (`KEEPALIVE_OPTIONS`) that a peer's machine or the way to it is gone, also while the
-  connection is idle.
-- Whatever goes wrong raises `Unreachable`, and the connection is of no more use: its owner closes it.
-- Each socket is told of (`noted`) before anything is waited for on it, so that any other thread may shut it
-  down. It is closed at the latest with its connection's last reference.
-- No answer that was not asked for is taken: neither one too many, nor one in an encoding.
+- One request at a time. A connection is reused only after an answer that was read to its end and did not
+  close the connection. `stale` says whether the server has closed it since.
+- Connecting, the TLS handshake, each send and each receive have a time-out; none waits without end. The
+  kernel notices within seconds (`KEEPALIVE_OPTIONS`) that the peer's machine or the network is gone, also
+  while the connection is idle.
+- Every failure raises `Unreachable` and makes the connection unusable; its owner closes it.
+- `noted` is called with each socket before the first wait on it, so that any other thread may shut it down.
+  A socket is closed with the last reference to its connection at the latest.
+- An answer that was not requested is rejected: an additional one, and one in a content encoding.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ import msgspec
 
 from cluster.exceptions import ConfigurationError, Unreachable
 
-#: Bytes. The API server's heads have some hundred.
+#: Bytes. The heads of the API server's answers have some hundred.
 HEAD_LIMIT = 65_536
 RECEIVED_AT_ONCE = 65_536
-#: Of TCP: what was sent and is not acknowledged after 5 s, and probes after 5 s of silence: two, 2 s apart.
+#: TCP: 5 s for an acknowledgement of sent data; after 5 s of silence two probes, 2 s apart.
 KEEPALIVE_OPTIONS = {"TCP_USER_TIMEOUT": 5_000, "TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 2}
-#: What may stand in a target as it is; everything else is percent-encoded.
+#: The characters of a request target that are not percent-encoded.
 IN_A_TARGET = "/%:@!$&'()*+,;=~?-._[]"
 
 OnSocket = Callable[[socket.socket], object]
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where the API server is: `prefix` comes before each path; `name` is that of its certificate."""
+    """Address of the API server. `prefix` precedes each path; `name` is the name in its certificate."""
 
     host: str
     port: int
@@ -53,8 +53,8 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse_target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str | None = None) -> Target:
-    """The server at this URL. `secured`: with what, if it says https; `name`: of the server's certificate,
-    where that is not the host's.
+    """Parse the URL of an API server. `secured`: makes the TLS context for https. `name`: the name in the
+    server's certificate, if it is not the host's.
 
     Raises `ConfigurationError`, and whatever `secured` raises.
     """
@@ -76,7 +76,7 @@ def parse_target(url: str, *, secured: Callable[[], ssl.SSLContext], name: str |
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
-    """What comes before a body; the names of headers are in lower case."""
+    """Status line and headers of an answer; header names are in lower case."""
 
     status: int
     reason: str
@@ -84,7 +84,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """Connected once it is asked for the first time. For one thread at a time. See the invariants above."""
+    """Connects at the first request. For one thread at a time. See the invariants above."""
 
     def __init__(self, to: Target, *, noted: OnSocket, connect_seconds: float) -> None:
         self._to = to
@@ -92,17 +92,17 @@ class Connection:
         self._connect_seconds = connect_seconds
         self._socket: socket.socket | None = None
         self._answer: _Answer | None = None
-        #: When it was made, in monotonic seconds.
+        #: When the connection was made, in monotonic seconds.
         self.since = time.monotonic()
 
     @property
     def reusable(self) -> bool:
-        """Whether it may be asked again."""
+        """Whether the connection may carry another request."""
         return self._socket is not None and self._answer is not None and self._answer.lasting
 
     @property
     def stale(self) -> bool:
-        """Whether something has come that was not asked for: as a rule its end."""
+        """Whether unrequested data has arrived: usually the server's close."""
         if self._socket is None:
             return True
         poll = select.poll()
@@ -115,9 +115,9 @@ class Connection:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, *, seconds: float
     ) -> ResponseHead:
-        """Send a request and read the head of its answer. `seconds`: for each reading.
+        """Send a request and read the head of its answer. `seconds`: the time-out of each read.
 
-        Raises `Unreachable`, and `ConfigurationError` for headers that are none.
+        Raises `Unreachable`, and `ConfigurationError` for invalid headers.
         """
         sent = self._request(method, path, headers, body)
         self._answer = _Answer()
@@ -130,7 +130,7 @@ class Connection:
         return self._answer.head()
 
     def pieces(self, what: str) -> Iterator[bytes]:
-        """The body, as it comes. Raises `Unreachable`, in which `what` is named."""
+        """Yield the body as it arrives. Raises `Unreachable` with `what` in its message."""
         answer, connected = self._answer, self._socket
         if answer is None or connected is None:
             raise Unreachable(f"{what}: the connection is closed")
@@ -161,7 +161,7 @@ class Connection:
         return "\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace") + (body or b"")
 
     def _connected(self) -> socket.socket:
-        """To the first address that can be reached."""
+        """Connect to the first address that can be reached."""
         to = self._to
         failure: OSError = OSError(f"{to.host} has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(to.host, to.port, 0, socket.SOCK_STREAM):
@@ -199,24 +199,24 @@ class Connection:
 
 
 def _end_when_lost(made: socket.socket) -> None:
-    """Have the kernel end a connection whose other end has gone without a word, used or idle, in seconds."""
+    """Make the kernel close a connection, used or idle, within seconds after its peer has vanished."""
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE_OPTIONS.items():
-        if hasattr(socket, name):  # not everywhere: the plugin's users have other systems too
+        if hasattr(socket, name):  # the plugin also runs on systems that lack some of the options
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Answer:
-    """What llhttp tells of the answer under way."""
+    """The answer that is being parsed; receives llhttp's callbacks."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        #: Of the head, and of all words before it that it will come.
+        #: Bytes of the head, and of the interim answers (1xx) before it.
         self._size = 0
         self._begin()
         self.ended = False
-        #: Whether the connection lasts longer than this answer; known at its end.
+        #: Whether the connection may be used after this answer; known at its end.
         self.lasting = False
 
     def _begin(self) -> None:
@@ -226,7 +226,7 @@ class _Answer:
         self._pieces: list[bytes] = []
 
     def feed(self, received: bytes) -> None:
-        """Raises whatever httptools raises."""
+        """Parse received bytes. Raises whatever httptools raises."""
         self._parser.feed_data(received)
         if not self.has_head:
             self._size += len(received)
@@ -237,17 +237,17 @@ class _Answer:
         return ResponseHead(self._parser.get_status_code(), self._reason.decode("latin-1"), self._headers)
 
     def take(self) -> list[bytes]:
-        """What has come of the body since the last taking."""
+        """Return the parts of the body that arrived since the last call."""
         taken, self._pieces = self._pieces, []
         return taken
 
     @property
     def ends_with_the_connection(self) -> bool:
-        """Whether its body says no length, so that it is whole once the connection ends."""
+        """Whether the body has no length of its own: it ends when the connection ends."""
         measured = self._headers.keys() & {"content-length", "transfer-encoding"}
         return self.has_head and not measured
 
-    # What the parser calls.
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self.ended:
@@ -269,7 +269,7 @@ class _Answer:
 
     def on_message_complete(self) -> None:
         if not self.has_head:
-            self._begin()  # only word that the answer will come (1xx)
+            self._begin()  # an interim answer (1xx): the final one follows
             return
         self.ended = True
         self.lasting = self._parser.should_keep_alive()

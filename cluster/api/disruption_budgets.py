@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets as the API server has them now, and the pods that they count.
+"""Reads the current PodDisruptionBudgets and the pods that they count.
 
-Nothing of them is kept: only a drain asks, and what it is told has to be fresh. Every function does I/O and
-raises `cluster.exceptions.ClusterError`.
+Nothing is cached: only a drain asks, and it needs current data. Every function sends requests and raises
+`cluster.exceptions.ClusterError`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from queues.drain.disruption_budgets import (
 )
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-#: Pods that are looked at to count those outside.
+#: The most pods read to count those that a drain does not evict.
 MAX_PODS_COUNTED = 2000
-#: Bytes of the budgets of one namespace.
+#: Bytes of all budgets of one namespace.
 MAX_BUDGET_BYTES = 8 << 20
-#: Characters of a selector in a request.
+#: Characters of a selector that fit in a request.
 MAX_SELECTOR_CHARACTERS = 4000
 
 log = logging.getLogger(__name__)
@@ -36,16 +36,16 @@ _pod = msgspec.json.Decoder(Pod)
 
 
 class NamespaceBudgets(msgspec.Struct, frozen=True):
-    """Those of one namespace; none where they are too many or too large to be read, and why (`excess`)."""
+    """The budgets of one namespace; none if they are too many or too large to read (`excess` says so)."""
 
     budgets: tuple[Budget, ...]
     excess: str = ""
 
 
 def list_budgets(client: Client, *, namespace: str, most: int) -> NamespaceBudgets:
-    """The budgets of the namespace, if there are at most `most`, of at most `MAX_BUDGET_BYTES` together.
+    """List the budgets of a namespace, if they are at most `most` and at most `MAX_BUDGET_BYTES` together.
 
-    One whose selector cannot be read is left to the API server.
+    A budget whose selector cannot be read is left to the API server.
     """
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     read, size = [], 0
@@ -76,7 +76,7 @@ def list_pods(client: Client, *, namespace: str = "", selector: str = "") -> lis
 
 
 def list_selected_pods(client: Client, budget: Budget) -> list[Pod]:
-    """The pods that it selects and that have not finished."""
+    """List the pods that the budget selects and that have not finished."""
     if budget.selector is None:
         return []
     pods = list_pods(client, namespace=budget.namespace, selector=str(budget.selector))
@@ -84,10 +84,10 @@ def list_selected_pods(client: Client, budget: Budget) -> list[Pod]:
 
 
 def count_staying_pods(client: Client, budget: Budget, *, stays: Callable[[Pod], bool]) -> int | None:
-    """How many pods it selects that no drain takes (`stays`); as many as it wants are enough to know.
+    """Count the selected pods that no drain evicts (`stays`). Counting stops at the number that it desires.
 
-    None where that cannot be counted within `MAX_PODS_COUNTED` pods, or its selector is too long for a
-    request.
+    Returns None if more than `MAX_PODS_COUNTED` pods would have to be read, if a pod cannot be read, or if
+    the selector is too long for a request.
     """
     selector = "" if budget.selector is None else str(budget.selector)
     if budget.selector is None or not budget.desired:
@@ -110,7 +110,7 @@ def count_staying_pods(client: Client, budget: Budget, *, stays: Callable[[Pod],
 
 
 def is_up_to_date(budget: Budget, pods: Iterable[Pod]) -> bool:
-    """Whether its status counts as healthy just those who are: nobody has gone since it was worked out."""
+    """Return whether the status counts exactly the healthy pods: none has gone since it was computed."""
     healthy = sum(1 for pod in pods if is_ready(pod) and not is_leaving(pod))
     return budget.current and healthy == budget.healthy
 

@@ -1,14 +1,14 @@
-"""Lists read page by page, each page bounded in bytes.
+"""Lists a kind page by page, each page limited in bytes.
 
-An object takes up to 1.5 MiB in etcd, and six times that as JSON: Go writes `<` as `\\u003c`. Five hundred of
-them on one page are more than the memory that we have, and whoever may create pods can make them. So a page
-that grows beyond `PAGE_BYTES` while it is read is given up and asked for again, with the same token, for a
-quarter of the objects; pages that stay far below are made larger again. One object alone is read whatever its
-size.
+An object has up to 1.5 MiB in etcd, and six times as much as JSON: Go writes `<` as `\\u003c`. Five hundred
+such objects on one page exceed our memory, and anybody who may create pods can create them. So a page that
+grows beyond `PAGE_BYTES` is given up while it is read, and requested again with the same token for a quarter
+of the objects. The number of objects grows again after pages that stay far below the limit. A single object
+is read whatever its size.
 
 Invariants
-- No more is held than `PAGE_BYTES`, twice, or one object.
-- Every object of the list comes once, in the order of the API server.
+- At most twice `PAGE_BYTES`, or one object, is in memory.
+- Every object of the list is returned once, in the API server's order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cluster.objects import RawList
 
 PAGE_OBJECTS = 500
 PAGE_BYTES = 16 * 1024 * 1024
-#: By how much the number of objects on a page falls and rises.
+#: The factor by which the number of objects on a page falls and rises.
 GROWTH = 4
 
 _page = msgspec.json.Decoder(RawList)
 
 
 class ListPager:
-    """How many objects of a kind fit on a page, as learnt from those before. For one thread at a time."""
+    """Learns how many objects of a kind fit on a page. For one thread at a time."""
 
     def __init__(self) -> None:
         self._limit = PAGE_OBJECTS
@@ -44,7 +44,7 @@ class ListPager:
         query: Mapping[str, str | int],
         seen: Callable[[], object] = lambda: None,
     ) -> Iterator[RawList]:
-        """The pages of a list. `seen` is called for each answer. Raises `cluster.exceptions.ClusterError`."""
+        """Yield the pages of a list. `seen` is called after each answer. Raises `ClusterError`."""
         token = ""
         while True:
             page = self._read_page(client, path, query={**query, "continue": token} if token else query)
@@ -55,7 +55,7 @@ class ListPager:
                 return
 
     def _read_page(self, client: Client, path: str, *, query: Mapping[str, str | int]) -> RawList:
-        """A page; an answer without a version is none, whatever its status said."""
+        """Read one page. An answer without a resource version is not a list, whatever its status."""
         while True:
             limit = min(self._limit, PAGE_OBJECTS)
             try:
@@ -77,9 +77,9 @@ class ListPager:
 
 
 def list_objects(client: Client, path: str, *, selector: str = "") -> Iterator[Any]:
-    """The objects of a list, page by page, as bytes; none where the kind is not installed.
+    """Yield the objects of a list as bytes; nothing if the kind is not installed.
 
-    For questions that the cache is too old to answer.
+    For questions that need newer data than the cache has. Raises `cluster.exceptions.ClusterError`.
     """
     query = {"labelSelector": selector} if selector else {}
     try:

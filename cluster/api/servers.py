@@ -1,12 +1,12 @@
-"""The API servers of the cluster, each by itself.
+"""A client for each API server of the cluster.
 
-One address may stand for several API servers. Each has caches of its own: a label that was written through
-one may not have reached another, which then does not call the webhooks that select by it. Whoever has to know
-that all of them do asks each (`controller.stops.bind_guard`).
+One address may stand for several API servers. Each has its own caches: a label that was written through one
+may not have reached another, which then does not call the webhooks that select by this label. Code that needs
+all API servers to know the label asks each of them (`controller.stops.bind_guard`).
 
-They are those of the setting `api_servers`; else those that the EndpointSlices of the Service `kubernetes` in
-`default` name, where there are several (each API server keeps its own address there, and the address of one
-that is gone is taken off); else the one that we are configured with.
+The API servers are those of the setting `api_servers`. Without it, they are the addresses in the
+EndpointSlices of the Service `kubernetes` in `default`, if there are several: each API server keeps its own
+address there, and the address of one that is gone is removed. Otherwise there is one: the configured one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import msgspec
 from cluster.api.client import Client, decode_response
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-#: One that has just joined has read everything anew, and so has the labels that there are.
+#: An API server that joins later has read everything anew, so it has the present labels.
 REFRESH_SECONDS = 5.0
-#: An API server's certificate serves this name, whatever its addresses.
+#: The certificate of every API server has this name, whatever its addresses.
 API_SERVER_NAME = "kubernetes.default.svc"
 
 
@@ -47,7 +47,7 @@ _slices = msgspec.json.Decoder(Slices)
 
 
 class ApiServerEndpoints:
-    """A client of each. Any thread may ask."""
+    """Keeps a client of each API server. For any thread."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ApiServerEndpoints:
         clock: Callable[[], float],
         urls: Sequence[str] = (),
     ) -> None:
-        """`client`: of the address that we are configured with. `connect`: makes one of a URL."""
+        """`client`: for the configured address. `connect`: makes a client for a URL."""
         self._client = client
         self._connect = connect
         self._clock = clock
@@ -67,7 +67,7 @@ class ApiServerEndpoints:
         self._lock = threading.Lock()
 
     def all(self) -> list[Client]:
-        """A client of each API server there is now. Raises `cluster.exceptions.ClusterError`."""
+        """Return a client of each present API server. Raises `cluster.exceptions.ClusterError`."""
         with self._lock:
             if self._clock() >= self._read_at + REFRESH_SECONDS:
                 urls = self._urls or self._discovered()
@@ -76,7 +76,7 @@ class ApiServerEndpoints:
             return list(self._clients.values()) or [self._client]
 
     def _discovered(self) -> tuple[str, ...]:
-        """Where there is but one it is the one that we are configured with."""
+        """Return the URLs of several API servers; none if there is one, which is the configured one."""
         slices = decode_response(
             self._client.get(SLICES, labelSelector="kubernetes.io/service-name=kubernetes"), _slices
         )
@@ -85,7 +85,7 @@ class ApiServerEndpoints:
 
 
 def slice_urls(each: Slice) -> list[str]:
-    """The addresses of a slice as URLs."""
+    """Return the addresses of an EndpointSlice as URLs."""
     port = next(
         (entry.port for entry in each.ports or () if entry.name in {"https", None, ""} and entry.port), 443
     )
