@@ -1,14 +1,12 @@
-"""The pods that are members of queues, and what is counted of them.
+"""The pods that are members of queues, and their counts.
 
 Invariants
-- One writer: the pod reflector's thread (and, through `rejudge`, whoever holds the store's lock).
-  Readers on any thread get values that never change, or copies made in one step of the interpreter.
-- A pod that is none of our business is not kept.
-- The counts of a queue are those of the members held, always: they change with the members,
-  in the same call.
-- The past is refused: a pod older than the one held is dropped.
-- Member pods that wait for a PodGroup that is not there are members of no queue yet
-  (`queue == ""`).
+- One writer: the pod reflector's thread. Readers on any thread get immutable values, or copies made in one
+  step of the interpreter.
+- A pod that is not a member is not stored.
+- The counts of a queue always match its stored members: the call that changes a member changes the counts.
+- A pod older than the stored one is dropped.
+- Member pods that wait for a PodGroup that does not exist are stored with no queue yet (`queue == ""`).
 """
 
 from __future__ import annotations
@@ -28,19 +26,20 @@ from queues.apimachinery.quantities import Amount
 from queues.membership import GROUP_ANNOTATION, Membership
 from queues.status.podgroup_phases import PodTally
 
-#: Groups that are left by their last member before those whose PodGroup is gone are forgotten.
+#: The number of groups without members that are remembered before those whose PodGroup is gone are dropped.
 MAX_LEFT_GROUPS = 1000
-#: The reason of condition PodScheduled while a gate keeps a pod from being scheduled.
+#: The reason of the condition PodScheduled while the pod has a scheduling gate.
 GATED_REASON = "SchedulingGated"
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member pod. `gated`: our gate is on it; `others_gated`: somebody else's is.
+    """A member pod. `gated`: it has our scheduling gate; `others_gated`: it has another gate.
 
-    `group`: the PodGroup it names, there or not. `requests`: what it asks of a node. `leaves_at`: when its
-    grace period ends, once it is being deleted; `deletion_grace`: how many seconds that is. `own_grace`: what
-    its spec asks for.
+    `group`: the PodGroup that it names, which may not exist. `written`: its queue annotation is set.
+    `marked`: it requests the marker (`is_marked`). `requests`: its resource requests. `leaves_at`: the end of
+    its grace period, if it is being deleted; `deletion_grace`: the length of that period in seconds.
+    `own_grace`: the grace period of its spec in seconds.
     """
 
     uid: str
@@ -77,17 +76,17 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def waiting(self) -> bool:
-        """On no node yet."""
+        """Whether it is live and on no node yet."""
         return not self.node and self.live
 
     @property
     def bindable(self) -> bool:
-        """Could be bound this very moment: waiting, no gate keeps it, and it is not leaving."""
+        """Whether it could be bound now: it waits, has no gate, and is not being deleted."""
         return self.waiting and not self.leaving and not self.gated and not self.others_gated
 
     @property
     def may_be_bound(self) -> bool:
-        """Bindable, or of a kind whose gate may go and whose bind may come without our being asked."""
+        """Whether it is bindable, or unmarked: then its gate may go and its bind needs no filter call."""
         return self.bindable or (self.waiting and not self.leaving and not self.marked)
 
     @property
@@ -96,9 +95,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MemberCounts(msgspec.Struct, gc=False):
-    """How many members a queue has of each sort; written by the pod reflector's thread alone.
+    """The members of a queue by state; written by the pod reflector's thread only.
 
-    `pending` are on no node yet, the `gated` ones among them. `allocated`: what those running ask for.
+    `pending`: on no node yet; `gated` counts part of them. `allocated`: the requests of the running members.
     """
 
     pending: int = 0
@@ -108,7 +107,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     failed: int = 0
     live: int = 0
     allocated: dict[str, Amount] = {}
-    #: The live ones by namespace.
+    #: The number of live members by namespace.
     live_by_namespace: dict[str, int] = {}
 
     def add(self, member: Member, by: int) -> None:
@@ -143,7 +142,7 @@ NO_MEMBERS = MemberCounts()
 
 
 class BindableCounts(msgspec.Struct, gc=False):
-    """In which namespaces a queue has bindable members, and how many; the unmarked ones apart."""
+    """The number of bindable members of a queue by namespace: all of them, and the unmarked ones."""
 
     namespaces: dict[str, int] = {}
     unmarked: dict[str, int] = {}
@@ -159,12 +158,12 @@ class BindableCounts(msgspec.Struct, gc=False):
 
 K = TypeVar("K")
 MembershipOf = Callable[[Pod], Membership | None]
-#: Called with a member's former and present state; None is "not there".
+#: Called with the former and the present state of a member; None if it does not exist.
 OnMemberChange = Callable[[Member | None, Member | None], None]
 
 
 class Members:
-    """The sink of the pod reflector."""
+    """The member pods; the event handler of the pod reflector."""
 
     def __init__(
         self,
@@ -175,8 +174,9 @@ class Members:
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
         on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
     ) -> None:
-        """`group_uid`: of the PodGroup of that namespace and name; "" where it is not there.
-        `on_unknown_removed`: called for a pod that is gone and was no member.
+        """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
+        `arrived`: called with the admission request of a new member.
+        `on_unknown_removed`: called for a deleted pod that was not a member.
         """
         self._on_unknown_removed = on_unknown_removed
         self._membership = membership
@@ -186,10 +186,10 @@ class Members:
         self._by_uid: dict[str, Member] = {}
         self._by_key: dict[tuple[str, str], Member] = {}
         self._by_queue: dict[str, dict[str, Member]] = {}
-        #: Those of them that are on no node yet: a queue may run thousands while few wait.
+        #: The waiting members of each queue: a queue may run thousands while few wait.
         self._waiting: dict[str, dict[str, Member]] = {}
         self._by_group: dict[tuple[str, str], dict[str, Member]] = {}
-        #: Which PodGroup it was that its last member has left.
+        #: The UID of each PodGroup whose last member is gone.
         self._left: dict[tuple[str, str], str] = {}
         self._forget_at = MAX_LEFT_GROUPS
         self._counts: dict[str, MemberCounts] = {}
@@ -221,7 +221,7 @@ class Members:
             self._on_unknown_removed(obj)
 
     def _set(self, before: Member | None, after: Member | None) -> None:
-        # In this order a reader finds the one or the other, never neither; and counts are never too low.
+        # This order lets a reader see the old or the new state, never neither; counts are never too low.
         counted = before is None or after is None or _counted(before) != _counted(after)
         if after is not None:
             self._keep(after)
@@ -248,7 +248,7 @@ class Members:
             self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
 
     def _drop(self, member: Member) -> None:
-        """Take out what still is this state of it."""
+        """Remove this state of the member from each index, unless a newer one has replaced it."""
         _take_out(self._by_uid, member.uid, member)
         _take_out(self._by_key, member.key, member)
         if member.group:
@@ -257,12 +257,12 @@ class Members:
         _take_out(in_queue, member.uid, member)
         if member.waiting:
             _take_out(self._waiting[member.queue], member.uid, member)
-        if not in_queue:  # users name queues as they like: nothing is kept of one without members
+        if not in_queue:  # users choose queue names: an index without members would stay for good
             for index in (self._by_queue, self._waiting, self._counts, self._bindable):
                 index.pop(member.queue, None)
 
     def _leave_group(self, member: Member) -> None:
-        """That there were pods is worth knowing while that very PodGroup is there."""
+        """Remember that the PodGroup had members, as long as that very PodGroup exists."""
         key = (member.namespace, member.group)
         in_group = self._by_group[key]
         _take_out(in_group, member.uid, member)
@@ -271,7 +271,7 @@ class Members:
         uid = self._group_uid(*key)
         if uid:
             self._left[key] = uid
-        del self._by_group[key]  # after that, so that a reader finds the one or the other
+        del self._by_group[key]  # after that, so that a reader sees one of the two entries
         if len(self._left) >= self._forget_at:
             self._left = {key: uid for key, uid in self._left.items() if self._group_uid(*key) == uid}
             self._forget_at = len(self._left) + MAX_LEFT_GROUPS
@@ -288,26 +288,26 @@ class Members:
         return self._by_uid.get(uid)
 
     def in_queue(self, queue: str) -> list[Member]:
-        """The members of one queue, in no order."""
+        """Return the members of one queue, in no order."""
         members = self._by_queue.get(queue)
         return list(members.values()) if members else []
 
     def waiting_in(self, queue: str) -> list[Member]:
-        """Those of one queue that are on no node yet, in no order."""
+        """Return the members of one queue that are on no node yet, in no order."""
         members = self._waiting.get(queue)
         return list(members.values()) if members else []
 
     def queues(self) -> list[str]:
-        """The queues that have members, those that are not there included."""
+        """Return the names of the queues that have members; a queue may not exist."""
         return list(self._by_queue)
 
     def in_podgroup(self, namespace: str, group: str) -> list[Member]:
-        """The members that name this PodGroup."""
+        """Return the members that name this PodGroup."""
         members = self._by_group.get((namespace, group))
         return list(members.values()) if members else []
 
     def had_podgroup(self, namespace: str, group: str, uid: str) -> bool:
-        """Whether there are, or were, members that name this very PodGroup."""
+        """Return whether members name this very PodGroup, or did."""
         key = (namespace, group)
         return key in self._by_group or self._left.get(key) == uid
 
@@ -315,12 +315,12 @@ class Members:
         return self._counts.get(queue, NO_MEMBERS)
 
     def bindable_namespaces(self, queue: str) -> list[str]:
-        """Where a bind of a member of this queue could come at any moment."""
+        """Return the namespaces in which a member of this queue could be bound at any moment."""
         bindable = self._bindable.get(queue)
         return list(bindable.namespaces) if bindable else []
 
     def unmarked_namespaces(self, queue: str) -> list[str]:
-        """Those of them where kube-scheduler does not ask us about one of the members."""
+        """Return those of them where kube-scheduler does not call us for at least one of the members."""
         bindable = self._bindable.get(queue)
         return list(bindable.unmarked) if bindable else []
 
@@ -364,7 +364,7 @@ def _member(pod: Pod, membership: Membership) -> Member:
 
 
 def _counted(member: Member) -> tuple[object, ...]:
-    """All that `MemberCounts` and `BindableCounts` look at: most events change none of it."""
+    """Return all fields that the counts depend on: most events change none of them."""
     return (
         *(member.queue, member.phase, not member.node, member.gated, member.others_gated, member.marked),
         *(member.namespace, member.requests, member.leaving),
@@ -377,7 +377,7 @@ def _take_out(index: dict[K, Member], key: K, member: Member) -> None:
 
 
 def tally_pods(members: Iterable[Member]) -> PodTally:
-    """How many of them wait, run and are done, as a PodGroup counts its pods."""
+    """Count waiting, running and finished pods, as a PodGroup counts its pods."""
     counts = MemberCounts()
     for member in members:
         counts.add(member, 1)
@@ -387,12 +387,12 @@ def tally_pods(members: Iterable[Member]) -> PodTally:
 
 
 def controller_reference(references: list[OwnerReference] | None) -> OwnerReference | None:
-    """The reference that counts: the one with `controller: true`."""
+    """Return the owner with `controller: true`."""
     return next((owner for owner in references or () if owner.controller), None)
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether the pod asks for the marker, so that kube-scheduler calls us for it."""
+    """Return whether the pod requests the marker, for which kube-scheduler calls our extender."""
     return any(
         container.resources is not None and names.MARKER in (container.resources.requests or {})
         for container in pod.spec.containers or ()
@@ -406,9 +406,10 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _scheduling_message(pod: Pod) -> str:
-    """Why it is not on a node, as its PodScheduled condition says while that is False.
+    """Return the message of its PodScheduled condition while that is False.
 
-    What it said while it had gates is void once they are off, though it stays until the scheduler has tried.
+    A message from the time when it had gates is void once they are gone, though it stays in the condition
+    until kube-scheduler tries the pod.
     """
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -1,11 +1,11 @@
-"""The PodGroups: whose queue their pods are in, and how many of each phase a queue has.
+"""The PodGroups: the queue of each, and the number of each phase in a queue.
 
 Invariants
-- One writer: the PodGroup reflector's thread. Readers do single look-ups, or get copies.
-- The counts of a queue are those of the groups held, always.
-- The past is refused.
-- A group is live unless it is Completed or all its pods are gone: the condition `Populated`, which the
-  controller writes, tells "all gone" from "none yet".
+- One writer: the PodGroup reflector's thread. Readers look up single entries, or get copies.
+- The counts of a queue always match its stored PodGroups.
+- A PodGroup older than the stored one is dropped.
+- A PodGroup is live unless it is Completed or all its pods are gone. The condition `Populated`, which the
+  controller writes, tells "all pods gone" from "no pods yet".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from queues.status.podgroup_phases import POPULATED, Phase
 
 
 class GroupKey(NamedTuple):
-    """A PodGroup by namespace and name, as pods name it: with whatever their users wrote for a name."""
+    """Namespace and name of a PodGroup as pods name it. The name is user input and may be invalid."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ def queue_of(group: PodGroup) -> str:
 
 
 def phase_of(group: PodGroup) -> Phase:
-    """Its phase; a word that is none counts as Pending."""
+    """Return the phase; an unknown one counts as Pending."""
     try:
         return Phase(group.status.phase or Phase.PENDING)
     except ValueError:
@@ -50,11 +50,11 @@ def is_live(group: PodGroup) -> bool:
 
 
 class PodGroupCounts(msgspec.Struct, gc=False):
-    """How many groups of a queue are in each phase, and live; written by the reflector's thread alone."""
+    """The PodGroups of a queue: by phase, and live; written by the PodGroup reflector's thread only."""
 
     phases: dict[Phase, int] = {}
     live: int = 0
-    #: The live ones by namespace.
+    #: The number of live PodGroups by namespace.
     live_by_namespace: dict[str, int] = {}
 
     def add(self, group: PodGroup, by: int) -> None:
@@ -69,7 +69,7 @@ class PodGroupCounts(msgspec.Struct, gc=False):
                 self.live_by_namespace.pop(group.metadata.namespace, None)
 
     def by_phase(self) -> dict[str, int]:
-        """By the names of the fields of a Queue's status."""
+        """Return the counts by the field names of a Queue's status."""
         return {phase.lower(): self.phases.get(phase, 0) for phase in Phase}
 
 
@@ -77,9 +77,11 @@ NO_PODGROUPS = PodGroupCounts()
 
 
 class PodGroups:
-    """The sink of the PodGroup reflector. `on_queue_change`: a group came, or went to another queue.
+    """The PodGroups; the event handler of their reflector.
 
-    `exempt`: the namespaces that never hold members.
+    `on_queue_change`: called when a PodGroup is new or its queue changed. `on_change`: called with each
+    former and present state. `arrived`: called with the admission request of each PodGroup that was seen.
+    `exempt`: the namespaces that never have members.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class PodGroups:
             self._set(before, None)
 
     def _set(self, before: PodGroup | None, after: PodGroup | None) -> None:
-        # In this order a reader finds the one or the other, never neither; and counts are never too low.
+        # This order lets a reader see the old or the new state, never neither; counts are never too low.
         if after is not None:
             key, queue = _key(after.metadata), queue_of(after)
             self._by_key[key] = after
@@ -141,7 +143,7 @@ class PodGroups:
             if index.get(key) is before:
                 del index[key]
         self._counts[queue].add(before, -1)
-        if not in_queue:  # users name queues as they like: nothing is kept of one without groups
+        if not in_queue:  # users choose queue names: an index without PodGroups would stay for good
             del self._by_queue[queue]
             del self._counts[queue]
 

@@ -1,30 +1,31 @@
-"""Up to which resource version the view of each kind is complete, and how it is made to catch up.
+"""Up to which resource version the cache of each kind is complete, and how it is made to catch up.
 
-A reflector has applied a version when its sink has every change of the kind up to it: an event, a bookmark
-or a list said so. A quiet kind and a watch that has died look alike, so whoever needs a view that is as new
-as some version demands it, and the reflector is brought there:
+A reflector has applied a version when the cache has every change of the kind up to it; an event, a bookmark
+or a list tells so. A quiet watch and a dead watch look alike. So a caller that needs the cache to be as new
+as a version demands this version, and the reflector is brought there:
 
 ======================  ===========================================================================
-after the demand         what is done
+time after the demand   step
 ======================  ===========================================================================
-`MARKER_SECONDS`        a marker is written: an object of the kind, made and deleted at once. Its events
+`MARKER_SECONDS`        write a marker: create an object of the kind and delete it at once. Its events
                         come after every earlier change, on the watch of every replica
-`REWATCH_SECONDS`       the watch cache is asked to read on (a consistent list of one object), and the
-                        watch begins anew on a new connection: the old one may be half open
-`RELIST_SECONDS`        the kind is listed
+`REWATCH_SECONDS`       make the API server bring its watch cache up to date (a consistent list of one
+                        object), and watch on a new connection: the old one may be half open
+`RELIST_SECONDS`        list the kind
 ======================  ===========================================================================
 
-and all of it again, ever later (at most `ROUND_MOST` times as late), until the version is applied.
+The steps are repeated until the version is applied, each round later (at most `ROUND_MOST` times as late).
 
 Invariants
 - `applied` never falls: what was applied stays applied, whatever happens to the watch.
-- `demand` returns at once and makes no request; it is True only for what has been applied.
-- Whoever listens is called once for each version that was demanded and not applied yet, after it is.
-- Demands are cheap to repeat: the same one again changes nothing.
-- Threads: any may demand; the reflectors' threads report; one of our own (`progress`) makes the requests.
+- `demand` returns at once and sends no request. It is True only for a version that has been applied.
+- Each listener is called after a demanded version that was not applied yet has been applied.
+- A repeated demand changes nothing.
+- Threads: any thread may demand. The reflectors' threads report progress. A thread of our own (`progress`)
+  sends the requests.
 
-Resource versions of several kinds are comparable while all of them are in one etcd, as they are unless
-`--etcd-servers-overrides` puts some of them elsewhere.
+Resource versions of several kinds are comparable if all of them are in one etcd. They are, unless
+`--etcd-servers-overrides` moves some kinds to another etcd.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ import msgspec
 
 from cluster.exceptions import ClusterError
 
-#: Something of the kind as a rule changes by itself in a busy cluster, and a marker costs two writes.
+#: In a busy cluster some object of the kind usually changes by itself, and a marker costs two writes.
 MARKER_SECONDS = 0.003
 MARKER_GAP_SECONDS = 0.1
-#: After a marker that was refused, doubled up to the greatest.
+#: The wait after a refused marker, doubled each time up to `MARKER_RETRY_MOST`.
 MARKER_RETRY_SECONDS = 1.0
 MARKER_RETRY_MOST = 30.0
-#: An event takes milliseconds from the write to us.
+#: An event arrives within milliseconds after its write.
 REWATCH_SECONDS = 1.0
-#: A watch gets a bookmark within `reflector.WATCH_SECONDS`, so this is for a server that sends none.
+#: A watch ends, or gets a bookmark, within `reflector.WATCH_SECONDS`; this is for a server without bookmarks.
 RELIST_SECONDS = 6.0
 ROUND_MOST = 8
 
 log = logging.getLogger(__name__)
 
-#: Makes an event of the kind. Raises `cluster.exceptions.ClusterError`.
+#: Causes an event of the kind. Raises `cluster.exceptions.ClusterError`.
 Marker = Callable[[], None]
-#: Called with the kind; in a reflector's thread, so it must only take note and return.
+#: Called with the kind, in a reflector's thread: it must only record the call and return.
 OnReached = Callable[[str], None]
 
 
 class WatchedKind(Protocol):
-    """What is asked of a reflector."""
+    """The part of a reflector that is used here."""
 
     @property
     def applied(self) -> int: ...
@@ -72,28 +73,28 @@ class WatchedKind(Protocol):
 
 
 class _Pending(msgspec.Struct):
-    """The demands of one kind that are not met; written under the lock."""
+    """The open demands of one kind; written under the lock."""
 
     versions: set[int]
-    #: When the ladder began, which round it is in, and which of its steps are done.
+    #: When the present round began; its number, doubled each round; whether its new watch was requested.
     since: float
     times: int = 1
     rewatched: bool = False
-    #: When a marker is due; None if none is wanted.
+    #: When a marker is due; None if none is needed.
     mark_at: float | None = None
 
 
 class WatchProgress:
-    """Owner: the store. Kinds are attached before it is started."""
+    """Brings reflectors to demanded versions. Owner: the store. Kinds are attached before the start."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._watched: dict[str, WatchedKind] = {}
         self._markers: dict[str, Marker] = {}
         self._pending: dict[str, _Pending] = {}
-        #: Up to which version a marker of a kind was begun after it was demanded, when, and how many failed.
+        #: By kind: the version for which the last marker was begun, when, and how many failed in a row.
         self._marked: dict[str, tuple[int, float, int]] = {}
-        #: Up to which version a marker of a kind is wanted for other replicas' sake.
+        #: By kind: the version for which a marker is needed by other replicas.
         self._announced: dict[str, int] = {}
         self._listeners: list[OnReached] = []
         self._changed = threading.Condition()
@@ -108,7 +109,7 @@ class WatchProgress:
             self._markers[kind] = marker
 
     def listen(self, reached: OnReached) -> None:
-        """`reached` is called whenever a version that was demanded has been applied."""
+        """Add a callback; it is called with the kind after each demanded version has been applied."""
         self._listeners.append(reached)
 
     def start(self) -> None:
@@ -129,14 +130,14 @@ class WatchProgress:
     # Questions and demands
 
     def applied(self, kind: str) -> int:
-        """Every change of the kind up to this version is in the store; 0 before its first list."""
+        """Return the version up to which the store has every change of the kind; 0 before its first list."""
         watched = self._watched.get(kind)
         return watched.applied if watched is not None else 0
 
     def demand(self, kind: str, version: int, *, marker: bool = True) -> bool:
-        """Whether this version is applied; if not, it will be soon, and those who listen hear of it.
+        """Return whether this version is applied; if not, listeners are called as soon as it is.
 
-        `marker`: whether one may be written for it. One replica is enough: its events reach all of them.
+        `marker`: whether a marker may be written for it. One replica is enough: its events reach all of them.
         """
         if self.applied(kind) >= version:
             return True
@@ -144,11 +145,11 @@ class WatchProgress:
             return False
         with self._changed:
             self._add_demand(kind, version, marker=marker and kind in self._markers)
-        self.advanced(kind, self.applied(kind))  # it may have come before the demand was noted
+        self.advanced(kind, self.applied(kind))  # it may have been applied before the demand was recorded
         return self.applied(kind) >= version
 
     def announce(self, kind: str, version: int) -> None:
-        """Have a marker written that is younger than this version, if none was, for other replicas' sake."""
+        """Write a marker newer than this version for other replicas, unless there is one already."""
         with self._changed:
             if kind in self._markers and self._marked.get(kind, (0, 0.0, 0))[0] < version:
                 self._announced[kind] = max(version, self._announced.get(kind, 0))
@@ -174,7 +175,7 @@ class WatchProgress:
     # Reflectors' threads
 
     def advanced(self, kind: str, applied: int) -> None:
-        """The view of the kind is complete up to this version."""
+        """Record that the cache of the kind is complete up to this version."""
         if kind not in self._pending:
             return
         with self._changed:
@@ -189,7 +190,7 @@ class WatchProgress:
             self._call_listeners(kind)
 
     def _call_listeners(self, kind: str) -> None:
-        """What a listener raises is none of the reflector's business."""
+        """Call the listeners. Their exceptions are logged: they must not reach the reflector."""
         for reached in self._listeners:
             try:
                 reached(kind)
@@ -210,7 +211,7 @@ class WatchProgress:
             self._take(step)
 
     def _take(self, step: Callable[[], None]) -> None:
-        """Whatever goes wrong, the next step comes."""
+        """Carry out a step. After any exception the next step follows."""
         try:
             step()
         except ClusterError as exc:
@@ -229,7 +230,7 @@ class WatchProgress:
         return times if pending.mark_at is None else [*times, pending.mark_at]
 
     def _due(self) -> Callable[[], None] | None:
-        """The next request that it is time for, taken note of as begun."""
+        """Return the next request that is due, already recorded as begun."""
         now = self._clock()
         for kind, version in list(self._announced.items()):
             if self._marked.get(kind, (0, 0.0, 0))[0] >= version:
@@ -251,7 +252,7 @@ class WatchProgress:
         return None
 
     def _marking(self, kind: str, *, version: int, at: float) -> Callable[[], None]:
-        """Noted before it is written: what is demanded meanwhile, and not younger, is served by it."""
+        """Record a marker before it is written: it serves later demands up to this version as well."""
         _, _, failures = self._marked.get(kind, (0, 0.0, 0))
         self._marked[kind] = (version, at, 0)
 

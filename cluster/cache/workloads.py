@@ -1,12 +1,11 @@
-"""The workloads that own pods: whose queue they are in, whether they are live, who owns whom.
+"""The workloads that own pods: their queue, whether they are live, and who owns whom.
 
 Invariants
-- One writer a kind: its reflector's thread.
-- A workload that is none of our business is kept all the same, without a queue: a pod's owner
-  is looked up by UID, whoever it is.
-- `live(queue)` counts those held, always: it changes with them, in the same call.
-- The past is refused.
-- An owner is found by UID, in the same namespace, through `controller: true` references.
+- Each kind has one writer: its reflector's thread.
+- A workload that belongs to no queue is stored too, with an empty `queue`: owners are looked up by UID.
+- `live(queue)` always matches the stored workloads: the call that changes a workload changes the count.
+- A workload older than the stored one is dropped.
+- An owner is looked up by UID, in the same namespace, through references with `controller: true`.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from queues.workload_kinds import (
     is_delegated,
 )
 
-#: Owners above each other that are followed: a cycle of references ends.
+#: The most levels of owners that are followed: references may form a cycle.
 MAX_OWNERS = 8
 
 Keys = tuple[str | int, ...]
-#: The queue of a workload ("" for none), the one that it is stored in.
+#: Returns the queue of a workload, under which it is stored; "" for none.
 QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
 
 _ENDED = {
@@ -44,10 +43,10 @@ _NEVER = frozenset({"cronjobs", "daemonsets"})
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One workload; `queue` is empty where it is none of our business. `admitted`: by ourselves.
+    """One workload. `queue` is empty if it belongs to none. `admitted`: our webhook admitted it.
 
-    `paused`: it is suspended, or aborted; `paused_by_us`: for a queue that was being drained.
-    `delegated`: by `spec.managedBy` another controller than the kind's own acts on it.
+    `paused`: it is suspended or aborted. `paused_by_us`: not empty if a drain of ours suspended it.
+    `delegated`: its `spec.managedBy` names another controller than the kind's own.
     """
 
     kind: WorkloadKind
@@ -69,7 +68,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Workloads:
-    """The sink of one kind's reflector."""
+    """The workloads of one kind; the event handler of their reflector."""
 
     def __init__(
         self,
@@ -85,9 +84,9 @@ class Workloads:
         self._arrived = arrived
         self._by_uid: dict[str, Workload] = {}
         self._by_queue: dict[str, dict[str, Workload]] = {}
-        #: How many of those, by queue and namespace.
+        #: The number of live workloads, by queue and namespace.
         self._live: dict[str, dict[str, int]] = {}
-        #: Those that we paused, by queue ("" for none).
+        #: The workloads that we suspended, by queue ("" for none).
         self._paused: dict[str, dict[str, Workload]] = {}
 
     def replace(self, objects: list[WorkloadObject]) -> None:
@@ -114,7 +113,7 @@ class Workloads:
         return self._by_uid.get(uid)
 
     def by_name(self, namespace: str, name: str) -> Workload | None:
-        """For rare questions: it goes through all of them."""
+        """Search all workloads by name; slow, for rare questions."""
         return next(
             (
                 work
@@ -156,7 +155,7 @@ class Workloads:
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:
-        # In this order a live one is never left out of the count.
+        # In this order a live workload is never missing from the count.
         if after is not None:
             self._by_uid[after.uid] = after
             if after.live and after.queue:
@@ -190,12 +189,12 @@ class Workloads:
             if in_queue is not None:
                 if in_queue.get(before.uid) is before:
                     del in_queue[before.uid]
-                if not in_queue:  # users name queues as they like: nothing is kept of one without workloads
+                if not in_queue:  # users choose queue names: an index without workloads would stay for good
                     del index[before.queue]
 
 
 class AllWorkloads:
-    """Those of every kind, each with its own sink (`of_kind`)."""
+    """The workloads of every kind; each kind has its own event handler (`of_kind`)."""
 
     def __init__(
         self, *, queue_of: QueueOf, on_change: Callable[[str], None], arrived: Callable[[str], None]
@@ -217,11 +216,11 @@ class AllWorkloads:
         return sum(workloads.live(queue) for queue in queues for workloads in self._all)
 
     def is_live_in(self, queue: str, namespace: str) -> bool:
-        """Whether a queue has a live one of a namespace."""
+        """Return whether a queue has a live workload in a namespace."""
         return any(namespace in workloads.live_by_namespace(queue) for workloads in self._all)
 
     def live_by_namespace(self, queue: str) -> dict[str, int]:
-        """How many live ones a queue has, by namespace."""
+        """Return the number of live workloads of a queue by namespace."""
         counts: dict[str, int] = {}
         for workloads in self._all:
             for namespace, number in list(workloads.live_by_namespace(queue).items()):
@@ -237,12 +236,12 @@ class AllWorkloads:
             yield from workloads.live_in(queue)
 
     def topmost(self, references: list[OwnerReference] | None, *, namespace: str) -> Workload | None:
-        """The workload on top of those that own this, as far as they answer for what they make."""
+        """Return the topmost owner of an object, as far as owners answer for the objects they create."""
         reference = controller_reference(references)
         return self.top_of(reference.uid, namespace=namespace) if reference else None
 
     def top_of(self, uid: str, *, namespace: str) -> Workload | None:
-        """The same, from the nearest owner on."""
+        """Return the topmost owner, starting from the nearest owner's UID."""
         top: Workload | None = None
         for _ in range(MAX_OWNERS):
             owner = self.by_uid(uid) if uid else None
@@ -253,7 +252,7 @@ class AllWorkloads:
 
 
 def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
-    """Whether it is not finished, or wants replicas."""
+    """Return whether the workload has not finished, or wants replicas."""
     if kind.key in _NEVER:
         return False
     if kind.key == "jobs.batch.volcano.sh":
@@ -267,18 +266,18 @@ def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
 
 
 def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
-    """What others hear of."""
+    """Return the fields whose changes listeners are notified of."""
     return work.queue, work.live, work.paused, work.paused_by_us
 
 
 def is_paused(obj: WorkloadObject) -> bool:
-    """Whether it makes no pods because somebody said so."""
+    """Return whether the workload creates no pods because it is suspended or aborted."""
     state = obj.status.state
     return bool(obj.spec.suspend) or (state is not None and state.phase in _PAUSED_PHASES)
 
 
 def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
-    """Each pod template with the keys that lead to it."""
+    """Return each pod template with the keys that lead to it."""
     spec = obj.spec
     templates: list[tuple[Keys, Template | None]] = [(("spec", "template"), spec.template)]
     if spec.job_template is not None:
@@ -292,9 +291,9 @@ def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
 
 
 def scale_up_key(kind: WorkloadKind, namespace: str, name: str) -> str:
-    """What a scale from nothing is known by until the workload has come with replicas.
+    """Return the key of a scale-up from zero, pending until the workload is seen with replicas.
 
-    A scale writes nothing on it that would tell.
+    A scale-up writes nothing on the workload that could identify the request.
     """
     return f"scale/{kind.key}/{namespace}/{name}"
 
@@ -302,7 +301,7 @@ def scale_up_key(kind: WorkloadKind, namespace: str, name: str) -> str:
 def workload_facts(
     kind: WorkloadKind, obj: WorkloadObject, *, namespace: str, namespace_queue: str
 ) -> WorkloadFacts:
-    """What membership asks of it."""
+    """Return the facts from which the membership of the workload is decided."""
     templates = [template for _, template in pod_templates(obj)]
     owner = controller_reference(obj.metadata.owner_references)
     return WorkloadFacts(
@@ -323,7 +322,7 @@ def _job_templates(obj: WorkloadObject) -> list[JobTemplate]:
 
 
 def recorded_queue(obj: WorkloadObject) -> str:
-    """The queue that was written down in its templates, if one was."""
+    """Return the queue that our webhook wrote into its pod templates, if any."""
     return next(
         (
             queue
@@ -335,7 +334,7 @@ def recorded_queue(obj: WorkloadObject) -> str:
 
 
 def template_names(template: Template) -> NamingMetadata:
-    """The labels and annotations of a template."""
+    """Return the labels and annotations of a template."""
     return _names(template.metadata)
 
 
