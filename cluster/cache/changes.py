@@ -1,10 +1,11 @@
-"""What has changed of a queue, as the store passes it to those who listen.
+"""The changes that the store passes to its listeners.
 
-Changes are small values that are equal where they mean the same:
+Changes are small values; two changes with the same meaning are equal:
 
 | change                 | what has changed                                                          |
 |------------------------|---------------------------------------------------------------------------|
-| `QueueChange.SPEC`     | its spec, the spec of a queue above it, or anything that all of it needs  |
+| `QueueChange.SPEC`     | the queue's spec, the spec of a queue above it, or something else that    |
+|                        | makes all of the queue be reconciled                                      |
 | `QueueChange.STATUS`   | its status, or an object that its status counts                           |
 | `QueueChange.COMMANDS` | the Commands that name it                                                 |
 | `PodChange`            | one of its pods                                                           |
@@ -29,13 +30,13 @@ class QueueChange(Enum):
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):
-    """A pod came, changed or is gone."""
+    """A pod was added, changed or removed."""
 
     uid: str
 
 
 class PodGroupChange(msgspec.Struct, frozen=True, gc=False):
-    """A PodGroup changed, or one of its pods."""
+    """A PodGroup, or one of its pods, was added, changed or removed."""
 
     key: GroupKey
 

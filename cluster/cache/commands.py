@@ -1,11 +1,11 @@
-"""The Commands for queues, by UID and by the queue that they are for.
+"""The Commands for queues, by UID and by the queue that they target.
 
 Invariants
-- Two threads write, the reflector's and the controller's, which takes out what it has deleted; a lock is
-  held for each change. No request path comes here.
-- The past is refused.
-- `for_queue(queue)` has just those held whose target is that queue. `for_queue(NO_QUEUE)` has those that are
-  ours to answer and name none that can be acted on (`queues.admission.command_validation`).
+- Two threads write: the reflector's, and the controller's, which removes the Commands that it has deleted.
+  Each change takes a lock. No request handler uses this cache.
+- A Command older than the stored one is dropped.
+- `for_queue(queue)` has exactly the stored Commands whose target is that queue. `for_queue(NO_QUEUE)` has
+  those that are ours to answer and name no valid target (`queues.admission.command_validation`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from cluster.objects import Command, OwnerReference
 from queues.admission.command_validation import is_ours, target_refusal
 
-#: Stands for the queue of Commands that are to be dropped; no queue has this name.
+#: Stands for the target of Commands that have no valid one; no queue has this name.
 NO_QUEUE = "?"
 
 
 class Commands:
-    """The sink of the Command reflector."""
+    """The Commands; the event handler of their reflector."""
 
     def __init__(self, *, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
@@ -54,13 +54,13 @@ class Commands:
             self.drop(obj.metadata.uid)
 
     def drop(self, uid: str) -> None:
-        """It is gone; any thread may say so."""
+        """Remove a Command that is gone; from any thread."""
         with self._lock:
             command = self._by_uid.pop(uid, None)
             queue = target_queue(command) if command is not None else ""
             in_queue = self._by_queue.get(queue, {})
             in_queue.pop(uid, None)
-            if not in_queue:  # users name queues as they like: nothing is kept of one without Commands
+            if not in_queue:  # users choose queue names: an index without Commands would stay for good
                 self._by_queue.pop(queue, None)
 
     # Readers
@@ -70,7 +70,7 @@ class Commands:
             return list(self._by_uid.values())
 
     def queues(self) -> list[str]:
-        """The queues that Commands are for, `NO_QUEUE` and those that do not exist included."""
+        """Return the queues that Commands target, `NO_QUEUE` and queues that do not exist included."""
         with self._lock:
             return list(self._by_queue)
 
@@ -80,7 +80,7 @@ class Commands:
 
 
 def target_queue(command: Command) -> str:
-    """The queue it is for, `NO_QUEUE`, or nothing: Commands for other kinds are none of our business."""
+    """Return the target queue or `NO_QUEUE`; empty for a Command for another kind, which is not ours."""
     target = command.target or OwnerReference()
     if not is_ours(target.kind):
         return ""
@@ -88,6 +88,6 @@ def target_queue(command: Command) -> str:
 
 
 def target_fault(command: Command) -> str | None:
-    """Why there is no queue to act on for this Command, which is ours."""
+    """Return why a Command of ours has no valid target queue; None if it has one."""
     target = command.target or OwnerReference()
     return target_refusal(api_version=target.api_version, kind=target.kind, name=target.name)

@@ -1,8 +1,8 @@
-"""A pod of no use, made and deleted at once, so that the watch of pods has something to say.
+"""Creates a pod and deletes it at once, to cause an event on the watch of pods.
 
-It is in our own namespace, of no scheduler, with a gate, and asks for nothing: nobody does anything about it.
-All replicas use one name. Whoever finds it there deletes it; either way an event of the kind comes that is
-younger than the call.
+The pod is in our own namespace, has a scheduler that does not exist and a scheduling gate, and requests
+nothing, so no component acts on it. All replicas use one name. A replica that meets the pod of another one
+deletes it; in both cases an event newer than the call follows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from cluster.api.client import Client
 from cluster.exceptions import Conflict, NotFound
 
 MARKER_POD = "sluice-watch-marker"
-#: A scheduler that nobody runs.
+#: A scheduler that does not exist.
 MARKER_SCHEDULER = "sluice-none"
 
 
 class MarkerPods:
-    """Call it to have an event of a pod. Raises `cluster.exceptions.ClusterError`."""
+    """Call it to cause a pod event. Raises `cluster.exceptions.ClusterError`."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class MarkerPods:
 
 
 def idle_pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod that runs nothing, as the strictest Pod Security Standard takes it, with `spec` added."""
+    """A pod that runs nothing and passes the strictest Pod Security Standard, with `spec` added."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,8 +1,8 @@
-"""What a pod asks of a node: as kube-scheduler counts it.
+"""The resource requests of a pod, as kube-scheduler counts them.
 
-Per resource: what its containers and its sidecars (init containers that are restarted always) need together,
-or what its init containers need at their worst moment, if that is more; what the pod says for itself in
-place of both; and its overhead on top. Source: `k8s.io/component-helpers/resource`, `PodRequests`.
+For each resource: the sum of its containers and sidecars (init containers that always restart), or the peak
+of its init containers if that is greater. The pod's own requests replace both. The overhead is added.
+Source: `k8s.io/component-helpers/resource`, `PodRequests`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from queues.apimachinery.quantities import (
     parse_quantity,
 )
 
-#: Sorted by resource; equal ones are one object, for there are many pods and few shapes of them.
+#: Sorted by resource. Equal requests are one object: many pods have the same few requests.
 Requests = tuple[tuple[str, Amount], ...]
 Amounts = dict[str, Amount]
 
-#: Of our own, said of no node.
+#: Our own marker resources, which no node has.
 _MARKERS = frozenset({names.MARKER, "sluice.dev/scored"})
 
 
-#: What one place says, as it is written.
+#: The requests of one container, of the pod, or of its overhead, as they are written.
 _Written = tuple[tuple[str, str | int | float], ...]
 
 
-#: Containers and requests of a pod. One that has more is counted anew each time: somebody could fill the
-#: memory with such.
+#: The most containers and requests of a pod whose result is cached. Larger pods are counted each time, so
+#: that users cannot fill the memory with them.
 MAX_SHARED = 100
 
 
 def pod_requests(spec: PodSpec) -> Requests:
-    """The pod's requests, without our markers and what is nought."""
+    """Return the requests of a pod, without our markers and without zeros."""
     containers = tuple([_container_requests(container) for container in spec.containers or ()])
     init_containers = tuple(
         [
@@ -64,7 +64,7 @@ def _written(requests: Mapping[str, str | int | float] | None) -> _Written:
 
 @lru_cache(maxsize=4096)
 def _cached_requests(*written: Any) -> Requests:
-    """`_counted` once for each way to write it, which many pods share."""
+    """Cache `_count_requests`, by the written requests: many pods share them."""
     return _interned(_count_requests(*written))
 
 
@@ -100,7 +100,7 @@ def _amounts(written: _Written) -> Amounts:
         if key not in _MARKERS:
             try:
                 amounts[key] = parse_quantity(text)
-            except BadQuantity:  # the API server took it, so it will count it somehow; we cannot
+            except BadQuantity:  # the API server accepted it, but we cannot count it
                 continue
     return amounts
 

@@ -2,8 +2,8 @@
 
 Invariants
 - A snapshot is never changed: it is replaced by one assignment. Readers take no lock.
-- `version` is set after the snapshot that has the changes up to it is published. An object is in `objects`
-  only after its snapshot is published: whoever finds a generation there finds a snapshot that has it.
+- `version` is set after the snapshot with all changes up to it is published. An object is in `objects` only
+  after its snapshot is published: a reader that sees a generation there gets a snapshot that has it.
 - An object older than the stored one is dropped.
 - An unknown word in a spec stops the queue: it cannot be what its author meant.
 

@@ -1,4 +1,4 @@
-"""What is known of the cluster, and who is told of changes.
+"""What the server knows of the cluster, and the listeners that it notifies of changes.
 
 Invariants
 - Readers, request handlers above all, take no lock: `snapshot` is replaced by one assignment and never
@@ -10,8 +10,8 @@ Invariants
 - An object older than the stored one is dropped.
 
 `add_listener` adds a callback for changes. It gets the name of the queue concerned ("" for pods without a
-queue) and the change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only take note
-and return. An exception of one callback concerns neither the other callbacks nor the object that changed.
+queue) and the change (`cluster.cache.changes`). It runs in a reflector's thread, so it must only record the
+change and return. An exception of one callback affects neither the other callbacks nor the changed object.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ from queues.snapshot import (
 from queues.tree import Tree
 from queues.workload_kinds import WorkloadKind
 
-#: Namespaces that we have not heard of and that hold something. Beyond, all is judged anew.
+#: Namespaces that have objects and that the watch has not brought. Beyond, all members are judged again.
 MAX_EARLY_NAMESPACES = 10_000
 
-#: Writes of ours that are remembered: a Lease is renewed every second or two, a pod heard of sooner.
+#: Writes of ours that are remembered. A Lease is renewed every second or two; a pod event arrives sooner.
 MAX_WRITES = 64
 
 Listener = Callable[[str, Change], None]
 
-#: Of a namespace without labels.
+#: The labels of a namespace without labels.
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Clock:
-    """Now, by the API server's clock, as far as its answers have told."""
+    """The present time by the API server's clock, as its answers tell it."""
 
     def __init__(self, ahead: Callable[[], float] = lambda: 0.0) -> None:
         self._ahead = ahead
@@ -93,7 +93,7 @@ class Clock:
 
 
 class Store:
-    """All that is known. See the invariants above."""
+    """The caches of all kinds. See the invariants above."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class Store:
         readiness: Readiness | None = None,
         member_relists: Trigger | None = None,
     ) -> None:
-        """`request_seconds`: how long the API server lets a request take. `failed`: counts what failed."""
+        """`request_seconds`: the API server's request time-out. `failed`: counts failures by step."""
         self.rules = rules
         self.clock = clock
-        #: Without one, answers may never be relied upon.
+        #: Without one, answers are never reliable.
         self._readiness = readiness or ClusterReadiness((), clock=clock.monotonic)
-        #: Fired where the reflectors are to list again everything that may be a member.
+        #: Fired to make the reflectors list again every kind that may have members.
         self.member_relists = member_relists or Trigger(clock=clock.monotonic)
         self._listeners: list[Listener] = []
         self._marker_listeners: list[Callable[[], object]] = []
@@ -125,10 +125,10 @@ class Store:
         self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
         #: Namespaces that were unknown when an object in them was judged that names no queue itself.
         self._judged_early: set[str] = set()
-        #: How often a namespace came to be selected by each queue, or ceased to be.
+        #: By queue: how often a namespace began or ceased to be selected.
         self.selection_changes: dict[str, int] = {}
         self.unreadable = UnreadableObjects()
-        #: Versions of writes of ours and when they were begun; replaced, never changed.
+        #: The versions of our own writes, and when each was begun; replaced, never changed in place.
         self._writes: tuple[tuple[int, float], ...] = ()
         arrived = self.admissions.close
         self.members = Members(
@@ -162,27 +162,27 @@ class Store:
 
     @property
     def synced(self) -> bool:
-        """Whether the whole cluster has been read, and what is answered from it may be relied upon."""
+        """Whether the whole cluster has been read and answers from the store may be relied upon."""
         return self._readiness.synced
 
     @property
     def cut_off(self) -> bool:
-        """Whether the API server was within reach once and is not any more."""
+        """Whether the API server was reachable once and is no longer."""
         return self._readiness.cut_off
 
     @property
     def is_rejudging(self) -> bool:
-        """Whether members are to be judged again, by the queues that namespaces name by now."""
+        """Whether members are about to be judged again, by the queues that namespaces name now."""
         return self.member_relists.pending
 
     def relist_members(self) -> None:
-        """Have everything that may be a member listed and judged again; returns at once."""
+        """Have every kind that may have members listed and judged again; returns at once."""
         self.member_relists.fire()
 
     def assume_bind_passes(self, sure: Callable[[str], bool] = lambda _queue: False) -> None:
         """Assume that a replica that is gone let through each member that could be bound now.
 
-        `sure`: whether no member of a queue can have been let through.
+        `sure`: returns whether no member of a queue can have been let through.
         """
         for queue in self.members.queues():
             if sure(queue):
@@ -194,13 +194,13 @@ class Store:
                     )
 
     def record_write(self, at: float, version: int) -> None:
-        """The API server stored a write of ours, begun at `at` (monotonic seconds), as this version."""
+        """Record that a write of ours, begun at `at` (monotonic seconds), was stored as this version."""
         self._writes = (*self._writes[1 - MAX_WRITES :], (version, at))
 
     def drop_settled_passes(self) -> None:
-        """Drop the passes of pods that do not wait, where every pod that could have a pass then is known.
+        """Drop the passes of pods that do not wait, up to the last write whose version the pod cache has.
 
-        A pod that was passed before a write of ours was begun existed before the version of that write.
+        A pod that was passed before that write was begun existed before its version, so the cache knows it.
         """
         known, at = self.progress.applied("pods"), None
         for version, begun in self._writes:
@@ -218,7 +218,7 @@ class Store:
         for listener in self._listeners:
             try:
                 listener(queue, change)
-            except Exception as exc:  # the object is taken all the same, and every other listener is told
+            except Exception as exc:  # the object is stored all the same, and the other listeners are called
                 self.backoff.record_failure("listener", (queue, change), exc, queue=queue)
 
     # Queues
@@ -241,13 +241,16 @@ class Store:
     # Questions
 
     def pod_membership(self, pod: Pod) -> Membership | None:
-        """The membership of a stored pod."""
+        """Return the membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
             self._note_judged_early(pod.metadata.namespace)
         return stored_pod_membership(self.pod_facts(pod), rules=self.rules, group=self.queue_of_podgroup)
 
     def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
-        """What membership asks of a pod; `namespace` where its metadata does not say it yet."""
+        """Return the facts from which the membership of a pod is decided.
+
+        `namespace`: used if the pod's metadata does not have one yet.
+        """
         where = pod.metadata.namespace or namespace
         return PodFacts(
             namespace=where,
@@ -266,7 +269,7 @@ class Store:
         )
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
-        """Its labels; None where they are not known."""
+        """Return the labels of a namespace; None if they are not known."""
         namespace = self.namespaces.get(name)
         if namespace is not None:
             labels = namespace.metadata.labels
@@ -274,10 +277,10 @@ class Store:
         return self.pending_namespaces.labels_of(name)
 
     def decision_for(self, queue: str, *, namespace: str) -> QueueDecision:
-        """What a queue decides for the members of a namespace.
+        """Return what a queue decides for the members of a namespace.
 
-        It neither accepts nor schedules members of a namespace that it does not select. Without a selector on
-        its chain this is the queue's own decision.
+        A queue neither accepts nor schedules members of a namespace that it does not select. Without a
+        selector on its chain this is the queue's own decision.
         """
         decision = self.snapshot.decision(queue)
         if not decision.restricted:
@@ -286,10 +289,10 @@ class Store:
         return self._namespace_decisions.decision(decision, namespace=namespace, labels=labels)
 
     def refusal_text(self, decision: QueueDecision) -> str:
-        """What a pod is told that the ruling stops: what its queue's status says, if that is for the same
-        specs.
+        """Return the message for a pod that the decision stops: the text in the queue's status, if that is
+        for the same specs.
 
-        Replicas of different versions may word it differently; the status has one wording for all of them.
+        Replicas of different versions may word it differently; the status has one text for all of them.
         """
         stored = self.queues.get(decision.queue)
         stop = stored.status.stop if stored is not None else None
@@ -300,11 +303,11 @@ class Store:
         )
 
     def selects(self, queue: str, namespace: str) -> bool:
-        """Whether the namespace may use the queue."""
+        """Return whether the queue selects the namespace."""
         return self.decision_for(queue, namespace=namespace).selected
 
     def is_namespace_known(self, namespace: str) -> bool:
-        """Whether it is known what queue the namespace names, if any."""
+        """Return whether it is known which queue the namespace names, if any."""
         return (
             namespace in self.namespaces
             or bool(self.pending_namespaces.queue_of(namespace))
@@ -315,12 +318,12 @@ class Store:
         return self.podgroups.queue_of(namespace, name)
 
     def queue_of_pod(self, namespace: str, name: str) -> str | None:
-        """The queue of a pod by name: what the store holds, else what was let through lately."""
+        """Return the queue of a pod by name, from the store, else from a recent pass."""
         member = self.members.get(namespace, name)
         return member.queue if member else self.bind_passes.queue_of(namespace, name)
 
     def queue_of_unreadable(self, fault: UnreadableObject) -> str:
-        """The queue of an object that cannot be read in full; empty where it has none."""
+        """Return the queue of an object that cannot be read in full; empty if it has none."""
         match fault.kind:
             case "queues":
                 return fault.name
@@ -333,40 +336,40 @@ class Store:
         return work.queue if work is not None else ""
 
     def live_members_below(self, queue: str, *, tree: Tree | None = None) -> int:
-        """Live members of a queue and of those below it, as `live_in` counts them."""
+        """Return the live members of a queue and of those below it, as `live_members_of` counts them."""
         return sum(map(self.live_members_of, (tree or self.snapshot.tree).subtree(queue)))
 
     def live_members_of(self, queue: str) -> int:
-        """Live members of a queue alone; those of namespaces that it does not select keep nobody waiting,
-        and do not count."""
+        """Return the live members of a queue alone. Members in namespaces that it does not select do not
+        count: no close waits for them."""
         if not self.snapshot.decision(queue).restricted:
             return self.members.live([queue]) + self.workloads.live([queue]) + self.podgroups.live([queue])
         return sum(self._selected(queue, live) for live in self._live_by_namespace(queue))
 
     def live_pods_of(self, queue: str) -> int:
-        """Live pods of a queue alone, of the namespaces that it selects."""
+        """Return the live pods of a queue alone, in the namespaces that it selects."""
         return self._selected(queue, self.members.counts(queue).live_by_namespace)
 
     def pods_not_selected_of(self, queue: str) -> int:
-        """Live pods of a queue alone, of the namespaces that it does not select."""
+        """Return the live pods of a queue alone, in the namespaces that it does not select."""
         if not self.snapshot.decision(queue).restricted:
             return 0
         return self.members.counts(queue).live - self.live_pods_of(queue)
 
     def _selected(self, queue: str, by_namespace: dict[str, int]) -> int:
-        """How many of them are in namespaces that the queue selects."""
+        """Return how many of them are in namespaces that the queue selects."""
         return sum(number for name, number in list(by_namespace.items()) if self.selects(queue, name))
 
     def workload_membership(
         self, kind: WorkloadKind, obj: WorkloadObject, *, namespace: str = ""
     ) -> Membership | QueueConflict | None:
-        """The membership of a workload as it is submitted."""
+        """Return the membership of a submitted workload."""
         where = obj.metadata.namespace or namespace
         facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
         return workload_membership(facts, rules=self.rules, group=self.queue_of_podgroup)
 
     def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
-        """What was written down is the answer; of what we were not asked about, the rules' first word."""
+        """Return the queue that admission recorded; without a record, the first one that the rules name."""
         if obj.metadata.namespace in self.rules.exempt_namespaces:
             return ""
         self._note_judged_early(obj.metadata.namespace)
@@ -376,7 +379,7 @@ class Store:
         return recorded_queue(obj) or (membership.queue or "" if membership else "")
 
     def _note_judged_early(self, namespace: str) -> None:
-        """Before the namespace is looked up: whoever stores it meanwhile looks here afterwards."""
+        """Call it before the namespace is looked up: the namespace handler reads it after storing one."""
         if namespace in self.namespaces:
             return
         if len(self._judged_early) >= MAX_EARLY_NAMESPACES:
@@ -385,18 +388,18 @@ class Store:
         self._judged_early.add(namespace)
 
     def take_judged_early(self, namespace: str) -> bool:
-        """Whether something in it was judged before it was known; asking forgets it."""
+        """Return whether an object in the namespace was judged before it was known, and forget that."""
         if namespace not in self._judged_early:
             return False
         self._judged_early.discard(namespace)
         return True
 
-    # What reflectors hear
+    # Called by the event handlers
 
     def labels_changed(self, namespace: str, before: Mapping[str, str] | None) -> None:
-        """Notify of the queues that have something live in a namespace and whose selection of it changed.
+        """Notify of the queues that have live objects in the namespace and whose selection of it changed.
 
-        `before`: its labels until now; None where they were not known. Namespace reflector's thread alone.
+        `before`: its former labels; None if they were not known. Namespace reflector's thread only.
         """
         snapshot, labels = self.snapshot, self.labels_of_namespace(namespace)
         if not snapshot.restricted_queues or _selectable(before) == _selectable(labels):
@@ -412,14 +415,14 @@ class Store:
                 self.notify(queue)
 
     def _is_used_by(self, queue: str, namespace: str) -> bool:
-        """Whether something live of the namespace is in the queue."""
+        """Return whether the queue has a live object in the namespace."""
         counts = (self.members.counts(queue), self.podgroups.counts(queue))
         return any(namespace in count.live_by_namespace for count in counts) or (
             self.workloads.is_live_in(queue, namespace)
         )
 
     def _live_by_namespace(self, queue: str) -> tuple[dict[str, int], ...]:
-        """Live pods, PodGroups and workloads of a queue alone."""
+        """Return the live pods, PodGroups and workloads of a queue alone, each by namespace."""
         return (
             self.members.counts(queue).live_by_namespace,
             self.podgroups.counts(queue).live_by_namespace,
@@ -427,7 +430,7 @@ class Store:
         )
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
-        """A marker that is gone means that a replica waits for what the others know of the pods."""
+        """Call the marker listeners: a marker means that a replica waits for the others to report their pods."""
         if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
             for listener in self._marker_listeners:
                 listener()
@@ -453,7 +456,7 @@ class Store:
         latest = after or before
         if latest is None:
             return
-        if after is None or after.node or not after.live or after.leaving:  # bound then, or never
+        if after is None or after.node or not after.live or after.leaving:  # bound, or never to be bound
             self.bind_passes.close(latest.namespace, latest.name, latest.uid)
         elif before is not None and has_retry_mark(before.condition) and not has_retry_mark(after.condition):
             self.bind_passes.end_attempt(latest.namespace, latest.name)
@@ -465,7 +468,7 @@ class Store:
 
 
 def _selectable(labels: Mapping[str, str] | None) -> dict[str, str] | None:
-    """The labels that a selector may use: our own, such as the guard's, change with each stop."""
+    """Return the labels that a selector may use; our own, such as the guard's, change with each stop."""
     if labels is None:
         return None
     return {key: value for key, value in labels.items() if not is_reserved_label(key)}

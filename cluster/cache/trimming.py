@@ -1,15 +1,15 @@
-"""What is kept in memory of an object that its user makes as large as the API server takes it.
+"""Limits what is kept in memory of an object that its user made very large.
 
-An object has up to 1.5 MiB in etcd, and as strings of ours twice as much: a few hundred would fill the memory
-of every replica. What a rule reads is kept whole up to a size that no honest object comes near. What is left
-out beyond it is of consequence for that very object alone:
+An object has up to 1.5 MiB in etcd, and twice as much as Python strings: a few hundred such objects would
+fill the memory of every replica. The parts that a rule reads are kept whole up to a size that no ordinary
+object comes near. What is dropped beyond that size has an effect on this object alone:
 
-| of                | kept                              | beyond it                                       |
-|-------------------|-----------------------------------|-------------------------------------------------|
-| a pod's labels    | `LABELS_BYTES`, in their order    | budgets and `drain.keep` do not see the others  |
-| a pod's finalizers | `FINALIZERS`                     | a drain that they block names no more           |
-| a pod's resources | `RESOURCES`, a node's own first   | `status.allocated` is without the others        |
-| a PodGroup        | what the server itself reads      | long conditions by others are cut               |
+| part               | kept                             | effect of the limit                             |
+|--------------------|----------------------------------|-------------------------------------------------|
+| a pod's labels     | `LABELS_BYTES`, in their order   | budgets and `drain.keep` do not see the rest    |
+| a pod's finalizers | `FINALIZERS`                     | a drain that they block does not name the rest  |
+| a pod's resources  | `RESOURCES`, a node's own first  | `status.allocated` lacks the rest               |
+| a PodGroup         | what the server itself reads     | long conditions of other components are cut     |
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from queues.status.podgroup_phases import POPULATED, SCHEDULED
 
 T = TypeVar("T")
 
-#: Bytes of JSON beyond which an object is trimmed as soon as it has been read, before a list is complete.
+#: Bytes of JSON above which an object is trimmed as soon as it is read, before its list is complete.
 TRIM_FROM_BYTES = 64 * 1024
 LABELS_BYTES = 16 * 1024
 FINALIZERS = 16
-#: Characters of a name that no honest one is longer than.
+#: Characters of a name; no valid name is longer.
 NAME = 320
 RESOURCES = 128
-#: Of all conditions of a PodGroup together; beyond it each message and the number of them is cut.
+#: Bytes of all conditions of a PodGroup. Above it, each message and the number of conditions are limited.
 CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
-#: The annotations that are read, and the labels that are read apart from selecting.
+#: The annotations that are read, and the labels that are read for other purposes than selection.
 _KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
 _OURS = "sluice.dev/"
-#: The types of conditions that something follows from, of PodGroups and of workloads.
+#: The types of conditions that rules read, of PodGroups and of workloads.
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})
 
 
 def trim(obj: T) -> T:
-    """A pod, PodGroup or workload without what nothing reads; anything else as it is."""
+    """Return a pod, PodGroup or workload without the parts that nothing reads; any other object unchanged."""
     trimmed: object = obj
     match obj:
         case Pod():
@@ -114,7 +114,7 @@ def _job_template(template: JobTemplate) -> JobTemplate:
 
 
 def trim_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """The labels, as many of them as fit; first of all those that say a queue."""
+    """Return the labels that name a queue, and as many others as fit."""
     if not labels:
         return {}
     kept = _known_entries(labels) or {}
@@ -132,7 +132,7 @@ def trim_finalizers(finalizers: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def trim_resources(requests: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, Amount], ...]:
-    """Sorted by resource. A node's own resources, such as cpu, have no domain in their names."""
+    """Sort by resource and limit the number. A node's own resources, which have no domain, go first."""
     kept = sorted(requests)
     if len(kept) > RESOURCES:
         kept = sorted(sorted(kept, key=lambda request: ("/" in request[0], request[0]))[:RESOURCES])
@@ -140,7 +140,7 @@ def trim_resources(requests: Iterable[tuple[str, Amount]]) -> tuple[tuple[str, A
 
 
 def trim_podgroup(group: PodGroup) -> PodGroup:
-    """The PodGroup with what the server reads of it."""
+    """Return the PodGroup with the parts that the server reads."""
     meta, status = group.metadata, group.status
     return replace(
         group,
@@ -159,7 +159,7 @@ def trim_podgroup(group: PodGroup) -> PodGroup:
 
 
 def _known_entries(entries: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Those that are read; a value that is no name or UID for its length is cut, and still is none."""
+    """Return the entries that are read. A value too long for a name or UID is cut and stays invalid."""
     if entries is None:
         return None
     keys = (key for key in entries if key in _KNOWN_KEYS or key.startswith(_OURS))

@@ -1,8 +1,8 @@
-"""The objects that cannot be read in full, by name: what is wrong with each.
+"""The objects that cannot be read in full, with the fault of each.
 
 Invariants
-- An object is here from the event that brought it until it can be read, or is gone.
-- One writer a kind: its reflector's thread. Readers get copies.
+- An object is recorded from the event that brought it until it can be read or is gone.
+- Each kind has one writer: its reflector's thread. Readers get copies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cluster.objects import Metadata
 
 
 class UnreadableObject(msgspec.Struct, frozen=True):
-    """What cannot be read of one object. `kind`: its reflector's."""
+    """The unreadable parts of one object. `kind`: the kind of its reflector."""
 
     kind: str
     namespace: str
@@ -25,11 +25,11 @@ class UnreadableObject(msgspec.Struct, frozen=True):
 
 
 class UnreadableObjects:
-    """Owner: the store."""
+    """The unreadable objects of all kinds. Owner: the store."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, dict[str, UnreadableObject]] = {}
-        #: Grows with each change.
+        #: The number of changes so far.
         self.changes = 0
 
     def record(self, kind: str, meta: Metadata, text: str) -> None:
@@ -38,7 +38,7 @@ class UnreadableObjects:
         self.changes += 1
 
     def forget(self, kind: str, uid: str) -> None:
-        """It can be read, or is gone."""
+        """Forget an object that can be read or is gone."""
         faults = self._by_kind.get(kind)
         if faults and faults.pop(uid, None) is not None:
             self.changes += 1
@@ -50,7 +50,7 @@ class UnreadableObjects:
             self.changes += 1
 
     def fault_of(self, uid: str) -> str:
-        """What is wrong with an object; empty if it can be read."""
+        """Return what is wrong with an object; empty if it can be read."""
         for faults in list(self._by_kind.values()):
             fault = faults.get(uid)
             if fault is not None:
