@@ -430,7 +430,7 @@ class Store:
         )
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
-        """Call the marker listeners: a marker means that a replica waits for the others to report their pods."""
+        """Call the marker listeners: by a marker a replica asks the others to report their pods."""
         if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
             for listener in self._marker_listeners:
                 listener()

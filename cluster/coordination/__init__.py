@@ -1,6 +1,6 @@
-"""Replicas agree by Leases.
+"""The replicas coordinate through Leases.
 
-`leases` reads and writes them. `leader_election`: the one replica whose controller writes. `replicas`: the
-Lease of each replica that answers requests, and the other ones. `replica_report`: what a replica says on
-its Lease that it has seen.
+`leases` reads and writes Leases. `leader_election` elects the one replica whose controller writes. `replicas`
+keeps the Lease of this replica and reads those of the others. `replica_report` is what a replica writes on
+its Lease about what it has seen.
 """

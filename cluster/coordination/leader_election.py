@@ -1,11 +1,11 @@
-"""Who leads: the one replica whose controller writes.
+"""Elects the leader: the one replica whose controller writes.
 
 Invariants
-- `leading` is True for at most one replica at a time: it ends, by our own monotonic clock counted
-  from before the last renewal was sent, `MARGIN_SECONDS` before anybody else may take the Lease.
-- Losing the API server ends it by the mere passing of time; no thread has to notice.
-- `stop()` gives the Lease up, so that another need not wait for it to run out. So does who is not `eligible`
-  (has not read the cluster, and could not lead), who takes none either.
+- `leading` is True for at most one replica at a time. It ends `MARGIN_SECONDS` before another replica may
+  take the Lease, by our own monotonic clock, counted from before the last renewal was sent.
+- Without the API server it ends by the passing of time alone; no thread has to notice.
+- `stop()` releases the Lease, so that another replica need not wait until it expires. A replica that is not
+  `eligible` (it has not read the cluster and could not lead) releases it too, and takes none.
 
 The protocol is client-go's leader election.
 """
@@ -27,14 +27,14 @@ LEASE_NAME = "sluice-controller"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
 RETRY_SECONDS = 1.5
-#: How soon it is seen that we may run.
+#: How often `eligible` is checked.
 ELIGIBLE_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
 
 class LeaderElector:
-    """Runs for the Lease in a thread of its own. Owner: the server."""
+    """Tries to get the Lease, in a thread of its own. Owner: the server."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class LeaderElector:
         self._listeners: list[Callable[[], object]] = []
         self._watched = ObservedLease(clock)
         self._until = 0.0
-        #: How many times the lead was taken; counted before it is had.
+        #: How many times this replica became leader; counted before `leading` is True.
         self.term = 0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -65,7 +65,7 @@ class LeaderElector:
         return self._thread is not None and self._thread.is_alive()
 
     def add_listener(self, elected: Callable[[], object]) -> None:
-        """`elected` is called each time that the lead was taken, in the elector's thread."""
+        """Add a callback; it is called in the elector's thread each time that this replica becomes leader."""
         self._listeners.append(elected)
 
     def start(self) -> None:
@@ -88,7 +88,10 @@ class LeaderElector:
         self._give_up()
 
     def _watch(self) -> None:
-        """Look who leads, so that a dead one is known to be dead once we may; until then, or for a while."""
+        """Observe the Lease, so that a dead leader is known to be dead once we are eligible.
+
+        Returns when we are, or after `RETRY_SECONDS`.
+        """
         try:
             self._watched.expired(self._leases.get(LEASE_NAME))
         except NotFound:
@@ -122,7 +125,7 @@ class LeaderElector:
                     listener()
 
     def _take(self) -> bool:
-        """Have or take the Lease; whether it is ours now."""
+        """Renew or take the Lease; return whether it is ours now."""
         try:
             lease = self._leases.get(LEASE_NAME)
         except NotFound:

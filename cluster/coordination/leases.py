@@ -1,7 +1,7 @@
 """Leases (`coordination.k8s.io/v1`): read, written, and judged by our own clock.
 
-Whether another's Lease is still held is judged by how long it has gone unchanged since we first saw
-it so, on our monotonic clock; nobody's wall clock is trusted (as client-go's leader election does).
+As in client-go's leader election, no wall clock is trusted. A Lease of another replica has expired if it has
+not changed for its duration since we first saw this version, by our own monotonic clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Lease(_Wire, frozen=True):
 
 
 class LeaseList(_Wire, frozen=True):
-    """`metadata.resource_version`: one that was current when the list was read."""
+    """`metadata.resource_version` was current when the list was read."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[Lease] | None = None
@@ -63,7 +63,7 @@ class Leases:
         return decode_response(self._client.get(f"{self._path}/{name}"), _lease)
 
     def list(self, *, label: str) -> LeaseList:
-        """Those with this label, read consistently."""
+        """List the Leases with this label, in a consistent read."""
         return decode_response(self._client.get(self._path, labelSelector=label), _leases)
 
     def create(self, name: str, *, holder: str, seconds: int, extra: dict[str, Any]) -> Lease:
@@ -77,29 +77,29 @@ class Leases:
     def renew(
         self, name: str, *, holder: str, seconds: int, extra: dict[str, Any], version: str = ""
     ) -> Lease:
-        """Write it as held now; with `version`, only over that one (else `Conflict`)."""
+        """Renew the Lease now; with `version`, only if it still has that version (else `Conflict`)."""
         metadata = {**extra, **({"resourceVersion": version} if version else {})}
         body = _body(holder=holder, seconds=seconds, extra=metadata)
         return decode_response(self._client.patch(f"{self._path}/{name}", body), _lease)
 
     def delete(self, name: str, *, version: str = "") -> None:
-        """With `version`, only if it is still that one (else `Conflict`)."""
+        """Delete the Lease; with `version`, only if it still has that version (else `Conflict`)."""
         body = {"preconditions": {"resourceVersion": version}} if version else None
         self._client.delete(f"{self._path}/{name}", body)
 
 
 class ObservedLease:
-    """Which Leases have gone unchanged for longer than they last. One thread uses it."""
+    """Observes Leases and tells which have expired. For one thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[str, tuple[str, float]] = {}
 
     def expired(self, lease: Lease, *, began: float | None = None) -> bool:
-        """Whether it has been unchanged for longer than it lasts.
+        """Return whether the Lease has not changed for longer than its duration.
 
-        `began`: when it was asked for, in monotonic seconds. An answer that comes late tells nothing of the
-        time after that.
+        `began`: when it was requested, in monotonic seconds. A late answer says nothing about the time after
+        the request.
         """
         name, version, now = lease.metadata.name, lease.metadata.resource_version, self._clock()
         seen = self._since.get(name)

@@ -1,22 +1,23 @@
-"""Which replicas answer requests, and how much of the queues each has seen.
+"""Which replicas answer requests, and how much each of them has seen.
 
-Each replica holds a Lease of its own, `sluice-replica-<identity>`, whose annotation says up to which
-resource version its board has every queue's change and its members every pod's, and for which stopped
-queues it still has passes open (`cluster.inflight.binds`) or admissions (`cluster.inflight.admissions`).
+Each replica holds a Lease of its own, `sluice-replica-<identity>`. An annotation on it
+(`cluster.coordination.replica_report`) says up to which resource version the replica's snapshot has the
+changes of the queues and its cache those of the pods. It names the stopped queues with open passes
+(`cluster.inflight.binds`) and the closed queues with open admissions (`cluster.inflight.admissions`).
 
-Replicas of different versions run side by side during a roll-out. What an annotation does not say is not
-known: each field has a default that says so, and what an older version reads keeps its name and meaning.
+Replicas of different versions run side by side during a roll-out. A field that an annotation lacks is
+unknown; its default means so. The names and meanings that older versions read do not change.
 
 Invariants
-- A replica answers (`alive`) only while its Lease is held, by its own monotonic clock counted from
-  before the last renewal was sent, and `MARGIN_SECONDS` less. It holds its Lease before it lists
-  the queues, so that whoever reads the Leases after a stop was written either finds the replica or
-  knows that its list, coming later, has the stop. The same after it had lost its Lease: stops may have
-  been acknowledged without it.
-- What it says it has seen, its answers are taken from: the board is published first.
-- A dead replica counts until its Lease has gone unchanged for `LEASE_SECONDS`, and no longer. One that stops
-  takes its Lease away, unless what it admitted may still come: then it is left to expire, so that whoever
-  finds it expired knows of somebody lost.
+- A replica answers (`alive`) only while it holds its Lease: until `MARGIN_SECONDS` before the Lease expires,
+  by its own monotonic clock, counted from before the last renewal was sent.
+- A replica takes its Lease before it lists the queues. So whoever reads the Leases after a stop was written
+  either sees the replica, or knows that its later list has the stop. A replica that lost its Lease lists the
+  queues again: stops may have been acknowledged without it.
+- A replica reports a version only after its answers use it: the snapshot is published first.
+- A dead replica counts until its Lease has not changed for `LEASE_SECONDS`, and no longer. A replica that
+  stops deletes its Lease, unless something that it admitted may still be stored. Then the Lease is left to
+  expire, and the leader that sees it expired knows that a replica was lost.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ LABEL = "sluice.dev/replica"
 SEEN_ANNOTATION = "sluice.dev/seen"
 LEASE_SECONDS = 6
 MARGIN_SECONDS = 2.0
-#: Others count from when they saw the renewal; for clocks that do not run alike.
+#: The others count from when they saw a renewal; this margin is for clocks of different speed.
 GAP_MARGIN_SECONDS = 0.5
 RENEW_SECONDS = 1.5
 RETRY_SECONDS = 0.3
-#: While passes are open their end is looked for this often.
+#: How often a replica looks for the end of open passes.
 OPEN_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
 
 class ReplicaReading(msgspec.Struct, frozen=True):
-    """What the Leases of the other replicas say now, by the replica's name.
+    """What the Leases of the other replicas say, by the replica's name.
 
-    `version`: one that was current when they were read. `left`: one that was there is gone, or may be;
-    `vanished`: one is known to be. `lost`: what those that are gone had said last, if that is known of all of
-    them.
+    `version`: a resource version that was current when they were read. `left`: a former replica is gone, or
+    may be. `vanished`: one is known to be gone. `lost`: the last reports of the replicas that are gone, if
+    those of all of them are known.
     """
 
     views: dict[str, ReplicaReport]
@@ -65,18 +66,18 @@ class ReplicaReading(msgspec.Struct, frozen=True):
     left: bool
     vanished: bool
     lost: list[ReplicaReport] | None = None
-    #: Leases of replicas that are gone, to be deleted.
+    #: The expired Leases of replicas that are gone, to be deleted.
     ended: tuple[Lease, ...] = ()
 
 
-#: Asks for the queues to be listed anew; what it returns tells whether that has been done.
+#: Starts a new list of the queues. Returns a function that says whether it is done.
 RelistQueues = Callable[[], Callable[[], bool]]
 
 _views = msgspec.json.Decoder(ReplicaReport)
 
 
 class ReplicaLease:
-    """Keeps our own Lease, in a thread of its own. Owner: the server."""
+    """Holds the Lease of this replica, in a thread of its own. Owner: the server."""
 
     def __init__(
         self,
@@ -90,8 +91,8 @@ class ReplicaLease:
         renewed: Callable[[float, int], object] = lambda _at, _version: None,
         validity: LeaseValidity | None = None,
     ) -> None:
-        """`lingering`: whether something that we admitted may still come. `renewed`: called after each
-        renewal with the time at which it was begun, in monotonic seconds, and the version of it."""
+        """`lingering`: whether something that we admitted may still be stored. `renewed`: called after each
+        renewal with its begin, in monotonic seconds, and its resource version."""
         self._tell_renewed = renewed
         self._lingering = lingering
         self._leases = leases
@@ -102,18 +103,18 @@ class ReplicaLease:
         self._clock = clock
         self._report = report
         self._validity = validity or LeaseValidity(clock)
-        #: When the last renewal that succeeded was begun.
+        #: The begin of the last successful renewal, in monotonic seconds.
         self._renewed_at = float("-inf")
         self._reported: ReplicaReport | None = None
         self._changed = threading.Event()
-        #: Whether what we know of the pods is waited for.
+        #: Whether another replica waits for our report of the pods.
         self._asked_for_pods = False
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
     def alive(self) -> bool:
-        """Whether what we answer may be relied upon."""
+        """Whether our answers may be relied upon."""
         return self._validity.valid
 
     @property
@@ -125,18 +126,18 @@ class ReplicaLease:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop answering for good and take our Lease away, so that nobody waits for it."""
+        """Stop answering for good and delete our Lease, so that no replica waits for it."""
         self._stopped.set()
         self._changed.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
     def report_change(self) -> None:
-        """What we have seen has changed; from any thread."""
+        """Report again: what we have seen has changed; from any thread."""
         self._changed.set()
 
     def report_pods(self) -> None:
-        """Somebody waits for what we know of the pods; from any thread."""
+        """Report the pods: another replica waits for this; from any thread."""
         self._asked_for_pods = True
         self._changed.set()
 
@@ -157,7 +158,7 @@ class ReplicaLease:
         self._end()
 
     def _renewed(self, view: ReplicaReport) -> bool:
-        """Whatever goes wrong, the next try comes: without a Lease we would answer nobody any more."""
+        """Renew; after any exception the next try follows. Without a Lease we would no longer answer."""
         try:
             return self._renew(view)
         except Exception:
@@ -191,7 +192,10 @@ class ReplicaLease:
         return self._is_fresh is not None and self._is_fresh()
 
     def _may_answer(self, *, gap: bool) -> bool:
-        """Whether the queues were listed since we hold our Lease without a gap. `gap`: one ended just now."""
+        """Return whether the queues were listed while we have held the Lease without a gap.
+
+        `gap`: a gap ended just now.
+        """
         if self.alive:
             return True
         if self._is_fresh is None or gap:
@@ -202,7 +206,7 @@ class ReplicaLease:
         return True
 
     def _write(self, extra: dict[str, dict[str, str]]) -> int:
-        """Renew or make it; the version that it was stored as."""
+        """Renew or create the Lease; return its resource version."""
         try:
             lease = self._leases.renew(self._name, holder=self._identity, seconds=LEASE_SECONDS, extra=extra)
         except NotFound:
@@ -222,9 +226,9 @@ class ReplicaLease:
 
 
 class OtherReplicas:
-    """The other live replicas, as their Leases say.
+    """Reads the Leases of the other replicas.
 
-    `list` and `delete` send requests, in any thread; `read` is for one thread alone.
+    `list` and `delete` send requests, from any thread. `read` is for one thread.
     """
 
     def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
@@ -234,18 +238,18 @@ class OtherReplicas:
         self._known: dict[str, ReplicaReport] | None = None
 
     def list(self) -> LeaseList:
-        """The Leases of all replicas, read consistently now. Raises `cluster.exceptions.ClusterError`."""
+        """List the Leases of all replicas, in a consistent read. Raises `cluster.exceptions.ClusterError`."""
         return self._leases.list(label=f"{LABEL}=true")
 
     def delete(self, lease: Lease) -> None:
-        """Remove the Lease of a replica that is gone. Raises `cluster.exceptions.ClusterError`."""
+        """Delete the Lease of a replica that is gone. Raises `cluster.exceptions.ClusterError`."""
         self._leases.delete(lease.metadata.name, version=lease.metadata.resource_version)
 
     def read(self, listed: LeaseList, *, began: float) -> ReplicaReading:
-        """What each replica has seen, and whether one that was there is gone.
+        """Return what each replica has seen, and whether a former replica is gone.
 
-        `began`: when `listed` was asked for, in monotonic seconds. Lists are read in that order.
-        At the first reading somebody always may be gone: the process that we came after.
+        `began`: when `listed` was requested, in monotonic seconds. Lists are read in that order. At the first
+        call a replica may always be gone: the process that ran before this one.
         """
         leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
         self._watched.keep_only(lease.metadata.name for lease in leases)

@@ -1,21 +1,22 @@
-"""Objects that a webhook admitted and that have not been seen to arrive.
+"""Objects that a webhook admitted and that have not been seen stored yet.
 
-A pod, workload or PodGroup that was admitted may be stored at any moment after, or never: a later webhook
-may be slow, or refuse it. A queue is not reported Closed while something that was admitted to it may still
-come.
+A pod, workload or PodGroup that was admitted may be stored at any later moment, or never: a later webhook may
+be slow, or deny it. A queue is not reported Closed while an object that was admitted to it may still be
+stored.
 
-Each object carries the UID of the request that brought it (annotation `sluice.dev/admission`), which shows
-that it has come. One that never comes is forgotten once the API server's time for a request has passed.
+Each object carries the UID of its admission request (annotation `sluice.dev/admission`), by which it is
+recognised when the watch brings it. An admission whose object never comes is forgotten once the API server's
+request time-out has passed.
 
-What a replica admitted that is gone now is unknown: for as long, anything may come to any queue
+What a replica that is gone had admitted is unknown. So for the same time an object may come to any queue
 (`assume_any`).
 
 Invariants
 - An admission is recorded before the snapshot that decides it is read. So a thread that publishes a close and
-  then finds no open admission knows that nothing admitted from the former snapshot is still on its way.
-- Threads: request handlers open and drop, reflectors' threads close, the controller and the presence
-  read. Each is one operation on a dict, which the interpreter does whole.
-- Nothing is kept for longer than a request may take (`request_seconds`), however many never come.
+  then sees no open admission knows that nothing admitted by the former snapshot is still on its way.
+- Threads: request handlers record and withdraw, reflectors' threads close, the controller and the replica's
+  Lease read. Each is one operation on a dict, which the interpreter does in one step.
+- Nothing is kept for longer than a request may take (`request_seconds`), however many objects never come.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ FORGOTTEN_AT_ONCE = 4
 
 
 def admission_request(meta: Metadata) -> str:
-    """The request that brought an object, as admission wrote it down; "" for what names none.
+    """Return the request that brought an object, as admission recorded it; "" if it has none.
 
-    Users can edit what is stored. They cannot guess the UID of another user's request. They can guess the key
-    of a scale-up (`cluster.cache.workloads.scale_up_key`); it has slashes, which no UID has, and counts for
-    nothing here.
+    Users can edit a stored object. They cannot guess the UID of another user's request. They can guess the
+    key of a scale-up (`cluster.cache.workloads.scale_up_key`); it contains slashes, which no UID does, and is
+    ignored here.
     """
     text = meta.annotation(names.ADMISSION)
     return "" if "/" in text else text
@@ -47,12 +48,12 @@ class PendingAdmissions:
     def __init__(self, *, clock: Callable[[], float], request_seconds: float = REQUEST_SECONDS) -> None:
         self._clock = clock
         self.request_seconds = request_seconds
-        #: Their queue, and when they were admitted.
+        #: By request: its queue, and when it was admitted.
         self._open: dict[str, tuple[str, float]] = {}
         self._assumed_until = float("-inf")
 
     def record(self, request: str, queue: str) -> None:
-        """We are about to admit something to the queue."""
+        """Record that we are about to admit an object to the queue."""
         now = self._clock()
         self._forget(now)
         self._open[request] = (queue, now)
@@ -61,7 +62,7 @@ class PendingAdmissions:
         self._open.pop(request, None)
 
     def is_open(self, request: str, queue: str) -> bool:
-        """Whether it is open for this queue: a webhook called again for one request keeps the first name."""
+        """Return whether the request is open for this queue: a webhook called again keeps the first one."""
         open_queue, at = self._open.get(request, ("", 0.0))
         return open_queue == queue and at > self._clock() - self.request_seconds
 
@@ -70,7 +71,7 @@ class PendingAdmissions:
             self._open.pop(request, None)
 
     def assume_any(self) -> None:
-        """Somebody who is gone may have admitted something just now."""
+        """Assume that a replica that is gone admitted an object to any queue just now."""
         self._assumed_until = self._clock() + self.request_seconds
 
     @property
@@ -78,7 +79,7 @@ class PendingAdmissions:
         return self._clock() < self._assumed_until
 
     def queues(self) -> frozenset[str]:
-        """The queues that something may still come to."""
+        """Return the queues in which an admitted object may still be stored."""
         since = self._clock() - self.request_seconds
         return frozenset(queue for queue, at in list(self._open.values()) if at > since)
 
@@ -86,7 +87,7 @@ class PendingAdmissions:
         return self.any_assumed or not self.queues().isdisjoint(queues)
 
     def _forget(self, now: float) -> None:
-        """The oldest come first; a few at each call are more than come with it."""
+        """Drop a few expired admissions, the oldest first: more than one for each that is recorded."""
         for request, (_, at) in list(islice(self._open.items(), FORGOTTEN_AT_ONCE)):
             if at <= now - self.request_seconds:
                 self._open.pop(request, None)

@@ -1,30 +1,30 @@
-"""Pods that were let through and have not been seen to arrive.
+"""Pods that were let through and have not been seen bound yet.
 
-A pod that passed filter, or whose bind the guard allowed, may be bound at any moment after. A stop is
-acknowledged only when nothing of its queue can land any more.
+A pod that passed filter, or whose bind the guard allowed, may be bound at any later moment. A stop is
+acknowledged only when no pod of its queue can be bound any more.
 
 - A pass by filter is open until the pod is bound or gone, filter refuses the pod, or the guard refuses its
   scheduler's bind. It never expires by itself: a volume may take minutes before the bind is even sent.
-- A pass by the guard is open until the pod is bound or gone, or filter refuses the pod (if the bind was its
-  scheduler's). It lasts no longer than the API server lets a request take (`request_seconds`).
+- A pass by the guard is open until the pod is bound or gone, or filter refuses the pod (if its scheduler sent
+  the bind). It lasts no longer than the API server lets a request take (`request_seconds`).
 
-kube-scheduler has one attempt of a pod at a time. So a new filter call means that the former attempt, its
-bind included, has ended. A bind by another client says nothing of the scheduler's.
+kube-scheduler makes one attempt for a pod at a time. So a new filter call means that the former attempt, its
+bind included, has ended. A bind by another client says nothing about the scheduler's.
 
-What a replica let through that is gone now is unknown, also after a restart of this one. So each pod that it
-could have let through is assumed to have passed filter (`assume_pass`), until its scheduler is known to have
-ended that attempt: it was asked to try again (`record_retry`) and has done so since (`end_attempt`).
+What a replica that is gone had let through is unknown, also after a restart of this one. So each pod that it
+could have let through is assumed to have passed filter (`assume_pass`). The assumption ends when its
+scheduler has ended that attempt: it was asked to try again (`record_retry`) and has done so (`end_attempt`).
 
 Callers can name pods that do not exist. `drop_settled` drops the passes of pods that do not wait, once the
-store is known to hold every pod that could have been named (`cluster.cache.watch_progress`). At most
-`MAX_UNKNOWN_PODS` passes of pods that the store does not know are kept; then a caller is told to come back
-later.
+store has every pod that could have been named (`cluster.cache.watch_progress`). At most `MAX_UNKNOWN_PODS`
+passes of pods that the store does not know are kept; beyond, callers are told to come back later.
 
 Invariants
 - A pass is recorded before the snapshot that decides the answer is read. So a thread that publishes a stop
-  and then finds no open pass knows that no answer from the former snapshot is still under way.
-- Threads: request handlers open and refuse, the pod reflector's thread closes, the controller and the
-  presence read. What filter does is one operation on a dict, which the interpreter does whole.
+  and then sees no open pass knows that no answer from the former snapshot is still on its way.
+- Threads: request handlers record passes and refusals, the pod reflector's thread closes, the controller and
+  the replica's Lease read. What filter does is one operation on a dict, which the interpreter does in one
+  step.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
-#: The API server's default `--request-timeout`: nothing it admitted can land later.
+#: The API server's default `--request-timeout`: no admitted request is stored later.
 REQUEST_SECONDS = 60.0
-#: A pass this old of a pod that nobody has heard of is forgotten.
+#: The age at which a pass of a pod that is unknown is dropped.
 FORGOTTEN_SECONDS = 60.0
 
-#: Passes of pods that the store has not heard of: an honest scheduler is ahead of our watch by a few.
+#: Passes of pods that the store does not know: an honest scheduler is ahead of our watch by a few.
 MAX_UNKNOWN_PODS = 5_000
 
 Key = tuple[str, str]
 
 
 class BindPass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One pod let through. `at` is monotonic seconds; `bind` is the guard's, else it is filter's.
+    """One pod let through. `at`: monotonic seconds. `bind`: it is the guard's pass, else filter's.
 
-    `assumed`: a replica that is gone may have let it through, nobody knows.
+    `by_scheduler`: its scheduler asked, not another client. `assumed`: a replica that is gone may have let it through.
     """
 
     namespace: str
@@ -81,21 +81,22 @@ class BindPasses:
         self._binds: dict[Key, dict[str, BindPass]] = {}
         #: When the scheduler of a pod was asked to try it again.
         self._retried_at: dict[Key, float] = {}
-        #: Held for a moment by whoever touches `_binds`; filter has nothing there to touch but in a stop.
+        #: Held briefly for each use of `_binds`; filter touches `_binds` only during a stop.
         self._lock = threading.Lock()
 
     # Request handlers
 
     def record_filter_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
-        """Filter is about to let the pod through, which the store knows."""
+        """Record that filter is about to let through a pod that the store knows."""
         self._filter_passes[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock()
         )
 
     def record_unknown_filter_pass(self, *, namespace: str, name: str, queue: str, uid: str) -> bool:
-        """The same for a pod that the store has not heard of; False if the pass there is of another one.
+        """Record that filter is about to let through a pod that the store does not know.
 
-        It is told which pod and which queue this is, and nobody can say yet whether that is so.
+        The caller names pod and queue, which cannot be verified yet. Returns False, and records nothing, if
+        there is a pass with another UID or queue for this name.
         """
         new_pass = BindPass(namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock())
         known = self._filter_passes.setdefault((namespace, name), new_pass)
@@ -107,11 +108,11 @@ class BindPasses:
         return True
 
     def is_full(self, members: int) -> bool:
-        """Whether no more passes of unknown pods can be kept, where each of so many members may have one."""
+        """Return whether no more passes of unknown pods are kept; each of `members` pods may have one too."""
         return len(self._filter_passes) >= MAX_UNKNOWN_PODS + members
 
     def record_filter_refusal(self, namespace: str, name: str) -> None:
-        """Filter refuses the pod, so nothing of a former attempt of its scheduler is under way."""
+        """Record that filter refuses the pod, so its scheduler's former attempt has ended."""
         key = (namespace, name)
         self._filter_passes.pop(key, None)
         if key in self._binds:
@@ -123,7 +124,7 @@ class BindPasses:
     def record_bind_pass(
         self, *, request: str, namespace: str, name: str, queue: str, by_scheduler: bool
     ) -> None:
-        """The guard is about to let a bind through; `request` is its UID."""
+        """Record that the guard is about to allow a bind; `request` is the UID of its request."""
         bind = BindPass(
             namespace=namespace,
             name=name,
@@ -136,13 +137,13 @@ class BindPasses:
             self._binds.setdefault((namespace, name), {})[request] = bind
 
     def assume_pass(self, *, namespace: str, name: str, queue: str, uid: str = "") -> None:
-        """A replica that is gone may have let this pod through, and its bind pass the guard."""
+        """Assume that a replica that is gone let this pod through, in filter and in the guard."""
         self._filter_passes[namespace, name] = BindPass(
             namespace=namespace, name=name, queue=queue, uid=uid, at=self._clock(), assumed=True
         )
 
     def end_attempt(self, namespace: str, name: str) -> None:
-        """Whatever attempt of its scheduler was under way when it was asked to try again has ended."""
+        """Record that the attempt that was under way when a retry was requested has ended."""
         key = (namespace, name)
         asked_at = self._retried_at.pop(key, None)
         if asked_at is None:
@@ -157,18 +158,18 @@ class BindPasses:
             self._drop(key, filter_pass)
 
     def open_longer_than(self, *, seconds: float) -> list[BindPass]:
-        """What was let through for a scheduler so long ago, and nothing has come of it."""
+        """Return the passes for schedulers that were let through so long ago and are still open."""
         before = self._clock() - seconds
         return [each for each in self.open_passes() if each.by_scheduler and each.at <= before]
 
     def record_retry(self, namespace: str, name: str) -> None:
-        """Its scheduler is about to be asked to try this pod again."""
+        """Record that the pod's scheduler is about to be asked to try it again."""
         self._retried_at[namespace, name] = self._clock()
 
     def drop_settled(self, *, before: float, waits: Callable[[BindPass], bool]) -> None:
         """Drop the passes recorded up to `before`, in monotonic seconds, whose pod does not wait.
 
-        `waits`: whether the pod of a pass waits; asked when every pod that existed at `before` is known.
+        `waits`: whether the pod of a pass waits. Every pod that existed at `before` must be known.
         """
         for key, each in list(self._filter_passes.items()):
             if each.at <= before and not waits(each):
@@ -184,10 +185,10 @@ class BindPasses:
     def record_bind_refusal(
         self, request: str, namespace: str, name: str, *, by_scheduler: bool, uid: str = ""
     ) -> None:
-        """The guard refuses this bind; another of the same pod may still be under way.
+        """Record that the guard refuses this bind; another bind of the same pod may still be on its way.
 
-        `uid`: the pod's, as the bind has it. kube-scheduler names it; whoever does not is not believed to be
-        the scheduler whose attempt has ended.
+        `uid`: the pod's UID in the bind. kube-scheduler always names it. A client that does not name it is
+        not taken for the scheduler whose attempt has ended.
         """
         with self._lock:
             binds = self._binds.get((namespace, name))
@@ -198,14 +199,14 @@ class BindPasses:
             self._drop((namespace, name), filter_pass)
 
     def queue_of(self, namespace: str, name: str) -> str | None:
-        """The queue of a pod that the store may not have heard of yet."""
+        """Return the queue of a pod that the store may not know yet."""
         filter_pass = self._filter_passes.get((namespace, name))
         return filter_pass.queue if filter_pass else None
 
     # The pod reflector
 
     def close(self, namespace: str, name: str, uid: str = "") -> None:
-        """The pod is bound or gone; a pass of another pod of that name, by UID, stays open."""
+        """Record that the pod is bound or gone. A pass of another pod of that name, by UID, stays open."""
         key = (namespace, name)
         self._retried_at.pop(key, None)
         filter_pass = self._filter_passes.get(key)
@@ -215,7 +216,7 @@ class BindPasses:
             with self._lock:
                 self._binds.pop(key, None)
 
-    # The controller and the presence
+    # The controller and the replica's Lease
 
     def open_passes(self) -> Iterator[BindPass]:
         yield from list(self._filter_passes.values())
@@ -225,11 +226,11 @@ class BindPasses:
         yield from (each for each in binds if each.at > oldest)
 
     def open_passes_of(self, queues: Container[str]) -> list[BindPass]:
-        """The open passes of these queues."""
+        """Return the open passes of these queues."""
         return [each for each in self.open_passes() if each.queue in queues]
 
     def drop_expired(self, known: Callable[[str, str], object]) -> None:
-        """Drop what is old: binds that cannot land, and passes of pods that are not `known`."""
+        """Drop expired passes: binds that cannot be stored any more, and old passes of unknown pods."""
         now = self._clock()
         for key, at in list(self._retried_at.items()):
             if at <= now - self.request_seconds:
@@ -244,7 +245,7 @@ class BindPasses:
 
     def _drop(self, key: Key, expected: BindPass) -> None:
         dropped = self._filter_passes.pop(key, None)
-        if dropped is not None and dropped is not expected:  # let through again just now
+        if dropped is not None and dropped is not expected:  # recorded again just now
             self._filter_passes.setdefault(key, dropped)
 
     def __len__(self) -> int:

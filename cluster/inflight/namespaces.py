@@ -1,11 +1,12 @@
-"""Namespaces that name a queue, that we admitted, and that the watch has not told of yet; and their labels.
+"""Admitted namespaces that name a queue and that the watch has not brought yet, with their labels.
 
-One file may hold a namespace and what goes into it: the second comes a few milliseconds after the first.
+One manifest may contain a namespace and the objects in it: these follow a few milliseconds later.
 
 Invariants
-- A name is kept for `SECONDS`; what the store knows of a namespace goes before it.
-- At most `REMEMBERED` are kept; beyond, the oldest go.
-Threads: request handlers alone write; each operation is one on a dict.
+- A namespace is kept for `SECONDS`. If the store has the namespace, the store is used instead.
+- At most `REMEMBERED` namespaces are kept; beyond, the oldest are dropped.
+
+Threads: only request handlers write; each operation is one on a dict.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class PendingNamespaces:
-    """The queue that each of them names, and its labels."""
+    """The queue and the labels of each admitted namespace."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pending: dict[str, tuple[str, float, Mapping[str, str]]] = {}
 
     def record(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
-        """One that names this queue is about to be stored."""
+        """Record that a namespace that names this queue is about to be stored."""
         self._pending.pop(namespace, None)
         self._pending[namespace] = (queue, self._clock(), labels)
         while len(self._pending) > REMEMBERED:
             self._pending.pop(next(iter(self._pending)), None)
 
     def queue_of(self, namespace: str) -> str:
-        """The queue that it names; empty where none is known."""
+        """Return the queue that the namespace names; empty if unknown."""
         known = self._known(namespace)
         return known[0] if known is not None else ""
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
-        """Its labels; None where it is not known."""
+        """Return the labels of the namespace; None if unknown."""
         known = self._known(namespace)
         return known[2] if known is not None else None
 

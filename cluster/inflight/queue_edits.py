@@ -1,16 +1,16 @@
 """Edits of queues that we admitted and have not seen stored yet.
 
-Two edits that come one after the other may both be judged before the watch has told of the first; each alone
-makes no cycle and breaks no sum, and both together do. So the second is judged as if the first were stored.
+Two edits in quick succession may both be judged before the watch has brought the first. Each alone makes no
+cycle and exceeds no sum, but both together may. So the second is judged as if the first were stored.
 
 Invariants
-- Edits are judged one at a time: whoever judges holds `lock` from the first look to `record`.
-- An edit is kept until the store tells what became of it. That is exact: the API server stores it as the
-  version after the one that was judged, or asks us again. What it never stores, since another webhook
-  refused it, stands in nobody's way for longer than `SECONDS`.
-- A dry run is never noted.
+- Edits are judged one at a time: a handler holds `lock` from its first read to `record`.
+- An edit is kept until the store shows its outcome. That is exact: the API server stores the edit on top of
+  the version that was judged, or calls us again. An edit that is never stored, because another webhook denied
+  it, is forgotten after `SECONDS`.
+- A dry run is never recorded.
 
-Threads: request handlers, each holding `lock`.
+Threads: request handlers, each of which holds `lock`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cluster.objects import QueueObject
 
 #: Longer than the default time-out of other webhooks (10 s) and the delay of the watch.
 SECONDS = 12.0
-#: More than anybody admits in that time; beyond, the oldest are forgotten.
+#: More edits than are admitted in that time. Beyond, the oldest are forgotten.
 REMEMBERED = 10_000
 
 
 class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A queue as it will be, None if it is to be deleted; `at` is monotonic seconds.
+    """A queue as it will be stored; None if it is to be deleted. `at`: monotonic seconds.
 
-    `uid` and `base`: which object, in which version, was edited; empty and 0 where it is new.
+    `uid` and `base`: the edited object and its version; empty and 0 for a new queue.
     """
 
     after: QueueObject | None
@@ -40,7 +40,7 @@ class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float
 
     def settled(self, stored: QueueObject | None) -> bool:
-        """Whether what the store holds is newer than what was edited."""
+        """Return whether the stored object is newer than the edited one."""
         if stored is None:
             return self.after is None
         if not self.uid:
@@ -56,11 +56,11 @@ class PendingQueueEdits:
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._latest: dict[str, PendingQueueEdit] = {}
-        #: Held while an edit is judged and noted.
+        #: Held while an edit is judged and recorded.
         self.lock = threading.Lock()
 
     def record(self, name: str, *, before: QueueObject | None, after: QueueObject | None) -> None:
-        """An edit that was just admitted: from `before` (None: new) to `after` (None: deleted)."""
+        """Record an admitted edit from `before` (None: a new queue) to `after` (None: deleted)."""
         while len(self._latest) >= REMEMBERED:
             del self._latest[next(iter(self._latest))]
         self._latest.pop(name, None)
@@ -72,7 +72,7 @@ class PendingQueueEdits:
         )
 
     def pending(self, stored: Mapping[str, QueueObject]) -> dict[str, QueueObject | None]:
-        """The queues that are not stored yet as they will be; the others are forgotten."""
+        """Return the queues that are not stored yet, as they will be; forget the settled edits."""
         for name in list(self._settled_names(stored)):
             del self._latest[name]
         return {name: edit.after for name, edit in self._latest.items()}
