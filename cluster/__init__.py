@@ -9,11 +9,11 @@ In the order in which to read:
 | `api`             | requests: the client, lists by pages, each API server by itself, disruption budgets  |
 | `informers`       | list and watch each kind, and hand its objects to the cache                          |
 | `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and what each queue decides |
-| `inflight`        | what was let through and has not been seen to arrive                                 |
-| `coordination`    | Leases: who leads, which replicas there are, and what each has seen                  |
-| `readiness`       | whether answers from the store may be relied upon                                    |
+| `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and each queue's decision   |
+| `inflight`        | what was let through and has not been seen stored yet                                |
+| `coordination`    | Leases: the leader, the replicas, and what each of them has seen                     |
 | `write_queue`     | the threads that write, most urgent first                                            |
 | `key_backoff`     | the back-off of each object or step that failed                                      |
-| `recorder`        | events                                                                               |
+| `key_backoff`     | the back-off of each object or step that fails                                       |
 | `debounce`, `token_bucket`, `decoding`, `metrics` | small parts that the others use      |
 """

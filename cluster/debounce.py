@@ -1,13 +1,13 @@
 """One action for a burst of requests.
 
-`Trigger` takes the requests; `Debouncer` acts on them in a thread of its own.
+`Trigger` takes the requests; `Debouncer` acts on them in its own thread.
 
 Invariants
-- After each `fire` an action begins: `QUIET_SECONDS` after the last request of a burst, and at most
-  `MAX_BURST_SECONDS` after its first, unless the former action is not done or still rests.
+- An action begins after each `fire`: `QUIET_SECONDS` after the last request of a burst, and at most
+  `MAX_BURST_SECONDS` after its first, unless the former action is not done or its rest is not over.
 - An action does not begin before the former one is done and `REST` times its duration has passed. So all
   actions together take at most a fifth of the time.
-- After an action that raises, the next one comes.
+- An action that raises does not prevent the next one.
 
 Threads: any thread may fire a trigger and read `pending`.
 """
@@ -26,12 +26,12 @@ CHECK_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
-#: Begins an action. Returns a function that tells whether all of it is done.
+#: Begins an action. Returns a function that says whether all of it is done.
 Action = Callable[[], Callable[[], bool]]
 
 
 class Trigger:
-    """The requests that are not served yet. Whoever fires it needs no `Debouncer` to be there."""
+    """The requests that are not served yet. It may be fired before a `Debouncer` exists."""
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -55,28 +55,28 @@ class Trigger:
                 self._changed.notify_all()
 
     def seconds_until_due(self) -> float | None:
-        """How long until the present burst is over; None if nothing is requested."""
+        """Return the seconds until the present burst is over; None if nothing is requested."""
         if self._first is None:
             return None
         return max(0.0, min(self._last + QUIET_SECONDS, self._first + MAX_BURST_SECONDS) - self._clock())
 
     def take(self, *, stopped: Callable[[], bool]) -> bool:
-        """Wait until a burst is over and take it, so that its action may begin; False once `stopped`."""
+        """Wait for the end of a burst and take it, so that its action may begin; False once `stopped`."""
         with self._changed:
             while not stopped():
                 left = self.seconds_until_due()
                 if left == 0.0:
-                    self._acting, self._first = True, None  # in this order: it is pending throughout
+                    self._acting, self._first = True, None  # in this order `pending` stays True
                     return True
                 self._changed.wait(left)
         return False
 
     def finish(self) -> None:
-        """The action that was taken is done."""
+        """Record that the action that was taken is done."""
         self._acting = False
 
     def wake(self) -> None:
-        """Make `take` look again whether it is to stop."""
+        """Make `take` check `stopped` again."""
         with self._changed:
             self._changed.notify_all()
 

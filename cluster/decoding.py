@@ -1,6 +1,6 @@
-"""Bytes from outside into structs, or a refusal that names the place and the fault.
+"""Decodes bytes from outside into structs, or raises an error that names the place and the fault.
 
-Source of the wording: msgspec's `ValidationError`, whose "at `$.a.b`" is turned into `a.b`.
+The wording is from msgspec's `ValidationError`, whose "at `$.a.b`" is turned into `a.b`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"^(?P<fault>.*?)(?: - at `(?:key in )?\$\.?(?P<place>[^`]*)
 
 
 def decode_body(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """The struct that the bytes say. Raises `Unreadable`, whatever the bytes are."""
+    """Decode the bytes into a struct. Raises `Unreadable` for any invalid bytes."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as exc:

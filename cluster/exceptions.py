@@ -1,15 +1,15 @@
-"""What can go wrong between us and the API server.
+"""The errors between the server and the API server.
 
 ClusterError
 ├── ConfigurationError    no usable kubeconfig or credentials
 ├── Unreachable           no answer: refused, cut, timed out
-├── TooLarge              an answer has more bytes than were asked for at most
-├── Unreadable            a body from outside that is not what it should be
-│   └── Faulty            a review whose object, and nothing else, is not what it should be
-├── NotReady              asked before the cluster has been read, or since it was lost
-└── Refused               an answer that is not 2xx; has `status`, `reason`, `message`
+├── TooLarge              an answer exceeds the limit of bytes
+├── Unreadable            a body from outside does not have the expected form
+│   └── Faulty            a review of which only the object does not have the expected form
+├── NotReady              called before the cluster was read, or since it was lost
+└── Refused               an answer other than 2xx; has `status`, `reason`, `message`
     ├── NotFound          404
-    ├── Conflict          409: the object changed under us, or exists
+    ├── Conflict          409: the object has changed since it was read, or exists
     ├── Expired           410: the resource version is too old
     └── Overloaded        429 and 5xx: worth another try; has `retry_after` in seconds
 """
@@ -30,11 +30,11 @@ class Unreachable(ClusterError):
 
 
 class TooLarge(ClusterError):
-    """The answer has more bytes than the caller takes; the rest of it was not read."""
+    """The answer has more bytes than the caller accepts; the rest was not read."""
 
 
 class Refused(ClusterError):
-    """The API server answered, and not with 2xx."""
+    """The API server answered with a status other than 2xx."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -56,7 +56,7 @@ class Expired(Refused):
 
 
 class Overloaded(Refused):
-    """429 or 5xx: the same request may succeed later. `causes`: the reasons of what is named in detail."""
+    """429 or 5xx: the same request may succeed later. `causes`: the reasons of the causes in its details."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Overloaded(Refused):
 
 
 class NotReady(ClusterError):
-    """Asked before the cluster has been read, or since it was lost."""
+    """Called before the cluster was read, or since it was lost."""
 
 
 class Unreadable(ClusterError):
-    """A body from outside is not what it should be; the message names the place and the fault."""
+    """A body from outside does not have the expected form; the message names the place and the fault."""
 
 
 class Faulty(Unreadable):
-    """The object of a review cannot be read: a refusal for its author, no fault of the caller."""
+    """The object of a review cannot be read. Its author gets a denial; the API server made no mistake."""

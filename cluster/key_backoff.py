@@ -1,19 +1,19 @@
-"""What one key fails at concerns that key alone: a step of the controller, an object's handler, a write.
+"""Backs off single keys: a step of the controller, an object's event handler, a write.
 
-The rate-limited part of client-go's workqueue: a key that fails is tried again after a back-off that grows,
-while all others go on.
+This is the rate-limited part of client-go's workqueue: a key that fails is tried again after a growing
+back-off, while all other keys go on.
 
 Invariants
-- `attempt` and `attempt_each` raise no `Exception`, whatever the work raises.
+- `attempt` and `attempt_each` raise no `Exception`, whatever the work raises (but for `through`).
 - A key that failed is not attempted before its back-off is over: `LEAST` seconds, twice as long each time, at
-  most `MOST`, or `SHORT` where the API server did not answer. Another version of the object is attempted at
-  once; if it fails too, the back-off grows on.
-- Each failure is logged with step and key, and counted. At most `LOG_BURST` lines are logged at once, one a
-  second after. Where the key has an object, the failure is kept for an event about it (`take_failures`).
-- The first success forgets the key; so does `FORGET` seconds without an attempt after the back-off.
-- At most `MAX_KEYS` keys are remembered. Beyond, the oldest is forgotten first: it is tried again sooner.
+  most `MOST`, or `SHORT` if the API server did not answer. Another version of the object is attempted at
+  once; if it fails too, the back-off keeps growing.
+- Each failure is counted, and logged with step and key. At most `LOG_BURST` lines are logged at once, and one
+  a second after that. If the key has an object, the failure is kept for an event on it (`take_failures`).
+- A success forgets the key. So does `FORGET` seconds without an attempt after the back-off.
+- At most `MAX_KEYS` keys are remembered. Beyond, the oldest is forgotten first, and is tried again sooner.
 
-Threads: any. What is taken under the lock is a look-up; nothing is taken while no key fails.
+Threads: any. Changes take the lock. `seconds_left`, which every attempt asks, is a look-up without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_KEYS = 10_000
 #: Failures that wait to be reported by an event.
 MAX_UNREPORTED = 1_000
 LOG_BURST = 50.0
-#: Characters of a key, and of what was raised.
+#: Characters of a key, and of an error message.
 KEY_LIMIT, TEXT_LIMIT = 400, 600
 
 log = logging.getLogger(__name__)
@@ -48,9 +48,9 @@ Key = tuple[str, Hashable]
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that failed: for the how many-th time in a row, at what, and until when it rests (monotonic).
+    """The latest failure of a key. `times`: failures in a row; `until`: end of the back-off (monotonic).
 
-    `queue`: the queue to be looked at again then; None where whoever failed tries again by itself.
+    `queue`: the queue to reconcile again then; None if the caller tries again by itself.
     """
 
     step: str
@@ -72,12 +72,12 @@ class KeyBackoff:
         clock: Callable[[], float] = time.monotonic,
         counted: Callable[[str], None] = lambda _step: None,
     ) -> None:
-        """`clock`: monotonic seconds. `counted`: the metric; gets the step."""
+        """`clock`: monotonic seconds. `counted`: called with the step of each failure, for the metric."""
         self._clock = clock
         self._counted = counted
         self._lock = threading.Lock()
         self._failures: dict[Key, Failure] = {}
-        #: Those whose queue is to be looked at again.
+        #: The keys whose queue is to be reconciled again, and when.
         self._to_requeue: dict[Key, float] = {}
         self._unreported: deque[Failure] = deque(maxlen=MAX_UNREPORTED)
         self._lines = TokenBucket(1.0, burst=LOG_BURST, now=clock())
@@ -93,10 +93,10 @@ class KeyBackoff:
         subject: ObjectReference | None = None,
         through: tuple[type[Exception], ...] = (),
     ) -> bool:
-        """Do the work unless the key backs off; whether it was done.
+        """Do the work unless the key backs off; return whether it was done.
 
-        `version`: of the object that the work is about. `queue`: is looked at again after the back-off.
-        `through`: what concerns more than this key, and is raised.
+        `version`: of the object that the work is for. `queue`: is reconciled again after the back-off.
+        `through`: errors that concern more than this key; they are raised.
         """
         if self.seconds_left(step, key, version=version) > 0:
             return False
@@ -121,7 +121,7 @@ class KeyBackoff:
         queue: str | None = None,
         subject: Callable[[T], ObjectReference | None] = lambda _item: None,
     ) -> None:
-        """The same for each of several objects, one failing or not."""
+        """Attempt the work for each object. An object that fails does not stop the others."""
         for item in items:
             try:
                 if self._failures and self.seconds_left(step, key(item), version=version(item)) > 0:
@@ -136,7 +136,7 @@ class KeyBackoff:
                     self.forget(step, key(item))
 
     def seconds_left(self, step: str, key: Hashable, *, version: Hashable = 0) -> float:
-        """For how many seconds the key is still not to be attempted; 0 if it may be."""
+        """Return for how many seconds the key may not be attempted yet; 0 if it may be."""
         failure = self._failures.get((step, key)) if self._failures else None
         if failure is None or (version and failure.version != version):
             return 0.0
@@ -152,7 +152,7 @@ class KeyBackoff:
         queue: str | None = None,
         subject: ObjectReference | None = None,
     ) -> float:
-        """Have the key back off; for how many seconds."""
+        """Record a failure; return the length of the key's back-off in seconds."""
         now = self._clock()
         with self._lock:
             before = self._failures.pop((step, key), None)
@@ -187,21 +187,21 @@ class KeyBackoff:
                 self._forget((step, key))
 
     def forget_all(self, step: str, *, but: Collection[Hashable] = ()) -> None:
-        """Forget the keys of one step, those of `but` apart: their objects are gone."""
+        """Forget the keys of one step, except `but`: their objects are gone."""
         with self._lock:
             for key in [key for key in self._failures if key[0] == step and key[1] not in but]:
                 self._forget(key)
 
-    # What follows from failures, for the controller
+    # For the controller
 
     @property
     def next_requeue(self) -> float:
-        """When a queue is to be looked at again for a failure, in monotonic seconds; infinity for never."""
+        """When the next queue is to be reconciled again, in monotonic seconds; infinity for never."""
         with self._lock:
             return min(self._to_requeue.values(), default=float("inf"))
 
     def take_due_queues(self) -> set[str]:
-        """The queues to be looked at again now; taking empties it."""
+        """Return and clear the queues to be reconciled again now."""
         if not self._failures:
             return set()
         now = self._clock()
@@ -214,7 +214,7 @@ class KeyBackoff:
             return {queue for key in ripe if (queue := self._failures[key].queue) is not None}
 
     def take_failures(self) -> list[Failure]:
-        """The failures to be reported on their objects; taking empties it."""
+        """Return and clear the failures to be reported on their objects."""
         with self._lock:
             failures = list(self._unreported)
             self._unreported.clear()
@@ -235,7 +235,7 @@ class KeyBackoff:
 
 
 def key_text(key: Hashable) -> str:
-    """A key in one line: the parts of a tuple with slashes between them."""
+    """Format a key in one line, the parts of a tuple separated by slashes."""
     text = "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
     return printable(text, limit=KEY_LIMIT)
 

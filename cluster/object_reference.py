@@ -1,4 +1,4 @@
-"""What an event is about."""
+"""A reference to the object that an event is about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ObjectReference(msgspec.Struct, frozen=True, kw_only=True):
-    """The object an event is about. Cluster-scoped ones have no namespace."""
+    """The object that an event is about. Cluster-scoped objects have no namespace."""
 
     api_version: str
     kind: str

@@ -1,7 +1,7 @@
-"""What we read of the API server's objects: just the needed fields.
+"""The fields that we read of the API server's objects.
 
-msgspec decodes raw bytes into these; whatever else is in them is skipped without being made.
-Times are aware datetimes. Every field but the names has a default, since any may be missing.
+msgspec decodes the bytes into these structs and skips all other fields. Times are aware datetimes. Every
+field but the metadata has a default, since any may be missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from queues.status.changes import Change
 
-#: Of the greatest number that etcd counts to.
+#: Digits of the greatest number that etcd counts to.
 DIGITS = 20
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False)
 
 
 def version_number(text: str) -> int:
-    """A resource version as the number that orders it; 0 for what is none."""
+    """Return a resource version as a number that orders versions; 0 if it is not one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
 
 
@@ -56,11 +56,11 @@ class Metadata(_Wire, frozen=True):
 
     @property
     def version(self) -> int:
-        """The resource version as the number that orders it."""
+        """The resource version as a number that orders versions."""
         return version_number(self.resource_version)
 
     def older_than(self, other: Metadata) -> bool:
-        """Whether this is a former state of the same object."""
+        """Return whether this is a former state of the same object."""
         return self.uid == other.uid and self.version < other.version
 
     def label(self, key: str) -> str:
@@ -71,7 +71,7 @@ class Metadata(_Wire, frozen=True):
 
 
 class Condition(_Wire, frozen=True):
-    """`last_transition_time`: as it is written, so that it goes back unchanged."""
+    """`last_transition_time` is kept as it is written, so that it is written back unchanged."""
 
     type: str = ""
     status: str = ""
@@ -131,7 +131,7 @@ class QueueSpec(_Wire, frozen=True):
     reason: str | None = None
     drain: Any = None
     namespace_selector: Any = None
-    # Quota is kept as it came: nothing that is in it may keep a queue from being known.
+    # Quota is kept undecoded: no content of it may make a queue unreadable.
     guarantee: Any = None
     deserved: Any = None
     capability: Any = None
@@ -148,18 +148,19 @@ class PodCounts(_Wire, frozen=True):
 
 
 class ChainLink(_Wire, frozen=True):
-    """A queue of a chain, and which of its specs."""
+    """A queue of a chain, and the generation of its spec."""
 
     name: str = ""
     generation: int = 0
 
 
 class StopStatus(_Wire, frozen=True):
-    """The stop that a queue's status tells of.
+    """The stop in a queue's status.
 
-    `chain`: the specs that it follows from, the queue's own first. `revision` stands for them, `scope` for
-    those of the queues below as well, once it is acknowledged. `queues`: how many those are, itself included.
-    `refusal`: what its pods are told. `waiting_for`: what the acknowledgement waits for.
+    `chain`: the specs from which it follows, the queue's own first. `revision`: identifies them. `scope`:
+    identifies them and those of the queues below, once the stop is acknowledged. `queues`: the number of
+    these queues, itself included. `refusal`: the message for its pods. `waiting_for`: what the
+    acknowledgement waits for.
     """
 
     revision: str = ""
@@ -222,7 +223,7 @@ class TemplateSpec(_Wire, frozen=True):
 
 
 class Template(_Wire, frozen=True):
-    """A pod template; what a workload makes its pods from."""
+    """A pod template, from which a workload makes its pods."""
 
     metadata: Metadata | None = None
     spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
@@ -235,7 +236,7 @@ class TemplateHolder(_Wire, frozen=True):
 
 
 class JobTemplate(_Wire, frozen=True):
-    """What a Job is made from; its labels and annotations become the Job's own."""
+    """A template for Jobs; its labels and annotations become the Job's own."""
 
     metadata: Metadata | None = None
     spec: TemplateHolder = msgspec.field(default_factory=TemplateHolder)
@@ -246,7 +247,7 @@ class ReplicatedJob(_Wire, frozen=True):
 
 
 class WorkloadSpec(_Wire, frozen=True):
-    """The spec of whatever kind of workload: each has its template in another one of these places."""
+    """The spec of any kind of workload: each kind has its pod template in another of these fields."""
 
     template: Template | None = None
     job_template: JobTemplate | None = None
@@ -297,14 +298,14 @@ class ListMeta(_Wire, frozen=True):
 
 
 class RawList(_Wire, frozen=True):
-    """A page of a list, its items still bytes."""
+    """A page of a list; its items are still bytes."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
 
 
 class RawEvent(_Wire, frozen=True):
-    """A line of a watch, its object still bytes."""
+    """A line of a watch; its object is still bytes."""
 
     type: str
     object: msgspec.Raw
@@ -315,7 +316,7 @@ class Bookmark(_Wire, frozen=True):
 
 
 class StatusObject(_Wire, frozen=True):
-    """The object of an ERROR event, and of a refusal."""
+    """The object of an ERROR event, or of an error answer."""
 
     code: int = 0
     reason: str = ""

@@ -1,11 +1,11 @@
-"""Events (`v1`) on the objects concerned: what happened, for whoever asks `kubectl describe`.
+"""Records events (`v1`) on the objects concerned, as `kubectl describe` shows them.
 
 Invariants
-- Recording never waits and never fails: an event is handed to the writers, or dropped.
-- The same event (object, reason, message) is written once in `REPEAT_SECONDS`, but for what happens anew
-  each time, such as a queue's transitions.
-- A queue's pods together get at most `BURST` events at once and `PER_SECOND` after, so that ten thousand
-  parked pods make no storm. What is dropped is counted.
+- Recording never waits and never fails: an event is passed to the write queue, or dropped.
+- The same event (object, reason, message) is written once in `REPEAT_SECONDS`. An event that is new each
+  time, such as a queue's transition, is not limited.
+- The pods of one queue together get at most `BURST` events at once and `PER_SECOND` after that, so that ten
+  thousand parked pods make no event storm. Dropped events are counted.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ REPEAT_SECONDS = 300.0
 MAX_EVENTS_REMEMBERED = 10_000
 BURST = 50.0
 PER_SECOND = 5.0
-#: Bytes; the API server takes 1,024.
+#: Bytes; the API server accepts 1,024.
 MESSAGE_LIMIT = 1000
 
 
 class EventRecorder:
-    """Who records; used by the controller's thread alone."""
+    """Records events; for the controller's thread only."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class EventRecorder:
         budget: str = "",
         again_after: float = REPEAT_SECONDS,
     ) -> None:
-        """Say it. `budget`: the queue on whose account an event on a pod goes.
+        """Record an event. `budget`: the queue whose rate limit an event on a pod counts against.
 
-        `again_after`: seconds in which the same is not said twice; 0 for what happens anew each time.
+        `again_after`: seconds in which the same event is not repeated; 0 for an event that is new each time.
         """
         now = self._clock()
         key = (subject.uid, reason, message)

@@ -1,12 +1,12 @@
-"""A token bucket: so many a second, so many at once. Times are in monotonic seconds; one thread uses it."""
+"""A token bucket: a rate per second and a burst. Times are in monotonic seconds. For one thread."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Gathers `rate` tokens a second, up to `burst`; a rate of 0 is "any number".
+    """Gains `rate` tokens a second, up to `burst`; a rate of 0 means no limit.
 
-    Without a `burst` as many gather as in one second, and at least one, whatever the rate is by then.
+    Without `burst` it holds the tokens of one second at the present rate, and at least one.
     """
 
     def __init__(self, rate: float, *, now: float, burst: float | None = None) -> None:
@@ -23,11 +23,11 @@ class TokenBucket:
         self._rate = rate
 
     def limit_burst(self, number: float) -> None:
-        """Let no more than `number` go at once now."""
+        """Reduce the tokens to at most `number` now."""
         self._tokens = min(self._tokens, number)
 
     def ready(self, now: float) -> bool:
-        """Whether one may go. Several that go together need one token, and owe the others."""
+        """Return whether one token is there. Several taken together need one token and owe the rest."""
         self._tokens = min(self._most, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
         return not self._rate or self._tokens >= 1.0
@@ -37,12 +37,12 @@ class TokenBucket:
         self._tokens -= number if self._rate else 0
 
     def try_take(self, now: float) -> bool:
-        """Take one token if there is one; whether there was."""
+        """Take one token if there is one; return whether there was."""
         if not self.ready(now):
             return False
         self.take(1)
         return True
 
     def wait(self) -> float:
-        """Seconds until one may go, as of the last `ready`."""
+        """Return the seconds until a token is there, as of the last `ready`."""
         return 0.0 if not self._rate else max(0.0, (1.0 - self._tokens) / self._rate)

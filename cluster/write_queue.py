@@ -1,19 +1,20 @@
-"""Many small writes, most urgent first, by a few threads.
+"""Sends many small writes with a few threads, the most urgent first.
 
 Invariants
-- At most one write a key is waiting or under way; asking again for the same key changes nothing.
-- Order: by the rank given (smaller first), then by arrival.
-- Of the writes of one lane one is under way at a time; the others make room for whatever has none.
-- A write that the API server is too busy for (429, 5xx, no answer) is tried again up to `MAX_TRIES`
-  times, after the time it asks for; one it refuses (404, 409, ...) is given up. Either way whoever
-  asked is told by the return of `done(key, ok)`.
-- Where the server itself is busy or gone the thread waits, so that nobody asks more of it. A 500 may be of
-  this object alone, such as a webhook that fails for it: then no thread waits, and all others are written.
-- A write that is refused for what it says (any 4xx but 404, 409 and 410, or that it is too large), or that
-  fails in another way, has its key back off (`backoff`): until then none of this key is taken (`wait`).
-  It is named in the log, the metrics, and an event on its `subject`.
-- `stop()` ends the threads after the write each has under way; what waits is dropped, for all of it
-  is derived from the cluster and will be derived again.
+- At most one write for each key waits or is under way; submitting the same key again changes nothing.
+- Writes are sent by rank (the smaller first), then by arrival.
+- Of the writes of one lane, one at a time is under way. The others do not block writes of other lanes.
+- A write for which the API server is too busy (429, 5xx, no answer) is tried up to `MAX_TRIES` times, each
+  time after the delay that the server asks for. A write that it refuses (404, 409, ...) is given up. The
+  caller learns the outcome from `done(ok)`.
+- While the server itself is busy or gone, the thread waits, so that it is not asked for more. A 500 may
+  concern this object alone, such as a webhook that fails for it. Then no thread waits, and all other writes
+  are sent.
+- The key backs off (`backoff`) after a write that is refused for its content (any 4xx but 404, 409 and 410,
+  or too large), or that fails in another way. Until then no write for this key is accepted (`wait`). The
+  failure is named in the log, in the metrics, and in an event on `subject`.
+- `stop()` ends each thread after the write that it has under way. Waiting writes are dropped: all of them
+  are derived from the cluster and will be derived again.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 
 MAX_TRIES = 6
-#: Answers that say nothing against what was written: the object is gone, or another one by now.
+#: Answers that do not refuse the content: the object is gone, or has changed.
 OUTDATED_STATUSES = frozenset({404, 409, 410})
-#: What the API server says of an object that it or etcd does not take for its size, with whatever status.
+#: Parts of the message, with any status, for an object that is too large for the API server or etcd.
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
-#: What the API server says where it fails at an object, a webhook for it included.
+#: The status of an API server that fails at one object, its webhooks included.
 OBJECT_FAULT_STATUS = 500
-#: Before the key of a write, in `backoff`.
+#: Prefix of the step of a write in `backoff`.
 STEP = "write"
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ Done = Callable[[bool], None]
 
 
 class _Entry(msgspec.Struct, frozen=True, order=True):
-    """A write that waits; `tries`: how often it has been tried."""
+    """A write that waits; `tries`: the number of tries so far."""
 
     rank: tuple[Any, ...]
     arrival: int
@@ -65,7 +66,7 @@ class _Entry(msgspec.Struct, frozen=True, order=True):
 
 
 class WriteQueue:
-    """The threads. Owner: the server."""
+    """The waiting writes and the threads that send them. Owner: the server."""
 
     def __init__(
         self,
@@ -79,10 +80,10 @@ class WriteQueue:
         self._backoff = backoff or KeyBackoff()
         self._name = name
         self._heap: list[_Entry] = []
-        #: The lanes with a write under way, and what waits for them.
+        #: The lanes with a write under way, and the writes that wait for each of them.
         self._busy: set[Hashable] = set()
         self._blocked: dict[Hashable, list[_Entry]] = {}
-        #: Those to be tried again, and when, in monotonic seconds; by arrival where that is the same.
+        #: Writes to be tried again, with their time in monotonic seconds; equal times are ordered by arrival.
         self._later: list[tuple[float, int, _Entry]] = []
         self._keys: set[Key] = set()
         self._arrivals = itertools.count()
@@ -108,7 +109,7 @@ class WriteQueue:
             thread.join(timeout=5)
 
     def dead(self) -> list[str]:
-        """The threads that were started and have ended."""
+        """Return the names of the threads that were started and have ended."""
         return [thread.name for thread in self._threads if not thread.is_alive()]
 
     def submit(
@@ -122,10 +123,10 @@ class WriteQueue:
         queue: str | None = None,
         subject: ObjectReference | None = None,
     ) -> bool:
-        """Ask for a write; False if one of this key is waiting or under way already, or the key backs off.
+        """Submit a write. Returns False if one for this key waits or is under way, or if the key backs off.
 
-        `queue`: is looked at again when the back-off is over. `subject`: the object that is written, for an
-        event if the write is refused.
+        `queue`: is reconciled again after the back-off. `subject`: the written object, which gets an event
+        if the write is refused.
         """
         if self.wait(key) > 0:
             return False
@@ -139,11 +140,11 @@ class WriteQueue:
         return True
 
     def wait(self, key: Key) -> float:
-        """For how many seconds no write of this key is taken, since the last one was refused."""
+        """Return for how many seconds no write for this key is accepted, after the last one was refused."""
         return self._backoff.seconds_left(f"{STEP} {key[0]}", key[1])
 
     def pause(self, seconds: float) -> bool:
-        """Wait inside a write; True if the writers are being stopped."""
+        """Wait inside a write; return True if the threads are being stopped."""
         return self._stopped.wait(seconds)
 
     def __len__(self) -> int:
@@ -163,7 +164,7 @@ class WriteQueue:
             self._call_done(entry.key, entry.done, ok=ok)
 
     def _next(self) -> _Entry | None:
-        """The first whose lane is free, waited for; None at the end."""
+        """Wait for the first write whose lane is free; None after `stop`."""
         with self._changed:
             while not self._stopped.is_set():
                 self._enqueue_due()
@@ -180,7 +181,7 @@ class WriteQueue:
         return None
 
     def _enqueue_due(self) -> None:
-        """Put what is to be tried again now among what waits."""
+        """Move the writes whose next try is due to the waiting ones."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             heapq.heappush(self._heap, heapq.heappop(self._later)[2])
@@ -189,7 +190,7 @@ class WriteQueue:
         return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
 
     def _retry_later(self, entry: _Entry, seconds: float) -> None:
-        """Try it again in so many seconds."""
+        """Try the write again in so many seconds."""
         again = msgspec.structs.replace(entry, tries=entry.tries + 1)
         with self._changed:
             if not self._stopped.is_set():
@@ -214,18 +215,18 @@ class WriteQueue:
             log.exception("whoever asked for %s of %s failed on hearing of it", key[0], key[1])
 
     def _attempt(self, entry: _Entry) -> bool | None:
-        """Whether it was written; None if it will be tried again."""
+        """Send a write; return whether it succeeded, or None if it will be tried again."""
         what, name = entry.key
         try:
             entry.write()
-        except Exception as exc:  # whatever it is, the thread goes on
+        except Exception as exc:  # no exception ends the thread
             return self._failed(entry, exc)
         self._metrics.writes.labels(what, "done").inc()
         self._backoff.forget(f"{STEP} {what}", name)
         return True
 
     def _failed(self, entry: _Entry, exc: Exception) -> bool | None:
-        """False if it is given up; None if it will be tried again."""
+        """Handle a failed write; return False if it is given up, None if it will be tried again."""
         what, name = entry.key
         count = self._metrics.writes.labels
         subject = entry.subject
@@ -245,7 +246,7 @@ class WriteQueue:
         return False
 
     def _waited(self, seconds: float, exc: ClusterError) -> float:
-        """The seconds that are left to wait, after the thread has, where it is to."""
+        """Wait in this thread if the server itself is busy or gone; return the seconds still to wait."""
         if isinstance(exc, Refused) and exc.status == OBJECT_FAULT_STATUS:
             return seconds
         self._stopped.wait(seconds)
@@ -253,7 +254,7 @@ class WriteQueue:
 
 
 def _pause(exc: Overloaded | Unreachable, *, tries: int) -> float:
-    """Seconds until the next try: what a busy server asks for; longer each time where it cannot say."""
+    """Return the seconds until the next try: the server's Retry-After, longer with each try but for 429."""
     if isinstance(exc, Unreachable):
         return min(0.2 * 2.0**tries, 5.0)
     return min(exc.retry_after * (1.0 if exc.status == 429 else 2.0**tries), 5.0)

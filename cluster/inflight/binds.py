@@ -48,7 +48,8 @@ Key = tuple[str, str]
 class BindPass(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod let through. `at`: monotonic seconds. `bind`: it is the guard's pass, else filter's.
 
-    `by_scheduler`: its scheduler asked, not another client. `assumed`: a replica that is gone may have let it through.
+    `by_scheduler`: for its scheduler, not for another client. `assumed`: a replica that is gone may have let
+    it through.
     """
 
     namespace: str
