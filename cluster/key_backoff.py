@@ -80,7 +80,7 @@ class KeyBackoff:
         #: The keys whose queue is to be reconciled again, and when.
         self._to_requeue: dict[Key, float] = {}
         self._unreported: deque[Failure] = deque(maxlen=MAX_UNREPORTED)
-        self._lines = TokenBucket(1.0, burst=LOG_BURST, now=clock())
+        self._log_bucket = TokenBucket(1.0, burst=LOG_BURST, now=clock())
 
     def attempt(
         self,
@@ -175,7 +175,7 @@ class KeyBackoff:
                 self._unreported.append(failure)
             while len(self._failures) > MAX_KEYS:
                 self._forget(next(iter(self._failures)))
-            loggable = self._lines.try_take(now)
+            loggable = self._log_bucket.try_take(now)
         self._counted(step)
         if loggable:
             self._log(failure, exc, seconds=seconds)
@@ -208,10 +208,10 @@ class KeyBackoff:
         with self._lock:
             for key in [key for key, failure in self._failures.items() if failure.until + FORGET < now]:
                 self._forget(key)
-            ripe = [key for key, at in self._to_requeue.items() if at <= now]
-            for key in ripe:
+            due = [key for key, at in self._to_requeue.items() if at <= now]
+            for key in due:
                 del self._to_requeue[key]
-            return {queue for key in ripe if (queue := self._failures[key].queue) is not None}
+            return {queue for key in due if (queue := self._failures[key].queue) is not None}
 
     def take_failures(self) -> list[Failure]:
         """Return and clear the failures to be reported on their objects."""

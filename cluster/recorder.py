@@ -66,7 +66,7 @@ class EventRecorder:
         """
         now = self._clock()
         key = (subject.uid, reason, message)
-        if self._repeated(key, now, again_after) or not self._affordable(budget, now):
+        if self._is_repeated(key, now, again_after) or not self._within_budget(budget, now):
             self._metrics.events.labels("dropped").inc()
             return
         self._remember(key, now)
@@ -77,7 +77,7 @@ class EventRecorder:
         )
         self._metrics.events.labels("written").inc()
 
-    def _repeated(self, key: tuple[str, str, str], now: float, again_after: float) -> bool:
+    def _is_repeated(self, key: tuple[str, str, str], now: float, again_after: float) -> bool:
         last = self._seen.get(key)
         return last is not None and now - last < again_after
 
@@ -87,7 +87,7 @@ class EventRecorder:
         while len(self._seen) > MAX_EVENTS_REMEMBERED:
             self._seen.popitem(last=False)
 
-    def _affordable(self, budget: str, now: float) -> bool:
+    def _within_budget(self, budget: str, now: float) -> bool:
         if not budget:
             return True
         if len(self._buckets) > MAX_EVENTS_REMEMBERED:

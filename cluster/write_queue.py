@@ -151,7 +151,7 @@ class WriteQueue:
         return len(self._keys)
 
     def _run(self) -> None:
-        while (entry := self._next()) is not None:
+        while (entry := self._next_entry()) is not None:
             self._carry_out(entry)
 
     def _carry_out(self, entry: _Entry) -> None:
@@ -163,7 +163,7 @@ class WriteQueue:
         if ok is not None and entry.done is not None:
             self._call_done(entry.key, entry.done, ok=ok)
 
-    def _next(self) -> _Entry | None:
+    def _next_entry(self) -> _Entry | None:
         """Wait for the first write whose lane is free; None after `stop`."""
         with self._changed:
             while not self._stopped.is_set():
@@ -212,7 +212,7 @@ class WriteQueue:
         try:
             done(ok)
         except Exception:
-            log.exception("whoever asked for %s of %s failed on hearing of it", key[0], key[1])
+            log.exception("the callback for %s of %s failed", key[0], key[1])
 
     def _attempt(self, entry: _Entry) -> bool | None:
         """Send a write; return whether it succeeded, or None if it will be tried again."""
@@ -220,12 +220,12 @@ class WriteQueue:
         try:
             entry.write()
         except Exception as exc:  # no exception ends the thread
-            return self._failed(entry, exc)
+            return self._handle_failure(entry, exc)
         self._metrics.writes.labels(what, "done").inc()
         self._backoff.forget(f"{STEP} {what}", name)
         return True
 
-    def _failed(self, entry: _Entry, exc: Exception) -> bool | None:
+    def _handle_failure(self, entry: _Entry, exc: Exception) -> bool | None:
         """Handle a failed write; return False if it is given up, None if it will be tried again."""
         what, name = entry.key
         count = self._metrics.writes.labels
@@ -233,7 +233,7 @@ class WriteQueue:
         if isinstance(exc, Overloaded | Unreachable) and not _is_too_large(exc):
             count(what, "retried").inc()
             if entry.tries + 1 < MAX_TRIES:
-                self._retry_later(entry, self._waited(_pause(exc, tries=entry.tries), exc))
+                self._retry_later(entry, self._wait_if_busy(_pause(exc, tries=entry.tries), exc))
                 return None
             log.warning("%s of %s was given up after %d tries: %s", what, key_text(name), MAX_TRIES, exc)
             subject = subject if isinstance(exc, Overloaded) else None
@@ -245,7 +245,7 @@ class WriteQueue:
         self._backoff.record_failure(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
         return False
 
-    def _waited(self, seconds: float, exc: ClusterError) -> float:
+    def _wait_if_busy(self, seconds: float, exc: ClusterError) -> float:
         """Wait in this thread if the server itself is busy or gone; return the seconds still to wait."""
         if isinstance(exc, Refused) and exc.status == OBJECT_FAULT_STATUS:
             return seconds

@@ -114,7 +114,7 @@ class Client:
         self._settings = settings
         self._read_seconds = read_seconds
         self._target = parse_target(settings.host, secured=lambda: _tls(settings), name=_name(settings))
-        self._noted: OnSocket = _ignore_socket
+        self._on_socket: OnSocket = _ignore_socket
         self._max_idle = connections
         #: Idle connections, the latest last, and the process that opened them: a child process opens its own.
         self._idle: deque[Connection] = deque()
@@ -157,7 +157,7 @@ class Client:
             read_seconds=self._read_seconds or READ_SECONDS,
         )
         try:
-            return _joined(connection.pieces(f"{method} {path}"), most_bytes, what=f"{method} {path}")
+            return _join_pieces(connection.pieces(f"{method} {path}"), most_bytes, what=f"{method} {path}")
         finally:
             self._give_back(connection)
 
@@ -215,7 +215,7 @@ class Client:
             try:
                 idle = self._idle.pop()
             except IndexError:
-                return Connection(self._target, noted=self._noted, connect_seconds=CONNECT_SECONDS)
+                return Connection(self._target, on_socket=self._on_socket, connect_seconds=CONNECT_SECONDS)
             if not idle.stale:
                 return idle
             idle.close()
@@ -268,7 +268,7 @@ class InterruptibleClient(Client):
         super().__init__(settings, connections=1)
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._noted = self._add_socket
+        self._on_socket = self._add_socket
 
     def _is_young(self, connection: Connection) -> bool:
         return time.monotonic() < connection.since + MAX_CONNECTION_AGE_SECONDS
@@ -287,7 +287,7 @@ class InterruptibleClient(Client):
                 socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
-def _joined(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
+def _join_pieces(pieces: Iterator[bytes], most: int | None, *, what: str) -> bytes:
     if most is None:
         return b"".join(pieces)
     received, size = [], 0
@@ -331,7 +331,7 @@ def _require_success(head: ResponseHead, connection: Connection, *, what: str) -
         raise _refusal(head, connection)
     encoding = head.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        raise Unreachable(f"{what}: the answer is encoded ({encoding}), and nobody asked for that")
+        raise Unreachable(f"{what}: the answer is encoded ({encoding}), which was not requested")
 
 
 def _refusal(head: ResponseHead, connection: Connection) -> Refused:

@@ -10,8 +10,8 @@ Invariants
   kernel notices within seconds (`KEEPALIVE_OPTIONS`) that the peer's machine or the network is gone, also
   while the connection is idle.
 - Every failure raises `Unreachable` and makes the connection unusable; its owner closes it.
-- `noted` is called with each socket before the first wait on it, so that any other thread may shut it down.
-  A socket is closed with the last reference to its connection at the latest.
+- `on_socket` is called with each socket before the first wait on it, so that any other thread may shut it
+  down. A socket is closed with the last reference to its connection at the latest.
 - An answer that was not requested is rejected: an additional one, and one in a content encoding.
 """
 
@@ -86,9 +86,9 @@ class ResponseHead(msgspec.Struct, frozen=True):
 class Connection:
     """Connects at the first request. For one thread at a time. See the invariants above."""
 
-    def __init__(self, to: Target, *, noted: OnSocket, connect_seconds: float) -> None:
+    def __init__(self, to: Target, *, on_socket: OnSocket, connect_seconds: float) -> None:
         self._to = to
-        self._noted = noted
+        self._on_socket = on_socket
         self._connect_seconds = connect_seconds
         self._socket: socket.socket | None = None
         self._answer: _Answer | None = None
@@ -121,8 +121,8 @@ class Connection:
         """
         sent = self._request(method, path, headers, body)
         self._answer = _Answer()
-        with _failing_as(f"{method} {path}"):
-            connected = self._socket or self._connected()
+        with _errors_as(f"{method} {path}"):
+            connected = self._socket or self._connect()
             connected.settimeout(seconds)
             connected.sendall(sent)
             while not self._answer.has_head:
@@ -134,7 +134,7 @@ class Connection:
         answer, connected = self._answer, self._socket
         if answer is None or connected is None:
             raise Unreachable(f"{what}: the connection is closed")
-        with _failing_as(what):
+        with _errors_as(what):
             while True:
                 yield from answer.take()
                 if answer.ended:
@@ -160,31 +160,31 @@ class Connection:
             raise ConfigurationError("a header of a request, the token for one, holds a line break")
         return "\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace") + (body or b"")
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         """Connect to the first address that can be reached."""
         to = self._to
         failure: OSError = OSError(f"{to.host} has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(to.host, to.port, 0, socket.SOCK_STREAM):
-            self._socket = made = socket.socket(family, kind, protocol)
-            self._noted(made)
-            made.settimeout(self._connect_seconds)
+            self._socket = new_socket = socket.socket(family, kind, protocol)
+            self._on_socket(new_socket)
+            new_socket.settimeout(self._connect_seconds)
             try:
-                made.connect(address)
+                new_socket.connect(address)
             except OSError as exc:
                 self.close()
                 failure = exc
             else:
-                _end_when_lost(made)
-                return self._secured(made)
+                _set_keepalive(new_socket)
+                return self._start_tls(new_socket)
         raise failure
 
-    def _secured(self, made: socket.socket) -> socket.socket:
+    def _start_tls(self, new_socket: socket.socket) -> socket.socket:
         if self._to.tls is None:
-            return made
+            return new_socket
         self._socket = secured = self._to.tls.wrap_socket(
-            made, server_hostname=self._to.name, do_handshake_on_connect=False
+            new_socket, server_hostname=self._to.name, do_handshake_on_connect=False
         )
-        self._noted(secured)
+        self._on_socket(secured)
         secured.do_handshake()
         return secured
 
@@ -198,13 +198,13 @@ class Connection:
             answer.ended, answer.lasting = True, False
 
 
-def _end_when_lost(made: socket.socket) -> None:
+def _set_keepalive(new_socket: socket.socket) -> None:
     """Make the kernel close a connection, used or idle, within seconds after its peer has vanished."""
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    new_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE_OPTIONS.items():
         if hasattr(socket, name):  # the plugin also runs on systems that lack some of the options
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            new_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Answer:
@@ -276,7 +276,7 @@ class _Answer:
 
 
 @contextlib.contextmanager
-def _failing_as(what: str) -> Iterator[None]:
+def _errors_as(what: str) -> Iterator[None]:
     try:
         yield
     except httptools.HttpParserUpgrade as exc:

@@ -224,13 +224,13 @@ class Members:
         # This order lets a reader see the old or the new state, never neither; counts are never too low.
         counted = before is None or after is None or _counted(before) != _counted(after)
         if after is not None:
-            self._keep(after)
+            self._add(after)
             if counted:
                 self._count(after, 1)
         if before is not None:
             if counted:
                 self._count(before, -1)
-            self._drop(before)
+            self._remove(before)
         self._on_change(before, after)
 
     def _count(self, member: Member, by: int) -> None:
@@ -238,7 +238,7 @@ class Members:
         if member.may_be_bound:
             self._bindable.setdefault(member.queue, BindableCounts()).add(member, by)
 
-    def _keep(self, member: Member) -> None:
+    def _add(self, member: Member) -> None:
         self._by_uid[member.uid] = member
         self._by_key[member.key] = member
         self._by_queue.setdefault(member.queue, {})[member.uid] = member
@@ -247,16 +247,16 @@ class Members:
         if member.group:
             self._by_group.setdefault((member.namespace, member.group), {})[member.uid] = member
 
-    def _drop(self, member: Member) -> None:
+    def _remove(self, member: Member) -> None:
         """Remove this state of the member from each index, unless a newer one has replaced it."""
-        _take_out(self._by_uid, member.uid, member)
-        _take_out(self._by_key, member.key, member)
+        _remove_state(self._by_uid, member.uid, member)
+        _remove_state(self._by_key, member.key, member)
         if member.group:
             self._leave_group(member)
         in_queue = self._by_queue[member.queue]
-        _take_out(in_queue, member.uid, member)
+        _remove_state(in_queue, member.uid, member)
         if member.waiting:
-            _take_out(self._waiting[member.queue], member.uid, member)
+            _remove_state(self._waiting[member.queue], member.uid, member)
         if not in_queue:  # users choose queue names: an index without members would stay for good
             for index in (self._by_queue, self._waiting, self._counts, self._bindable):
                 index.pop(member.queue, None)
@@ -265,7 +265,7 @@ class Members:
         """Remember that the PodGroup had members, as long as that very PodGroup exists."""
         key = (member.namespace, member.group)
         in_group = self._by_group[key]
-        _take_out(in_group, member.uid, member)
+        _remove_state(in_group, member.uid, member)
         if in_group:
             return
         uid = self._group_uid(*key)
@@ -371,7 +371,7 @@ def _counted(member: Member) -> tuple[object, ...]:
     )
 
 
-def _take_out(index: dict[K, Member], key: K, member: Member) -> None:
+def _remove_state(index: dict[K, Member], key: K, member: Member) -> None:
     if index.get(key) is member:
         del index[key]
 

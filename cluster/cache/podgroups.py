@@ -131,12 +131,12 @@ class PodGroups:
             self._by_queue.setdefault(queue, {})[key] = after
             self._counts.setdefault(queue, PodGroupCounts()).add(after, 1)
         if before is not None:
-            self._drop(before)
+            self._remove(before)
         for group in (before, after):
             if group is not None:
                 self._on_change(group)
 
-    def _drop(self, before: PodGroup) -> None:
+    def _remove(self, before: PodGroup) -> None:
         key, queue = _key(before.metadata), queue_of(before)
         in_queue = self._by_queue[queue]
         for index in (self._by_key, in_queue):

@@ -204,13 +204,13 @@ class WatchProgress:
             with self._changed:
                 if self._stopped:
                     return
-                step = self._due()
+                step = self._next_request()
                 if step is None:
-                    self._changed.wait(self._pause())
+                    self._changed.wait(self._seconds_until_due())
                     continue
-            self._take(step)
+            self._carry_out(step)
 
-    def _take(self, step: Callable[[], None]) -> None:
+    def _carry_out(self, step: Callable[[], None]) -> None:
         """Carry out a step. After any exception the next step follows."""
         try:
             step()
@@ -219,17 +219,17 @@ class WatchProgress:
         except Exception:
             log.exception("a watch could not be made to catch up")
 
-    def _pause(self) -> float | None:
-        times = [min(self._times(pending)) for pending in self._pending.values()]
+    def _seconds_until_due(self) -> float | None:
+        times = [min(self._due_times(pending)) for pending in self._pending.values()]
         times += [self._marker_gap_ends(kind) for kind in self._announced]
         return max(0.0, min(times) - self._clock()) if times else None
 
-    def _times(self, pending: _Pending) -> list[float]:
+    def _due_times(self, pending: _Pending) -> list[float]:
         after = RELIST_SECONDS if pending.rewatched else REWATCH_SECONDS
         times = [pending.since + after * pending.times]
         return times if pending.mark_at is None else [*times, pending.mark_at]
 
-    def _due(self) -> Callable[[], None] | None:
+    def _next_request(self) -> Callable[[], None] | None:
         """Return the next request that is due, already recorded as begun."""
         now = self._clock()
         for kind, version in list(self._announced.items()):
@@ -237,21 +237,21 @@ class WatchProgress:
                 del self._announced[kind]
             elif self._marker_gap_ends(kind) <= now:
                 del self._announced[kind]
-                return self._marking(kind, version=version, at=now)
+                return self._marker_request(kind, version=version, at=now)
         for kind, pending in self._pending.items():
             if pending.mark_at is not None and pending.mark_at <= now:
                 pending.mark_at = None
-                return self._marking(kind, version=max(pending.versions), at=now)
+                return self._marker_request(kind, version=max(pending.versions), at=now)
             if not pending.rewatched and pending.since + REWATCH_SECONDS * pending.times <= now:
                 pending.rewatched = True
-                return self._rewatching(kind)
+                return self._rewatch_request(kind)
             if pending.since + RELIST_SECONDS * pending.times <= now:
                 pending.since, pending.rewatched = now, False
                 pending.times = min(2 * pending.times, ROUND_MOST)
-                return self._relisting(kind)
+                return self._relist_request(kind)
         return None
 
-    def _marking(self, kind: str, *, version: int, at: float) -> Callable[[], None]:
+    def _marker_request(self, kind: str, *, version: int, at: float) -> Callable[[], None]:
         """Record a marker before it is written: it serves later demands up to this version as well."""
         _, _, failures = self._marked.get(kind, (0, 0.0, 0))
         self._marked[kind] = (version, at, 0)
@@ -268,7 +268,7 @@ class WatchProgress:
 
         return mark
 
-    def _rewatching(self, kind: str) -> Callable[[], None]:
+    def _rewatch_request(self, kind: str) -> Callable[[], None]:
         def rewatch() -> None:
             log.info("%s: the watch is behind what has been asked for, and begins anew", kind)
             try:
@@ -278,7 +278,7 @@ class WatchProgress:
 
         return rewatch
 
-    def _relisting(self, kind: str) -> Callable[[], None]:
+    def _relist_request(self, kind: str) -> Callable[[], None]:
         def relist() -> None:
             log.warning("%s: the watch stays behind what has been asked for; all are listed", kind)
             self._watched[kind].relist()

@@ -166,7 +166,7 @@ class Workloads:
         elif before is not None:
             del self._by_uid[before.uid]
         if before is not None:
-            self._count_out(before)
+            self._remove_from_queue(before)
         if before is None or after is None or _notified_fields(before) != _notified_fields(after):
             for queue in {work.queue for work in (before, after) if work is not None and work.queue}:
                 self._on_change(queue)
@@ -181,7 +181,7 @@ class Workloads:
         if not by_namespace:
             del self._live[work.queue]
 
-    def _count_out(self, before: Workload) -> None:
+    def _remove_from_queue(self, before: Workload) -> None:
         if before.live and before.queue:
             self._count(before, -1)
         for index in (self._by_queue, self._paused):
@@ -312,7 +312,7 @@ def workload_facts(
         spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
         namespace_queue=namespace_queue,
         owned=owner is not None and any(row.kind == owner.kind for row in KINDS.values()),
-        job_templates=tuple(_names(one.metadata) for one in _job_templates(obj)),
+        job_templates=tuple(_names(job_template.metadata) for job_template in _job_templates(obj)),
     )
 
 

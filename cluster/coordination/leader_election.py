@@ -49,8 +49,8 @@ class LeaderElector:
         self._identity = identity
         self._clock = clock
         self._listeners: list[Callable[[], object]] = []
-        self._watched = ObservedLease(clock)
-        self._until = 0.0
+        self._observed = ObservedLease(clock)
+        self._leading_until = 0.0
         #: How many times this replica became leader; counted before `leading` is True.
         self.term = 0
         self._stopped = threading.Event()
@@ -58,7 +58,7 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        return self._clock() < self._until
+        return self._clock() < self._leading_until
 
     @property
     def running(self) -> bool:
@@ -80,20 +80,20 @@ class LeaderElector:
     def _run(self) -> None:
         while not self._stopped.is_set():
             if self._eligible():
-                self._try()
+                self._try_acquire()
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._give_up()
-                self._watch()
+                self._observe_leader()
         self._give_up()
 
-    def _watch(self) -> None:
+    def _observe_leader(self) -> None:
         """Observe the Lease, so that a dead leader is known to be dead once we are eligible.
 
         Returns when we are, or after `RETRY_SECONDS`.
         """
         try:
-            self._watched.expired(self._leases.get(LEASE_NAME))
+            self._observed.expired(self._leases.get(LEASE_NAME))
         except NotFound:
             pass
         except ClusterError as exc:
@@ -104,10 +104,10 @@ class LeaderElector:
         while not self._eligible() and self._clock() < end and not self._stopped.is_set():
             self._stopped.wait(ELIGIBLE_SECONDS)
 
-    def _try(self) -> None:
+    def _try_acquire(self) -> None:
         was_leading, began = self.leading, self._clock()
         try:
-            has_lease = self._take()
+            has_lease = self._acquire_or_renew()
         except Conflict:
             return
         except ClusterError as exc:
@@ -118,20 +118,20 @@ class LeaderElector:
             return
         if has_lease and not self._stopped.is_set():
             self.term += not was_leading
-            self._until = began + LEASE_SECONDS - MARGIN_SECONDS
+            self._leading_until = began + LEASE_SECONDS - MARGIN_SECONDS
             if not was_leading:
                 log.info("%s leads", self._identity)
                 for listener in self._listeners:
                     listener()
 
-    def _take(self) -> bool:
+    def _acquire_or_renew(self) -> bool:
         """Renew or take the Lease; return whether it is ours now."""
         try:
             lease = self._leases.get(LEASE_NAME)
         except NotFound:
             self._leases.create(LEASE_NAME, holder=self._identity, seconds=LEASE_SECONDS, extra={})
             return True
-        if not self._free(lease):
+        if not self._is_free(lease):
             return False
         self._leases.renew(
             LEASE_NAME,
@@ -142,15 +142,15 @@ class LeaderElector:
         )
         return True
 
-    def _free(self, lease: Lease) -> bool:
+    def _is_free(self, lease: Lease) -> bool:
         if lease.holder in {"", self._identity}:
             return True
-        return self._watched.expired(lease)
+        return self._observed.expired(lease)
 
     def _give_up(self) -> None:
         if not self.leading:
             return
-        self._until = 0.0
+        self._leading_until = 0.0
         try:
             lease = self._leases.get(LEASE_NAME)
             if lease.holder == self._identity:

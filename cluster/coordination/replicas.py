@@ -93,7 +93,7 @@ class ReplicaLease:
     ) -> None:
         """`lingering`: whether something that we admitted may still be stored. `renewed`: called after each
         renewal with its begin, in monotonic seconds, and its resource version."""
-        self._tell_renewed = renewed
+        self._on_renewed = renewed
         self._lingering = lingering
         self._leases = leases
         self._relist_queues = relist_queues
@@ -151,13 +151,13 @@ class ReplicaLease:
                 or self._queues_are_fresh()
                 or pods_asked_for
             )
-            if (due or not view.differs_only_in_pods(self._reported)) and not self._renewed(view):
+            if (due or not view.differs_only_in_pods(self._reported)) and not self._try_renew(view):
                 self._stopped.wait(RETRY_SECONDS)
             else:
                 self._changed.wait(self._pause(view))
         self._end()
 
-    def _renewed(self, view: ReplicaReport) -> bool:
+    def _try_renew(self, view: ReplicaReport) -> bool:
         """Renew; after any exception the next try follows. Without a Lease we would no longer answer."""
         try:
             return self._renew(view)
@@ -180,7 +180,7 @@ class ReplicaLease:
             log.warning("our own Lease: %s", exc)
             return False
         self._reported = view
-        self._tell_renewed(began, version)
+        self._on_renewed(began, version)
         self._validity.held.set()
         gap = self._clock() - self._renewed_at > LEASE_SECONDS - GAP_MARGIN_SECONDS
         self._renewed_at = began
@@ -234,7 +234,7 @@ class OtherReplicas:
     def __init__(self, leases: Leases, *, identity: str, clock: Callable[[], float]) -> None:
         self._leases = leases
         self._own = f"{PREFIX}{identity}"
-        self._watched = ObservedLease(clock)
+        self._observed = ObservedLease(clock)
         self._known: dict[str, ReplicaReport] | None = None
 
     def list(self) -> LeaseList:
@@ -252,8 +252,8 @@ class OtherReplicas:
         call a replica may always be gone: the process that ran before this one.
         """
         leases = [lease for lease in listed.items or () if lease.metadata.name != self._own]
-        self._watched.keep_only(lease.metadata.name for lease in leases)
-        gone = [lease for lease in leases if self._watched.expired(lease, began=began)]
+        self._observed.keep_only(lease.metadata.name for lease in leases)
+        gone = [lease for lease in leases if self._observed.expired(lease, began=began)]
         ended = tuple(lease for lease in gone if lease.metadata.deletion_timestamp is None)
         live = [lease for lease in leases if lease not in gone]
         before, self._known = self._known, {lease.metadata.name: _view(lease) for lease in live}

@@ -46,8 +46,8 @@ class EventHandler(Protocol[T]):
 class IsolatedEventHandler(Generic[T]):
     """A handler that raises nothing for a single object. `kind` names the kind in the log."""
 
-    def __init__(self, sink: EventHandler[T], *, kind: str, backoff: KeyBackoff) -> None:
-        self._sink = sink
+    def __init__(self, handler: EventHandler[T], *, kind: str, backoff: KeyBackoff) -> None:
+        self._handler = handler
         self._step = f"handle {kind}"
         self._backoff = backoff
         #: The calls to repeat, with the last state of each object.
@@ -58,35 +58,35 @@ class IsolatedEventHandler(Generic[T]):
         self._failed.clear()
         self._backoff.forget_all(self._step)
         try:
-            self._sink.replace(objects)
+            self._handler.replace(objects)
         except Exception as exc:
             self._backoff.record_failure(self._step, "the list", exc)
-            taken = [obj for obj in objects if self.upsert(obj)]
-            self._sink.replace(taken)
+            accepted = [obj for obj in objects if self.upsert(obj)]
+            self._handler.replace(accepted)
 
     def upsert(self, obj: T) -> bool:
         """Return whether the handler accepted the object."""
-        return self._hand_over(self._sink.upsert, obj)
+        return self._pass_on(self._handler.upsert, obj)
 
     def remove(self, obj: T) -> None:
-        self._hand_over(self._sink.remove, obj)
+        self._pass_on(self._handler.remove, obj)
 
     def retry(self) -> None:
         """Pass on again the objects that failed and whose back-off is over."""
         if self._failed:
             for method, obj in list(self._failed.values()):
-                self._hand_over(method, obj)
+                self._pass_on(method, obj)
 
-    def _hand_over(self, method: Callable[[T], None], obj: T) -> bool:
+    def _pass_on(self, method: Callable[[T], None], obj: T) -> bool:
         key = _key(obj)
-        taken = self._backoff.attempt(
+        accepted = self._backoff.attempt(
             self._step, key, lambda: method(obj), version=(obj.metadata.uid, obj.metadata.version)
         )
-        if taken:
+        if accepted:
             self._failed.pop(key, None)
         else:
             self._failed[key] = (method, obj)
-        return taken
+        return accepted
 
 
 def _key(obj: ApiObject) -> tuple[str, str]:

@@ -34,7 +34,7 @@ class QueueEventHandler:
     def upsert(self, obj: QueueObject) -> None:
         before = self._store.snapshot
         if self._store.queue_cache.set(obj):
-            self._notify_below(obj.metadata.name, wishes_changed=self._store.snapshot is not before)
+            self._notify_below(obj.metadata.name, spec_changed=self._store.snapshot is not before)
 
     def remove(self, obj: QueueObject) -> None:
         stored = self._store.queues.get(obj.metadata.name)
@@ -46,8 +46,8 @@ class QueueEventHandler:
         for name in below:
             self._store.notify(name)
 
-    def _notify_below(self, name: str, *, wishes_changed: bool) -> None:
-        if not wishes_changed:
+    def _notify_below(self, name: str, *, spec_changed: bool) -> None:
+        if not spec_changed:
             self._store.notify(name, QueueChange.STATUS)
             return
         for queue in self._store.snapshot.tree.subtree(name):
@@ -66,7 +66,9 @@ class NamespaceEventHandler:
         self._store.namespaces = {obj.metadata.name: obj for obj in objects}
         for name in self._store.namespaces if former else ():
             self._store.labels_changed(name, _labels(former.get(name)))
-        changed = [obj for obj in objects if self._is_news(obj.metadata.name, before.get(obj.metadata.name))]
+        changed = [
+            obj for obj in objects if self._queue_changed(obj.metadata.name, before.get(obj.metadata.name))
+        ]
         if changed:
             self._store.relist_members()
         self._store.notify("")
@@ -79,11 +81,11 @@ class NamespaceEventHandler:
         before = self._store.queue_of_namespace(name) if stored is not None else None
         self._store.namespaces[name] = obj
         self._store.labels_changed(name, _labels(stored))
-        if self._is_news(name, before):
+        if self._queue_changed(name, before):
             self._store.relist_members()
         self._store.notify("")
 
-    def _is_news(self, name: str, before: str | None) -> bool:
+    def _queue_changed(self, name: str, before: str | None) -> bool:
         """Return whether an object in the namespace may have been judged by another queue than the present.
 
         `before`: the queue that the namespace named; None if unknown. In a new namespace nothing has been

@@ -103,8 +103,10 @@ class Informers:
             },
             "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
         }
-        self._definitions = Definitions(self._mended, faults=readiness.definition_faults)
-        self.reflectors |= {kind: self._definition(kind, name) for kind, name in DEFINITION_KINDS.items()}
+        self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
+        self.reflectors |= {
+            kind: self._definition_reflector(kind, name) for kind, name in DEFINITION_KINDS.items()
+        }
         self._relisting = Debouncer(
             store.member_relists, self._relist_members, name="relisting", clock=store.clock.monotonic
         )
@@ -120,8 +122,8 @@ class Informers:
         self,
         kind: str,
         path: str,
-        reading: ObjectDecoder,
-        sink: Any,
+        decoder: ObjectDecoder,
+        handler: Any,
         *,
         selector: str = "",
         optional: bool = False,
@@ -129,8 +131,8 @@ class Informers:
         return Reflector(
             kind=kind,
             path=path,
-            decode=reading.decode,
-            sink=sink,
+            decode=decoder.decode,
+            handler=handler,
             client=self._client,
             counters=self._metrics,
             selector=selector,
@@ -139,7 +141,7 @@ class Informers:
             advanced=self._progress.advanced,
             answered=self._retry_all_now,
             backoff=self._backoff,
-            lenient=reading.lenient,
+            lenient=decoder.lenient,
             unreadable=self._unreadable,
             synced=self._readiness.kinds[kind],
         )
@@ -149,12 +151,12 @@ class Informers:
         for reflector in self.reflectors.values():
             reflector.retry_now()
 
-    def _definition(self, kind: str, name: str) -> Reflector[Any]:
+    def _definition_reflector(self, kind: str, name: str) -> Reflector[Any]:
         """Watch one definition by its name: our role allows no other."""
-        sink = DefinitionEventHandler(name, self._definitions)
-        return self._reflector(kind, DEFINITIONS, _DEFINITION, sink, selector=f"metadata.name={name}")
+        handler = DefinitionEventHandler(name, self._definitions)
+        return self._reflector(kind, DEFINITIONS, _DEFINITION, handler, selector=f"metadata.name={name}")
 
-    def _mended(self) -> None:
+    def _relist_own_kinds(self) -> None:
         """List again the kinds that may have been served without their fields."""
         for kind in ("queues", "podgroups", "commands"):
             self.reflectors[kind].relist()

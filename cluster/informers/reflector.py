@@ -123,7 +123,7 @@ class Reflector(Generic[T]):
         kind: str,
         path: str,
         decode: Callable[[msgspec.Raw | bytes], T],
-        sink: EventHandler[T],
+        handler: EventHandler[T],
         client: Client,
         counters: Counters,
         selector: str = "",
@@ -151,7 +151,7 @@ class Reflector(Generic[T]):
         self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
         self._decode = decode
         self._shared_client = client
-        self._sink = IsolatedEventHandler(sink, kind=kind, backoff=backoff or KeyBackoff())
+        self._handler = IsolatedEventHandler(handler, kind=kind, backoff=backoff or KeyBackoff())
         self._lenient = lenient
         self._unreadable = unreadable or UnreadableObjects()
         self._client = client.interruptible()
@@ -303,7 +303,7 @@ class Reflector(Generic[T]):
         """Treat a kind that is not installed as a kind without objects."""
         self.version = ""
         self._accept()
-        self._sink.replace([])
+        self._handler.replace([])
         self.completed = max(self._begun, 1)
         self.synced.set()
         self._sleep(OPTIONAL_SECONDS)
@@ -380,7 +380,7 @@ class Reflector(Generic[T]):
             if self._stopped.is_set():
                 return
         self._unreadable.keep_only(self.kind, {obj.metadata.uid for obj in objects})
-        self._sink.replace(objects)
+        self._handler.replace(objects)
         self._advance(version)
         self._counters.reflected(self.kind, "list")
         self.completed = number
@@ -418,7 +418,7 @@ class Reflector(Generic[T]):
         return events > 0 or time.monotonic() - began > SHORT_WATCH_END_SECONDS
 
     def _apply(self, line: bytes) -> None:
-        self._sink.retry()
+        self._handler.retry()
         event = _EVENT.decode(line)
         if event.type == "ERROR":
             status = _STATUS.decode(event.object)
@@ -434,13 +434,13 @@ class Reflector(Generic[T]):
     def _change(self, event: RawEvent) -> None:
         obj = self._read(event.object)
         if obj is not None and event.type != "DELETED":
-            self._sink.upsert(obj)
+            self._handler.upsert(obj)
         elif event.type != "ADDED":
             if obj is not None:
                 self._unreadable.forget(self.kind, obj.metadata.uid)
             gone = obj if obj is not None else self._bare(event.object)
             if gone is not None:
-                self._sink.remove(gone)
+                self._handler.remove(gone)
         latest = obj if obj is not None else _BOOKMARK.decode(event.object)
         self._advance(latest.metadata.resource_version)
 

@@ -283,7 +283,7 @@ def pods(client: Client, advanced: Callable[[str, int], object]) -> Reflector[Po
         kind="pods",
         path=PODS,
         decode=msgspec.json.Decoder(Pod).decode,
-        sink=Members(membership=lambda _pod: None, on_change=lambda _before, _after: None),
+        handler=Members(membership=lambda _pod: None, on_change=lambda _before, _after: None),
         client=client,
         counters=Metrics(),
         advanced=advanced,

@@ -156,7 +156,7 @@ def reflected(
         kind="notes",
         path=where,
         decode=msgspec.json.Decoder(Note).decode,
-        sink=sink,
+        handler=sink,
         client=client,
         counters=Metrics(),
         advanced=advanced,
