@@ -27,7 +27,7 @@ class TokenBucket:
         self._tokens = min(self._tokens, number)
 
     def ready(self, now: float) -> bool:
-        """Return whether one token is there. Several taken together need one token and owe the rest."""
+        """Return whether a token is available. Taking several at once needs one and owes the rest."""
         self._tokens = min(self._most, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
         return not self._rate or self._tokens >= 1.0

@@ -1,7 +1,7 @@
 """Lists a kind page by page, each page limited in bytes.
 
 An object has up to 1.5 MiB in etcd, and six times as much as JSON: Go writes `<` as `\\u003c`. Five hundred
-such objects on one page exceed our memory, and anybody who may create pods can create them. So a page that
+such objects on one page exceed our memory, and any user who may create pods can create them. So a page that
 grows beyond `PAGE_BYTES` is given up while it is read, and requested again with the same token for a quarter
 of the objects. The number of objects grows again after pages that stay far below the limit. A single object
 is read whatever its size.

@@ -23,7 +23,7 @@ from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 
-#: Decisions for namespaces. Beyond, all are worked out again.
+#: Decisions that are remembered. Beyond, all are computed again.
 MAX_DECISIONS = 50_000
 
 Labels = Mapping[str, str]
@@ -38,10 +38,10 @@ class QueueCache:
         self.snapshot = QueueSnapshot(Tree({}), now=now())
         #: Up to which resource version the snapshot has the changes of queues.
         self.version = 0
-        #: The same of what is about to be published.
+        #: The version of the snapshot that is published next.
         self._next_version = 0
         self._values: dict[str, Queue] = {}
-        #: Whether the snapshot lacks something of `_values`, since publishing failed.
+        #: Whether the snapshot lacks changes of `_values`, because publishing failed.
         self._unpublished = False
         self._lock = threading.Lock()
 
@@ -83,7 +83,7 @@ class QueueCache:
         return len(newer)
 
     def replace(self, objects: Iterable[QueueObject]) -> list[str]:
-        """These are all queues. Publishes one snapshot; returns the names of the queues that are gone."""
+        """Replace all queues and publish one snapshot; return the names of the queues that are gone."""
         listed = {obj.metadata.name: obj for obj in objects}
         present = {name: self.objects[name] if self._is_older(obj) else obj for name, obj in listed.items()}
         gone = [name for name in self.objects if name not in present]
@@ -99,7 +99,7 @@ class QueueCache:
         return gone
 
     def remove(self, name: str, *, version: int = 0) -> None:
-        """`version`: the resource version of the deletion, where it is known."""
+        """Remove a queue. `version`: the resource version of the deletion, if known."""
         self._next_version = max(self._next_version, version)
         self.objects.pop(name, None)
         if self._values.pop(name, None) is not None or self._unpublished:
@@ -112,7 +112,7 @@ class QueueCache:
 
 
 def queue_from_object(obj: QueueObject) -> Queue:
-    """A stored Queue as the rules read it."""
+    """Convert a stored Queue into the value that the rules read."""
     meta, spec = obj.metadata, obj.spec
     return Queue(
         name=meta.name,
@@ -144,7 +144,7 @@ def _stop_policy(word: str) -> StopPolicy:
 
 
 class NamespaceDecisions:
-    """What queues with a namespace selector on their chain decide for the members of each namespace.
+    """The decisions, for each namespace, of queues with a namespace selector on their chain.
 
     A decision is remembered for one decision of the queue and one mapping of labels, both by identity. A
     queue or a namespace that changed has another one, so a remembered decision is never out of date. Looking
@@ -157,7 +157,7 @@ class NamespaceDecisions:
         self._remembered: dict[tuple[str, str], tuple[QueueDecision, Labels | None, QueueDecision]] = {}
 
     def decision(self, queue: QueueDecision, *, namespace: str, labels: Labels | None) -> QueueDecision:
-        """`queue`: what it decides for all. `labels`: of the namespace; None where they are not known."""
+        """`queue`: its decision for all namespaces. `labels`: of the namespace; None if not known."""
         key = (queue.queue, namespace)
         known = self._remembered.get(key)
         if known is not None and known[0] is queue and known[1] is labels:

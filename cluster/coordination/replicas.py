@@ -11,9 +11,9 @@ unknown; its default means so. The names and meanings that older versions read d
 Invariants
 - A replica answers (`alive`) only while it holds its Lease: until `MARGIN_SECONDS` before the Lease expires,
   by its own monotonic clock, counted from before the last renewal was sent.
-- A replica takes its Lease before it lists the queues. So whoever reads the Leases after a stop was written
-  either sees the replica, or knows that its later list has the stop. A replica that lost its Lease lists the
-  queues again: stops may have been acknowledged without it.
+- A replica takes its Lease before it lists the queues. So a leader that reads the Leases after a stop was
+  written either sees the replica, or knows that its later list has the stop. A replica that lost its Lease
+  lists the queues again: stops may have been acknowledged without it.
 - A replica reports a version only after its answers use it: the snapshot is published first.
 - A dead replica counts until its Lease has not changed for `LEASE_SECONDS`, and no longer. A replica that
   stops deletes its Lease, unless something that it admitted may still be stored. Then the Lease is left to
