@@ -235,7 +235,8 @@ class QueueReconciler:
         self._acknowledged.pop(queue, None)
         stop = self._pending_stops.get(queue)
         if stop is None or stop.scope != scope:
-            stop = self._pending_stops[queue] = Pending(scope, board.resource_version, now)
+            known_at = self._acknowledgement.known_at(board.resource_version)
+            stop = self._pending_stops[queue] = Pending(scope, board.resource_version, known_at)
         obstacle = self._acknowledgement.obstacle(queue, since=stop.seen, at=stop.at)
         if obstacle is not None:
             self._wait_for(queue, obstacle, since=stop.at)

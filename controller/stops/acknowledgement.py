@@ -166,7 +166,7 @@ class StopAcknowledgement:
             if self._store.clock.monotonic() >= self._readings.came_at + READ_SECONDS:
                 self._readings.refresh()
             return True
-        at = self._asked_at(version)
+        at = self.known_at(version)
         reading = self._readings.latest(since=at)
         if reading is None or any(view.seen < version for view in reading.views.values()):
             self._readings.request(queue, change, since=at)
@@ -174,8 +174,11 @@ class StopAcknowledgement:
         self._agreed = version
         return True
 
-    def _asked_at(self, version: int) -> float:
-        """When this version, or a later one, was first asked about: it was known here by then."""
+    def known_at(self, version: int) -> float:
+        """A time, in monotonic seconds, at which queues of this version or later were known here.
+
+        It is the same for all queues that one change stops: one reading of the Leases serves all of them.
+        """
         if not self._asked or self._asked[-1][0] < version:
             self._asked.append((version, self._store.clock.monotonic()))
         return next(at for asked, at in self._asked if asked >= version)
