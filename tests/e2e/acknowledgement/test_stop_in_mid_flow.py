@@ -221,7 +221,10 @@ def run_rounds(
             until(lambda: slow.held, "a bind to be kept", share=0)
         stop = Stop(sandbox, stopped)
         sandbox.all_bound(sandbox.pods(f"other-{number}", OTHERS))
-        through.append(sorted({*stop.bound_since(), *stop.binds_behind_the_mark()}))
+        by_version, by_audit = stop.bound_since(), stop.binds_behind_the_mark()
+        through.append(
+            [*(f"{pod} by version" for pod in by_version), *(f"{pod} by audit" for pod in by_audit)]
+        )
         stops.append(stop)
     if slow is not None:
         assert all(stop.was_in_mid_flow() for stop in stops)
