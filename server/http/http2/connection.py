@@ -104,8 +104,8 @@ class Http2Connection(BaseConnection):
     def _flush_and_update(self, *, answered: bool) -> None:
         """Send what can be sent, and set the phase for what the connection waits for now."""
         session, connections = self._session, self._context.connections
-        if self._should_close():
-            session.send_goaway()
+        if self._should_close() and (answered or self._context.stopping):
+            session.send_goaway()  # with an answer: a request that is being read would be lost
         self._flush()
         self._update_reading()
         now = self._context.clock()
