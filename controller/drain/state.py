@@ -352,7 +352,10 @@ class Drains:
         self._by_policy = {by: before.get(by) or DrainState(by, now=now, rate=rate) for by in draining}
         self._by_queue = {queue: self._by_policy[by] for by, queues in draining.items() for queue in queues}
         for by, drain in self._by_policy.items():
-            drain.queues = tuple(draining[by])
+            queues = tuple(draining[by])
+            if queues != drain.queues:  # of a queue that joins, an older version says nothing
+                drain.awaited_version = -1
+            drain.queues = queues
             drain.due = drain.rests_until = 0.0
         self._progress = {queue: each for queue, each in self._progress.items() if queue in self._by_queue}
         self._counts = {queue: each for queue, each in self._counts.items() if queue in self._by_queue}

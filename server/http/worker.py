@@ -160,10 +160,7 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
     # Stopping.
 
     async def _drain(self) -> None:
-        """Tell clients with `Connection.
-
-        Close` or GOAWAY to leave; then close the connections without a request.
-        """
+        """Tell clients to leave, by `Connection: close` or GOAWAY; then close idle connections."""
         self.context.stopping = True
         self._stop_listening()
         for listener in self.sockets:
