@@ -41,7 +41,7 @@ def edit(path: Path, *, cluster: Mapping[str, Any] | None = None, **sections: An
     return path
 
 
-def error(*words: str, kubeconfig: Path | str = "/nonexistent", **environ: str) -> str:
+def error(*words: str, kubeconfig: Path | str = "/no-such-file", **environ: str) -> str:
     """What the command says on standard error as it fails."""
     done = plugin(*words, kubeconfig=kubeconfig, environ=environ)
     assert (done.returncode, done.stdout) == (1, "")
@@ -311,8 +311,8 @@ def test_a_credential_plugin_that_is_not_there_is_said_with_where_to_get_it(
         (["--context=none"], 'error: context "none" does not exist\n'),
         (["--cluster=none"], 'error: cluster "none" does not exist\n'),
         (["--user=none"], 'error: auth info "none" does not exist\n'),
-        (["--kubeconfig=/nonexistent"], "error: stat /nonexistent: no such file or directory\n"),
-        (["--certificate-authority=/nonexistent"], "unable to read certificate-authority /nonexistent"),
+        (["--kubeconfig=/no-such-file"], "error: stat /no-such-file: no such file or directory\n"),
+        (["--certificate-authority=/no-such-file"], "unable to read certificate-authority /no-such-file"),
         (["--as-group=g"], "without impersonating a user\n"),
         (["--server=::"], "Unable to connect to the server: missing protocol scheme\n"),
         (["--server=ftp://x"], 'unsupported protocol scheme "ftp"; give the address of an API server'),
@@ -345,7 +345,7 @@ def test_where_nothing_says_who_we_are_it_says_what_to_give(cluster: LocalCluste
 
 
 def test_without_kubectl_it_says_how_to_get_it(config: Path) -> None:
-    assert "no kubectl is on PATH; install it" in error("list", kubeconfig=config, PATH="/nonexistent")
+    assert "no kubectl is on PATH; install it" in error("list", kubeconfig=config, PATH="/no-such-file")
 
 
 def test_a_server_that_says_nothing_is_given_up_when_the_time_is_over(config: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from cluster.coordination.replicas import (
     SEEN_ANNOTATION,
 )
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.plugin_stage import PLUGIN, plugin
+from tests.support.plugin.plugin_stage import HOME, PLUGIN, plugin
 
 NAMESPACE = "sluice-system"
 WAITS = "ReplicaBehind: replica late has not seen the stop"
@@ -53,7 +54,11 @@ def test_what_an_acknowledgement_waits_for_is_shown_until_it_has_come(
     set_lease(cluster, seen=0, pods=0, open=[], admitting=[], passes=[])
     waiting = subprocess.Popen(
         [PLUGIN, "suspend", "research", "--wait", "--timeout=0"],
-        env={"KUBECONFIG": str(cluster.client_kubeconfig), "HOME": "/nonexistent"},
+        env={
+            "PATH": os.environ["PATH"],
+            "KUBECONFIG": str(cluster.client_kubeconfig),
+            "HOME": HOME.name,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -136,5 +136,5 @@ def test_version_says_all_three_as_far_as_they_may_be_known(cluster: LocalCluste
     assert client.startswith("Client Version: ")
     assert server.startswith("Server Version: not known: no Deployment is labelled")
     assert kubernetes.startswith("Kubernetes Version: v1.")
-    alone = plugin("version", "--client", "-ojson", environ={"PATH": "/nonexistent"})
+    alone = plugin("version", "--client", "-ojson", environ={"PATH": "/no-such-file"})
     assert list(json.loads(alone.stdout)) == ["clientVersion"]

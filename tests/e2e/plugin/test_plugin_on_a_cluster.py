@@ -257,7 +257,7 @@ def test_impersonation_is_the_server_s_to_judge(run: Run) -> None:
 
 
 def test_variables_for_other_programs_change_nothing(run: Run) -> None:
-    environ = {"SSL_CERT_FILE": "/nonexistent", "REQUESTS_CA_BUNDLE": "/nonexistent"}
+    environ = {"SSL_CERT_FILE": "/no-such-file", "REQUESTS_CA_BUNDLE": "/no-such-file"}
     proxies = {"HTTPS_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1"}
     assert run("list", **environ, **proxies).returncode == 0
 

@@ -46,7 +46,7 @@ def snapshot(*items: Object, now: datetime = NOW) -> QueueObjects:
 
 
 def plugin(
-    *words: str, kubeconfig: Path | str = "/nonexistent", environ: Mapping[str, str] | None = None
+    *words: str, kubeconfig: Path | str = "/no-such-file", environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the installed command. Nothing of this machine's environment but PATH reaches it."""
     clean = {"PATH": os.environ["PATH"], "HOME": HOME.name, "KUBECONFIG": str(kubeconfig)}
