@@ -200,7 +200,7 @@ class CommandHandler:
 
     def _count(self, command: Command, outcome: str) -> None:
         action = command.action if command.action in set(Action) else "other"
-        self._context.counting.commands.labels(action, outcome).inc()
+        self._context.metrics.commands.labels(action, outcome).inc()
 
 
 class CommandExecutor:
@@ -355,6 +355,6 @@ def _reason(command: Command) -> str:
     return printable(command.message or command.reason, limit=REASON_LIMIT)
 
 
-def _still_stopped(ruling: QueueDecision) -> str:
-    stop = ruling.stop
-    return f"; {ruling.text}" if stop and stop.by != stop.queue else ""
+def _still_stopped(decision: QueueDecision) -> str:
+    stop = decision.stop
+    return f"; {decision.text}" if stop and stop.by != stop.queue else ""

@@ -55,7 +55,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     #: How many times we have taken the lead: somebody else may have led in between.
     term: Callable[[], int]
     namespace: str
-    counting: Metrics
+    metrics: Metrics
 
     def submit(
         self,

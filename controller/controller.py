@@ -124,7 +124,7 @@ class QueueController:
             try:
                 self._sync(changes)
             except Exception as exc:  # a fault of this module: every step is isolated
-                seconds = self._backoff.record_failure("look", "", exc)
+                seconds = self._backoff.record_failure("sync", "", exc)
                 self._work_queue.requeue(changes)
                 self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
@@ -141,7 +141,7 @@ class QueueController:
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
-            times.append(self._not_before("board", now + max(0.0, left)))
+            times.append(self._not_before("snapshot", now + max(0.0, left)))
         return times
 
     def _not_before(self, step: str, at: float) -> float:
@@ -157,7 +157,7 @@ class QueueController:
         for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(QueueChange.SPEC)
         self._resync_if_due(changes)
-        self._step("doubt", self._reschedule.retry_old_passes)
+        self._step("retry_passes", self._reschedule.retry_old_passes)
         if not self._follow_leadership(changes):
             return
         self._sync_cluster(changes)
@@ -180,9 +180,9 @@ class QueueController:
 
     def _resync_if_due(self, changes: Changes) -> None:
         """Look at everything when its time has come, or when the snapshot has outlived its own."""
-        board, now = self._store.snapshot, self._store.clock.monotonic()
-        expired = board.valid_until is not None and board.valid_until <= self._store.clock.now()
-        renewed = expired and self._step("board", self._store.queue_cache.publish)
+        snapshot, now = self._store.snapshot, self._store.clock.monotonic()
+        expired = snapshot.valid_until is not None and snapshot.valid_until <= self._store.clock.now()
+        renewed = expired and self._step("snapshot", self._store.queue_cache.publish)
         if renewed or now >= self._resync_at:
             self._resync_at = now + RESYNC_SECONDS
             self._add_everything(changes)
@@ -227,24 +227,24 @@ class QueueController:
         """Ungate the pods of queues that were resumed first: that needs nobody's answer."""
         for queue, changes_of_queue in changes.items():
             if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
-                self._step("release", partial(self._ungate, queue, changes_of_queue), queue=queue)
+                self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
 
     def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
         self._ungating.release(queue, self._members(queue, changes_of_queue), may_wake=_not_yet)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them that wait for their members; the top first."""
-        board, pending = self._store.snapshot, self._pending_stops
+        snapshot, pending = self._store.snapshot, self._pending_stops
         wanted = set()
         for queue in changes:
-            if queue not in board.tree:
+            if queue not in snapshot.tree:
                 continue
             wanted.add(queue)
-            for above in board.tree.chain(queue).queues[1:]:
-                ruling = board.decision(above.name)
-                if above.name in pending or not ruling.accepts or ruling.drains:
+            for above in snapshot.tree.chain(queue).queues[1:]:
+                decision = snapshot.decision(above.name)
+                if above.name in pending or not decision.accepts or decision.drains:
                     wanted.add(above.name)
-        return sorted(wanted, key=lambda name: (board.tree.depth(name), name))
+        return sorted(wanted, key=lambda name: (snapshot.tree.depth(name), name))
 
     def _reconcile_each(self, queues: Iterable[str], changes: Changes) -> None:
         for queue in queues:
@@ -292,7 +292,7 @@ class QueueController:
         """A pod is woken only when every replica lets it pass: else one might refuse it again."""
 
         def may_wake() -> bool:
-            return self._acknowledgement.is_seen_by_all(queue, change=QueueChange.SPEC)
+            return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
 
         if self._ungating.release(queue, members, may_wake=may_wake):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
@@ -316,8 +316,10 @@ class QueueController:
     def _step_drains(self) -> set[str]:
         """Go on with the drains; the queues whose status has something else to say of theirs."""
         progressed: set[str] = set()
-        seen_by_all = self._acknowledgement.seen_by_all
-        self._step("drains", lambda: progressed.update(self._draining.step(seen_by_all=seen_by_all)))
+        all_have_version = self._acknowledgement.all_have_version
+        self._step(
+            "drains", lambda: progressed.update(self._draining.step(all_have_version=all_have_version))
+        )
         return progressed
 
     def _report_failures(self) -> None:
@@ -332,8 +334,8 @@ class QueueController:
 
     def _state(self, queue: str) -> str:
         """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
-        board = self._store.snapshot
-        return board.decision(queue).revision if queue in board.tree else ""
+        snapshot = self._store.snapshot
+        return snapshot.decision(queue).revision if queue in snapshot.tree else ""
 
     def _add_everything(self, changes: Changes) -> None:
         store = self._store

@@ -81,7 +81,7 @@ def _write_label(namespace: Namespace, wanted: bool, context: ControllerContext)
     name = namespace.metadata.name
     body = {"metadata": {"labels": {names.MEMBER_NAMESPACE: "true" if wanted else None}}}
     context.writers.submit(
-        ("mirror", name),
+        ("namespace_label", name),
         lambda: context.client.patch(f"/api/v1/namespaces/{name}", body),
         rank=(2,),
         subject=_namespace_subject(namespace),
@@ -89,20 +89,20 @@ def _write_label(namespace: Namespace, wanted: bool, context: ControllerContext)
 
 
 def set_gauges(context: ControllerContext) -> None:
-    counting, store = context.counting, context.store
-    counting.members.set(len(store.members))
+    metrics, store = context.metrics, context.store
+    metrics.members.set(len(store.members))
     waiting = (member for queue in store.snapshot.tree for member in store.members.waiting_in(queue))
-    counting.unguarded.set(sum(1 for member in waiting if not member.marked))
+    metrics.unguarded.set(sum(1 for member in waiting if not member.marked))
     absent = [queue for queue in store.members.queues() if _is_absent(store, queue)]
-    counting.orphans.set(sum(len(store.members.in_queue(queue)) for queue in absent))
+    metrics.orphans.set(sum(len(store.members.in_queue(queue)) for queue in absent))
     for kind, number in store.unreadable.counts().items():
-        counting.unreadable.labels(kind).set(number)
+        metrics.unreadable.labels(kind).set(number)
     states: dict[str, int] = {}
     for obj in list(store.queues.values()):
         states[obj.status.state] = states.get(obj.status.state, 0) + 1
-    counting.queues.clear()
+    metrics.queues.clear()
     for state, number in states.items():
-        counting.queues.labels(state).set(number)
+        metrics.queues.labels(state).set(number)
 
 
 def _is_absent(store: Store, queue: str) -> bool:

@@ -6,7 +6,7 @@
 | `Populated` | it has pods                           | all that it had are gone: it is not live any more |
 
 Invariants
-- What is written follows from the group, its pods and the board alone (`queues.status.podgroup_phases`).
+- What is written follows from the group, its pods and the snapshot alone (`queues.status.podgroup_phases`).
 - A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` a group; what
   does not differ is not written.
 - The past is refused: while the store holds an older group than the one last written, it is left alone.
@@ -92,9 +92,9 @@ class PodGroupStatuses:
         if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
             return
         pods = tally_pods(self._context.store.members.in_podgroup(*key))
-        ruling = self._context.store.decision_for(queue_of(group), namespace=meta.namespace)
+        decision = self._context.store.decision_for(queue_of(group), namespace=meta.namespace)
         had = self._context.store.members.had_podgroup(*key, meta.uid) or _had_pods(group)
-        wanted = _wanted(group, pods, ruling, had_pods=had, now=self._context.store.clock.now())
+        wanted = _wanted(group, pods, decision, had_pods=had, now=self._context.store.clock.now())
         if "status.conditions" in self._context.store.unreadable.fault_of(meta.uid):
             del wanted["conditions"]  # what others wrote there could not be written back
         difference = _differing(wanted, group)
@@ -108,7 +108,7 @@ class PodGroupStatuses:
         self._counted_at[meta.uid] = now
         self._submit(key, group, difference)
         if "conditions" in difference:
-            self._say(group, ruling)
+            self._say(group, decision)
 
     def _submit(self, key: GroupKey, group: PodGroup, difference: dict[str, Any]) -> None:
         meta = group.metadata
@@ -148,14 +148,14 @@ class PodGroupStatuses:
             for uid in memory.keys() - present:
                 memory.pop(uid, None)
 
-    def _say(self, group: PodGroup, ruling: QueueDecision) -> None:
-        if ruling.stop is None or phase_of(group) is Phase.COMPLETED:
+    def _say(self, group: PodGroup, decision: QueueDecision) -> None:
+        if decision.stop is None or phase_of(group) is Phase.COMPLETED:
             return
         self._context.recorder.record(
             _subject(group),
-            reason=EVENT_REASONS[ruling.stop.kind],
-            message=ruling.text,
-            budget=f"workloads/{ruling.queue}",
+            reason=EVENT_REASONS[decision.stop.kind],
+            message=decision.text,
+            budget=f"workloads/{decision.queue}",
         )
 
 
@@ -182,13 +182,13 @@ def _subject(group: PodGroup) -> ObjectReference:
 
 
 def _wanted(
-    group: PodGroup, pods: PodTally, ruling: QueueDecision, *, had_pods: bool, now: datetime
+    group: PodGroup, pods: PodTally, decision: QueueDecision, *, had_pods: bool, now: datetime
 ) -> dict[str, Any]:
     """The part of the status that is ours, in wire form."""
     found = derive_phase(
-        pods=pods, least=group.spec.min_member, schedules=ruling.schedules, before=phase_of(group)
+        pods=pods, least=group.spec.min_member, schedules=decision.schedules, before=phase_of(group)
     )
-    wanted = {SCHEDULED: _scheduled(found, ruling)}
+    wanted = {SCHEDULED: _scheduled(found, decision)}
     if had_pods:
         wanted[POPULATED] = _populated(pods)
     others = [_told(one) for one in group.status.conditions or () if one.type not in wanted]
@@ -213,11 +213,11 @@ class _Finding(msgspec.Struct, frozen=True):
     message: str
 
 
-def _scheduled(found: Phase, ruling: QueueDecision) -> _Finding:
+def _scheduled(found: Phase, decision: QueueDecision) -> _Finding:
     if found in {Phase.RUNNING, Phase.COMPLETED}:
         return _Finding(True, found.value, "enough of its pods are on nodes or done")
-    if ruling.stop is not None:
-        return _Finding(False, ruling.stop.kind.value, ruling.text)
+    if decision.stop is not None:
+        return _Finding(False, decision.stop.kind.value, decision.text)
     return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
 
 

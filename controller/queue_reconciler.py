@@ -1,7 +1,7 @@
 """One queue's status, derived and written.
 
 Invariants
-- What is written follows from the object, the board and the members alone; nothing is remembered
+- What is written follows from the object, the snapshot and the members alone; nothing is remembered
   that a restart would miss.
 - Conditions, state and history are written as soon as they are looked at (see `workqueue`), or with
   what all replicas have to see first where that comes within `YOUNG_SECONDS`; counts alone at most once in
@@ -145,7 +145,7 @@ class QueueReconciler:
         acknowledged = verdict.schedules or self._is_acknowledged(queue)
         if verdict.schedules:
             self._forget_stop(queue)
-        seen = self._acknowledgement.is_seen_by_all(queue)
+        seen = self._acknowledgement.all_have_seen(queue)
         if not (acknowledged and seen) and self._is_young(queue, specs):
             return SOON_SECONDS
         checked = verdict.accepts or self._is_checked(queue)
@@ -198,7 +198,7 @@ class QueueReconciler:
             return verdict, None
         is_settled = self._acknowledgement.nothing_pending(queue)
         if is_settled is not False:
-            if is_settled and self._acknowledgement.is_seen_by_all(queue):
+            if is_settled and self._acknowledgement.all_have_seen(queue):
                 self._closing.request(close)
             if empty is None and self._is_said_to_be_closed(obj):
                 return verdict, EMPTY_SECONDS
@@ -210,9 +210,9 @@ class QueueReconciler:
         return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
 
     def _close(self, obj: QueueObject) -> Close:
-        queue, board = obj.metadata.name, self._context.store.snapshot
-        below = board.tree.subtree(queue)
-        return Close(queue, obj.metadata.uid, board.decision(queue).revision, below)
+        queue, snapshot = obj.metadata.name, self._context.store.snapshot
+        below = snapshot.tree.subtree(queue)
+        return Close(queue, obj.metadata.uid, snapshot.decision(queue).revision, below)
 
     def _is_checked(self, queue: str) -> bool:
         """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
@@ -228,15 +228,15 @@ class QueueReconciler:
 
     def _is_acknowledged(self, queue: str) -> bool:
         store = self._context.store
-        board, now = store.snapshot, store.clock.monotonic()
-        scope = board.scope(queue)
+        snapshot, now = store.snapshot, store.clock.monotonic()
+        scope = snapshot.scope(queue)
         if self._acknowledged.get(queue) == scope:
             return True
         self._acknowledged.pop(queue, None)
         stop = self._pending_stops.get(queue)
         if stop is None or stop.scope != scope:
-            known_at = self._acknowledgement.known_at(board.resource_version)
-            stop = self._pending_stops[queue] = Pending(scope, board.resource_version, known_at)
+            known_at = self._acknowledgement.known_at(snapshot.resource_version)
+            stop = self._pending_stops[queue] = Pending(scope, snapshot.resource_version, known_at)
         obstacle = self._acknowledgement.obstacle(queue, since=stop.seen, at=stop.at)
         if obstacle is not None:
             self._wait_for(queue, obstacle, since=stop.at)
@@ -244,7 +244,7 @@ class QueueReconciler:
         self._pending_stops.pop(queue)
         self._waiting_for.pop(queue, None)
         self._acknowledged[queue] = scope
-        self._context.counting.acknowledgement.observe(now - stop.at)
+        self._context.metrics.acknowledgement.observe(now - stop.at)
         return True
 
     def _was_acknowledged(self, obj: QueueObject) -> bool:
@@ -256,8 +256,8 @@ class QueueReconciler:
 
     def outdated_stops(self) -> set[str]:
         """The queues whose stop is acknowledged for other specs than there are now."""
-        board = self._context.store.snapshot
-        return {queue for queue, scope in self._acknowledged.items() if board.scope(queue) != scope}
+        snapshot = self._context.store.snapshot
+        return {queue for queue, scope in self._acknowledged.items() if snapshot.scope(queue) != scope}
 
     def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
         """Say what a stop waits for, once it has waited for a while."""
@@ -272,15 +272,15 @@ class QueueReconciler:
         """A text that is there already stays while it is of the same specs, whoever worded it."""
         if verdict.schedules:
             return None
-        board, queue = self._context.store.snapshot, obj.metadata.name
-        ruling = board.decision(queue)
-        chain = board.tree.chain(queue).queues
+        snapshot, queue = self._context.store.snapshot, obj.metadata.name
+        decision = snapshot.decision(queue)
+        chain = snapshot.tree.chain(queue).queues
         return StopStatus(
-            revision=ruling.revision,
-            scope=board.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
-            queues=len(board.tree.subtree(queue)),
+            revision=decision.revision,
+            scope=snapshot.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
+            queues=len(snapshot.tree.subtree(queue)),
             chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
-            refusal=self._context.store.refusal_text(ruling),
+            refusal=self._context.store.filter_message(decision),
             waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
         )
 

@@ -89,7 +89,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     if decision.schedules:
         return None
     store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
-    return store.refusal_text(decision)
+    return store.filter_message(decision)
 
 
 def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:

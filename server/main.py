@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
     app = create_app(
         runtime.store,
         admission=runtime.terms,
-        metrics=runtime.counting,
+        metrics=runtime.metrics,
         alive=runtime.dead_threads,
         ready=runtime.missing_for_ready,
     )

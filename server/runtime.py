@@ -89,7 +89,7 @@ class Runtime:
             connections=3 + LEASE_THREADS,
             read_seconds=LEASE_READ_SECONDS,
         )
-        self.counting = Metrics()
+        self.metrics = Metrics()
         clock = Clock(lambda: lease_client.ahead)
         self._readiness = ClusterReadiness(ALL_KINDS, clock=clock.monotonic)
         self.store = Store(
@@ -97,13 +97,13 @@ class Runtime:
             clock=clock,
             readiness=self._readiness,
             request_seconds=settings.request_timeout,
-            failed=self.counting.failed,
+            failed=self.metrics.failed,
         )
         self._informers = Informers(
             client=self.client,
             store=self.store,
             readiness=self._readiness,
-            metrics=self.counting,
+            metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
         )
         self._writers = self._new_writers("writer", settings.writers)
@@ -130,7 +130,7 @@ class Runtime:
         )
         self.store.add_marker_listener(self._presence.report_pods)
         self.store.add_listener(self._note_change)
-        recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.counting)
+        recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics)
         self._controller = QueueController(
             ControllerContext(
                 store=self.store,
@@ -147,7 +147,7 @@ class Runtime:
                 drain_in_flight=settings.drain_in_flight,
                 drain_grace_limit=settings.drain_grace_limit,
                 recorder=recorder,
-                counting=self.counting,
+                metrics=self.metrics,
                 other_replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
                 namespace=settings.namespace,
                 leading=lambda: self._elector.leading and self._presence.alive,
@@ -162,7 +162,7 @@ class Runtime:
         self._started = False
 
     def _new_writers(self, name: str, threads: int) -> WriteQueue:
-        return WriteQueue(metrics=self.counting, threads=threads, name=name, backoff=self.store.backoff)
+        return WriteQueue(metrics=self.metrics, threads=threads, name=name, backoff=self.store.backoff)
 
     @property
     def terms(self) -> AdmissionSettings:

@@ -288,7 +288,7 @@ class Store:
         labels = self.labels_of_namespace(namespace)
         return self._namespace_decisions.decision(decision, namespace=namespace, labels=labels)
 
-    def refusal_text(self, decision: QueueDecision) -> str:
+    def filter_message(self, decision: QueueDecision) -> str:
         """Return the message for a pod that the decision stops: the text in the queue's status, if that is
         for the same specs.
 

@@ -91,7 +91,7 @@ class DrainController:
         self._suspension = JobSuspension(context, requests=self._requests, resumed=self._results.put)
         self._drains = Drains()
         #: The snapshot of the queues that the drains were made for.
-        self._board: QueueSnapshot | None = None
+        self._snapshot: QueueSnapshot | None = None
 
     def queue_changed(self, queue: str) -> None:
         """Something of the queue has changed."""
@@ -119,12 +119,12 @@ class DrainController:
     def forget(self) -> None:
         """We lead no longer: another replica may do anything meanwhile."""
         self._drains.forget()
-        self._board = None
+        self._snapshot = None
 
-    def step(self, *, seen_by_all: Callable[[int], bool]) -> set[str]:
+    def step(self, *, all_have_version: Callable[[int], bool]) -> set[str]:
         """A step of each drain that is due; the queues whose progress has changed.
 
-        `seen_by_all`: whether every replica goes by the queues of that version.
+        `all_have_version`: whether every replica goes by the queues of that version.
         """
         self._record_results()
         self._follow_policies()
@@ -135,7 +135,9 @@ class DrainController:
         for drain in self._drains:
             if drain.next_step_at <= self._now():
                 others = in_flight - drain.in_flight
-                changed |= self._step_isolated(drain, seen_by_all=seen_by_all, in_flight_of_others=others)
+                changed |= self._step_isolated(
+                    drain, all_have_version=all_have_version, in_flight_of_others=others
+                )
                 in_flight = others + drain.in_flight
         self._send_read()
         return changed
@@ -144,18 +146,20 @@ class DrainController:
         return self._store.clock.monotonic()
 
     def _follow_policies(self) -> None:
-        board = self._store.snapshot
-        if board is not self._board:
-            self._board = board
-            self._drains.follow(board.draining_queues(), now=self._now(), rate=self._context.drain_rate)
+        snapshot = self._store.snapshot
+        if snapshot is not self._snapshot:
+            self._snapshot = snapshot
+            self._drains.follow(snapshot.draining_queues(), now=self._now(), rate=self._context.drain_rate)
 
     def _step_isolated(
-        self, drain: DrainState, *, seen_by_all: Callable[[int], bool], in_flight_of_others: int
+        self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
         """What is wrong with one drain delays no other, nor does a step that takes long."""
         began = self._now()
         try:
-            return self._step(drain, seen_by_all=seen_by_all, in_flight_of_others=in_flight_of_others)
+            return self._step(
+                drain, all_have_version=all_have_version, in_flight_of_others=in_flight_of_others
+            )
         except ClusterError:
             raise
         except Exception:
@@ -167,10 +171,10 @@ class DrainController:
             drain.rests_until = began + rest_after(seconds, has_limit=bool(drain.spec.in_flight))
 
     def _step(
-        self, drain: DrainState, *, seen_by_all: Callable[[int], bool], in_flight_of_others: int
+        self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
         now = drain.last_step_at = self._now()
-        if not self._is_acknowledged(drain, seen_by_all=seen_by_all):
+        if not self._is_acknowledged(drain, all_have_version=all_have_version):
             drain.due = now + STEP_SECONDS
             return set()
         drain.set_spec(self._spec_of(drain))
@@ -206,7 +210,7 @@ class DrainController:
 
     # 1. Snapshot
 
-    def _is_acknowledged(self, drain: DrainState, *, seen_by_all: Callable[[int], bool]) -> bool:
+    def _is_acknowledged(self, drain: DrainState, *, all_have_version: Callable[[int], bool]) -> bool:
         """Whether every replica refuses new pods of its queues."""
         version = self._store.snapshot.resource_version
         if drain.acknowledged_version >= version:
@@ -214,7 +218,7 @@ class DrainController:
         if drain.awaited_version <= drain.acknowledged_version:
             # It stays the same until all have seen it: a newer one in each step would never be agreed on.
             drain.awaited_version = version
-        if not seen_by_all(drain.awaited_version):
+        if not all_have_version(drain.awaited_version):
             return False
         drain.acknowledged_version = drain.awaited_version
         return True
@@ -382,7 +386,7 @@ class DrainController:
 
     def _tell_of_resume(self, resumed: ResumedWorkload) -> None:
         workload = resumed.workload
-        self._context.counting.given_back.inc()
+        self._context.metrics.given_back.inc()
         self._context.recorder.record(
             workload_subject(workload),
             reason="GivenBack",

@@ -211,7 +211,7 @@ def _failed(exc: ClusterError) -> dict[str, Any]:
 
 def tell_of_grant(context: ControllerContext, result: RequestResult) -> None:
     """Count a granted request, and say on the pods and the workload why they went."""
-    context.counting.evictions.labels(REASON, action_label(result.action)).inc()
+    context.metrics.evictions.labels(REASON, action_label(result.action)).inc()
     text = context.store.snapshot.decision(result.queue).text
     match result.action:
         case DrainAction.CUT_GRACE:

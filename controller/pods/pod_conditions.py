@@ -54,7 +54,7 @@ class PodConditions:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._texts: dict[str, tuple[int, str]] = {}
-        #: Of which stop (a ruling's revision) a workload was told, by UID.
+        #: Of which stop (a decision's revision) a workload was told, by UID.
         self._owner_stops: dict[str, str] = {}
         #: Members to be told later, in the order in which they came, by queue and UID.
         self._deferred: dict[str, dict[str, datetime]] = {}
@@ -64,8 +64,8 @@ class PodConditions:
 
         Returns whether some are left for later: ask again in a while.
         """
-        ruling = self._context.store.snapshot.decision(queue) if queue else None
-        evictions_wait = ruling is not None and ruling.drains and len(self._context.drain_writers) > 0
+        decision = self._context.store.snapshot.decision(queue) if queue else None
+        evictions_wait = decision is not None and decision.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
         left = self._deferred.get(queue, {})
         members = [*self._due(left, since=since if evictions_wait else None), *members]
@@ -73,8 +73,8 @@ class PodConditions:
         def explain(member: Member) -> None:
             if member.leaving or not member.waiting:
                 return
-            own = ruling
-            if ruling is not None and ruling.restricted:
+            own = decision
+            if decision is not None and decision.restricted:
                 own = self._context.store.decision_for(queue, namespace=member.namespace)
             if own is not None and own.stop is not None:
                 self._record_on_owner(member, own, own.stop)
@@ -87,7 +87,7 @@ class PodConditions:
             elif own.stop is not None:
                 self._write(member, own.stop, text=own.text)
 
-        each_member(self._context, "explain", members, explain, queue=queue)
+        each_member(self._context, "pod_condition", members, explain, queue=queue)
         if left:
             self._deferred[queue] = left
         else:
@@ -99,21 +99,21 @@ class PodConditions:
         due = list(takewhile(lambda uid: since is None or left[uid] <= since, left))
         for uid in due:
             del left[uid]
-        found = map(self._context.store.members.by_uid, due)
-        return [member for member in found if member is not None]
+        members = map(self._context.store.members.by_uid, due)
+        return [member for member in members if member is not None]
 
-    def _record_on_owner(self, member: Member, ruling: QueueDecision, stop: Cause) -> None:
+    def _record_on_owner(self, member: Member, decision: QueueDecision, stop: Cause) -> None:
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
-        if work is None or self._owner_stops.get(work.uid) == ruling.revision:
+        if work is None or self._owner_stops.get(work.uid) == decision.revision:
             return
         if len(self._owner_stops) >= REMEMBERED:
             self._owner_stops.clear()
-        self._owner_stops[work.uid] = ruling.revision
+        self._owner_stops[work.uid] = decision.revision
         self._context.recorder.record(
             workload_subject(work),
             reason=EVENT_REASONS[stop.kind],
-            message=f"its pods wait: {ruling.text}",
-            budget=f"workloads/{ruling.queue}",
+            message=f"its pods wait: {decision.text}",
+            budget=f"workloads/{decision.queue}",
         )
 
     def _schedules(self, member: Member) -> bool:
@@ -142,7 +142,7 @@ class PodConditions:
             return True
 
         submitted = self._context.submit_write(
-            ("explain", member.uid),
+            ("pod_condition", member.uid),
             write,
             lambda _failed: self.forget(member.uid),
             rank=(7, member.created),

@@ -41,12 +41,12 @@ class PreemptionRetry:
         `may_wake`: whether pods may be woken; asked only where there is one. Returns whether it has to be
         considered again: they may not yet, or a nudge is under way that may have come before these pods.
         """
-        ruling = self._context.store.snapshot.decision(queue)
-        if not ruling.schedules:
+        decision = self._context.store.snapshot.decision(queue)
+        if not decision.schedules:
             self._nudged.pop(queue, None)
             return False
-        resume = (ruling.revision, self._context.store.selection_changes.get(queue, 0))
-        if ruling.restricted:
+        resume = (decision.revision, self._context.store.selection_changes.get(queue, 0))
+        if decision.restricted:
             members = [one for one in members if self._context.store.selects(queue, one.namespace)]
         if self._nudged.get(queue) == resume or not any(map(without_room, members)):
             return False

@@ -63,31 +63,31 @@ class Reschedule:
         if now < self._doubt_at:
             return
         self._doubt_at = now + DOUBT_SECONDS
-        board = store.snapshot
+        snapshot = store.snapshot
         self.retry_pods(
             {
                 one.key
                 for one in store.bind_passes.open_longer_than(seconds=DOUBT_SECONDS)
-                if not board.decision(one.queue).schedules
+                if not snapshot.decision(one.queue).schedules
             }
         )
 
     def _asking(self, member: Member) -> Callable[[], None]:
         def ask() -> None:
-            ruling = self._context.store.snapshot.decision(member.queue)
+            decision = self._context.store.snapshot.decision(member.queue)
             now = self._context.store.members.by_uid(member.uid)
-            if ruling.schedules or now is None or not now.bindable:
+            if decision.schedules or now is None or not now.bindable:
                 return
             path, meta = pod_path(member), {"uid": member.uid}
             condition = {
                 "type": "PodScheduled",
                 "status": "False",
                 "reason": "Unschedulable",
-                "message": with_retry_mark(ruling.text),
+                "message": with_retry_mark(decision.text),
             }
             body = {"metadata": meta, "status": {"conditions": [condition]}}
             self._context.client.patch(f"{path}/status", body, content_type=STRATEGIC_MERGE_PATCH)
-            annotations = {names.WOKEN: f"{ruling.revision}-{self._context.store.clock.monotonic():.3f}"}
+            annotations = {names.WOKEN: f"{decision.revision}-{self._context.store.clock.monotonic():.3f}"}
             self._context.client.patch(path, {"metadata": {**meta, "annotations": annotations}})
 
         return ask

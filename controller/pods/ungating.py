@@ -7,7 +7,7 @@
 | its namespace is not selected by its queue  | nothing: it waits                            |
 | its PodGroup has come                       | its queue, and the gate off if that schedules |
 
-By priority, then age; as fast as the writers' threads are answered. Each write asks the board again
+By priority, then age; as fast as the writers' threads are answered. Each write asks the snapshot again
 at the moment it is sent, so that a stop in the middle of a resume stops the resume. Nothing is
 remembered that matters: what is parked is read off the pods, so a crash leaves nobody behind.
 
@@ -61,18 +61,18 @@ class Ungating:
         `may_wake`: whether those that filter refused may be woken; asked only where there are any.
         Returns how many were left because they may not yet.
         """
-        ruling = self._context.store.snapshot.decision(queue)
-        if not ruling.schedules:
+        decision = self._context.store.snapshot.decision(queue)
+        if not decision.schedules:
             return 0
-        if self._begun.get(queue) != ruling.revision:
+        if self._begun.get(queue) != decision.revision:
             # Whoever is heard of first after a resume is not let go first: all are, in their order.
-            self._begun[queue] = ruling.revision
+            self._begun[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
         left = 0
 
         def release(member: Member) -> None:
             nonlocal left
-            left += self._release(member, ruling, may_wake=may_wake)
+            left += self._release(member, decision, may_wake=may_wake)
 
         # In order from the first on: the writers begin while the rest is still being asked for.
         each_member(self._context, "ungate", sorted(members, key=_rank), release, queue=queue)
@@ -80,17 +80,17 @@ class Ungating:
 
     def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and nobody of it has been let go since."""
-        ruling = self._context.store.snapshot.decision(queue)
-        return ruling.schedules and self._begun.get(queue) != ruling.revision
+        decision = self._context.store.snapshot.decision(queue)
+        return decision.schedules and self._begun.get(queue) != decision.revision
 
     def assign_queues(self, members: Iterable[Member]) -> None:
         """Write down the queue of pods whose PodGroup was not there when they came."""
-        each_member(self._context, "answer", members, self._assign_queue, queue="")
+        each_member(self._context, "assign_queue", members, self._assign_queue, queue="")
 
     def _assign_queue(self, member: Member) -> None:
         queue = self._context.store.queue_of_podgroup(member.namespace, member.group)
         if queue is not None:
-            self._send(member, "answer", self._assigning(member, queue))
+            self._send(member, "assign_queue", self._assigning(member, queue))
 
     def forget(self, uid: str) -> None:
         self._sent.pop(uid, None)
@@ -102,23 +102,23 @@ class Ungating:
         for queue in self._begun.keys() - present:
             self._begun.pop(queue, None)
 
-    def _release(self, member: Member, ruling: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
+    def _release(self, member: Member, decision: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
         if not member.waiting or member.leaving:
             return False
-        if ruling.restricted:
-            if not self._context.store.selects(ruling.queue, member.namespace):
+        if decision.restricted:
+            if not self._context.store.selects(decision.queue, member.namespace):
                 return False
             if not member.gated:
-                return self._retry(member, ruling, may_wake=may_wake)
+                return self._retry(member, decision, may_wake=may_wake)
         if member.gated:
             self._send(member, "ungate", self._ungating(member))
-        elif refused_by_us(member) and member.woken != ruling.revision:
+        elif refused_by_us(member) and member.woken != decision.revision:
             if not may_wake():
                 return True
-            self._send(member, "wake", self._waking(member, ruling.revision))
+            self._send(member, "wake", self._waking(member, decision.revision))
         return False
 
-    def _retry(self, member: Member, ruling: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
+    def _retry(self, member: Member, decision: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
         """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
         if not refused_by_us(member):
             self._retried.pop(member.uid, None)
@@ -126,7 +126,7 @@ class Ungating:
         if not may_wake():
             return True
         now = self._context.store.clock.monotonic()
-        resume = (ruling.revision, self._context.store.selection_changes.get(ruling.queue, 0))
+        resume = (decision.revision, self._context.store.selection_changes.get(decision.queue, 0))
         since, times, at = self._retried.get(member.uid, (resume, 0, now))
         if since != resume:
             times = 0
@@ -135,7 +135,7 @@ class Ungating:
         self._look_again(member.queue)
         if times == 0 or now >= at + PAUSE_SECONDS * 2.0 ** (times - 1):
             self._retried[member.uid] = (resume, times + 1, now)
-            self._send(member, "wake", self._waking(member, f"{ruling.revision}-{now:.3f}"))
+            self._send(member, "wake", self._waking(member, f"{decision.revision}-{now:.3f}"))
         return False
 
     def _look_again(self, queue: str) -> None:

@@ -3,7 +3,7 @@
 The cache may be behind: what was admitted just before the close may not have come yet. So before Closed is
 written the API server is asked for the live members, by the label that admission puts on each, after
 every replica refuses new ones and nothing that was admitted before can come any more
-(`Acknowledging.nothing_comes`).
+(`StopAcknowledgement.nothing_pending`).
 
 Invariants
 - An answer holds for one close: for the wishes on the queue's chain (`revision`) and the queues below it as

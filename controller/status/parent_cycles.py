@@ -2,7 +2,7 @@
 
 Invariants
 - A cycle is told once while it is there, and again if it is made again; whoever leads anew tells it anew.
-- It is told only when the objects are as new as the board, so that the history has both edits.
+- It is told only when the objects are as new as the snapshot, so that the history has both edits.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class ParentCycles:
 
     def record_events(self) -> None:
         """Record an event on every queue of each cycle that is new."""
-        board = self._context.store.snapshot
-        if board.tree is self._looked_at:
+        snapshot = self._context.store.snapshot
+        if snapshot.tree is self._looked_at:
             return
-        found = find_cycles(board.tree, board.stopped_queues())
-        ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, board.tree))}
+        found = find_cycles(snapshot.tree, snapshot.stopped_queues())
+        ready = {cycle: objects for cycle in found if (objects := self._objects(cycle, snapshot.tree))}
         self._context.store.backoff.attempt_each(
             "cycle", ready.keys() - self._told, lambda cycle: self._record(cycle, ready[cycle]), key=str
         )
         self._told = frozenset(ready)
-        self._looked_at = board.tree if len(ready) == len(found) else None
+        self._looked_at = snapshot.tree if len(ready) == len(found) else None
 
     def _objects(self, cycle: Cycle, tree: Tree) -> Mapping[str, QueueObject]:
         """The objects of a cycle; none of them while one is not that of the tree."""

@@ -184,7 +184,7 @@ class StatusConflicts:
             self._context.work_queue.add(queue, QueueChange.STATUS)
 
     def _say(self, obj: QueueObject, contest: Contest) -> None:
-        self._context.counting.undone.inc()
+        self._context.metrics.undone.inc()
         record, subject = self._context.recorder.record, queue_subject(obj)
         if not contest.is_rivalry:
             record(subject, reason="StatusOverwritten", message=once_text(contest.manager), warning=True)

@@ -153,14 +153,16 @@ class StopAcknowledgement:
             seen = self._specs[queue] = SpecsSeen(revision, snapshot.resource_version, now)
         return seen
 
-    def is_seen_by_all(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
+    def all_have_seen(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
         """Whether every live replica answers by the specs that the queue's chain has.
 
         `change`: what of the queue is looked at again once that may be known.
         """
-        return self.seen_by_all(self.specs_seen(queue).version, queue=queue, change=change)
+        return self.all_have_version(self.specs_seen(queue).version, queue=queue, change=change)
 
-    def seen_by_all(self, version: int, *, queue: str = "", change: QueueChange = QueueChange.STATUS) -> bool:
+    def all_have_version(
+        self, version: int, *, queue: str = "", change: QueueChange = QueueChange.STATUS
+    ) -> bool:
         """The same of queues of that version or later."""
         if version <= self._agreed:
             if self._store.clock.monotonic() >= self._readings.came_at + READ_SECONDS:
@@ -187,7 +189,7 @@ class StopAcknowledgement:
         """Whether nothing that any live replica admitted to it or below can come any more; None if the Leases
         were not read yet.
 
-        It says so of a close only if all replicas had seen that before (`is_seen_by_all`).
+        It says so of a close only if all replicas had seen that before (`all_have_seen`).
         """
         below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest()
         if self._store.admissions.any_open_in(below):
@@ -231,7 +233,7 @@ class StopAcknowledgement:
     def _open_passes(self) -> dict[str, list[BindPass]]:
         """Those of this replica by their queue, worked out once a look.
 
-        Whatever was let through by a board without the stop was recorded before that look began.
+        Whatever was let through by a snapshot without the stop was recorded before that look began.
         """
         if self._passes is None:
             self._store.drop_settled_passes()
@@ -285,10 +287,10 @@ class StopAcknowledgement:
 
     def _had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
         """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
-        board = self._store.snapshot
-        if lost is None or queue not in board.tree or board.decision(queue).schedules:
+        snapshot = self._store.snapshot
+        if lost is None or queue not in snapshot.tree or snapshot.decision(queue).schedules:
             return False
-        above = [self._store.queues.get(one.name) for one in board.tree.chain(queue).queues]
+        above = [self._store.queues.get(one.name) for one in snapshot.tree.chain(queue).queues]
         version = max((obj.metadata.version for obj in above if obj is not None), default=0)
         return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)
 

@@ -87,9 +87,9 @@ class BindGuards:
         self._tokens.clear()
         self._failed.clear()
 
-    def reconcile(self, board: QueueSnapshot) -> None:
+    def reconcile(self, snapshot: QueueSnapshot) -> None:
         """Have the guard on just where it is wanted."""
-        wanted = self.wanted(board)
+        wanted = self.wanted(snapshot)
         labelled = self._labelled()
         now = self._context.store.clock.monotonic()
         for name, since in list(self.on.items()):
@@ -103,32 +103,32 @@ class BindGuards:
             if at <= now:
                 self._switch(name, rank=(times,) if name in wanted else (8,), wanted=name in wanted)
 
-    def wanted(self, board: QueueSnapshot) -> set[str]:
+    def wanted(self, snapshot: QueueSnapshot) -> set[str]:
         """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
         store = self._context.store
-        stopped = {*board.stopped_queues(), *self._absent(board), ""}
+        stopped = {*snapshot.stopped_queues(), *self._absent(snapshot), ""}
         bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
         under_way = {one.namespace for one in store.bind_passes.open_passes_of(stopped)}
-        return (bindable | under_way | self._not_selected(board)) & store.namespaces.keys()
+        return (bindable | under_way | self._not_selected(snapshot)) & store.namespaces.keys()
 
-    def _not_selected(self, board: QueueSnapshot) -> set[str]:
+    def _not_selected(self, snapshot: QueueSnapshot) -> set[str]:
         """The same for members of namespaces that their queue does not select."""
-        if not board.restricted_queues:
+        if not snapshot.restricted_queues:
             return set()
         store = self._context.store
         members = [
             (queue, name)
-            for queue in board.restricted_queues
+            for queue in snapshot.restricted_queues
             for name in store.members.bindable_namespaces(queue)
         ]
         passes = [
             (one.queue, one.namespace)
-            for one in store.bind_passes.open_passes_of(frozenset(board.restricted_queues))
+            for one in store.bind_passes.open_passes_of(frozenset(snapshot.restricted_queues))
         ]
         return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
 
-    def _absent(self, board: QueueSnapshot) -> set[str]:
-        return {queue for queue in self._context.store.members.queues() if queue not in board.tree}
+    def _absent(self, snapshot: QueueSnapshot) -> set[str]:
+        return {queue for queue in self._context.store.members.queues() if queue not in snapshot.tree}
 
     def _labelled(self) -> set[str]:
         namespaces = list(self._context.store.namespaces.values())

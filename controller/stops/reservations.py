@@ -28,8 +28,8 @@ class Reservations:
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
         """Take off the nominations of these members if their queue does not schedule."""
-        ruling = self._context.store.snapshot.decision(queue)
-        if ruling.schedules and not ruling.restricted:
+        decision = self._context.store.snapshot.decision(queue)
+        if decision.schedules and not decision.restricted:
             return
         nominated = [
             one

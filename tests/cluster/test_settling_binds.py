@@ -191,14 +191,14 @@ def test_the_status_has_the_words_for_a_stop_of_the_same_specs(
 ) -> None:
     store = settling.store
     settling.server.has(queue("research", version=2, generation=2, state="Suspended"))
-    ruling = store.snapshot.decision("research")
-    stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": refusal}
+    decision = store.snapshot.decision("research")
+    stop = {"revision": decision.revision if revision == "now" else "former", "refusal": refusal}
     status = {} if revision is None else {"stop": stop}
     settling.server.has(queue("research", version=3, generation=2, state="Suspended", status=status))
-    text = ruling.text if expected == "our own" else expected
-    assert store.refusal_text(store.snapshot.decision("research")) == text
+    text = decision.text if expected == "our own" else expected
+    assert store.filter_message(store.snapshot.decision("research")) == text
 
 
 def test_a_queue_that_is_not_there_is_refused_in_our_own_words(settling: Settling) -> None:
-    ruling = settling.store.snapshot.decision("absent")
-    assert settling.store.refusal_text(ruling) == ruling.text
+    decision = settling.store.snapshot.decision("absent")
+    assert settling.store.filter_message(decision) == decision.text

@@ -1,4 +1,4 @@
-"""The store: boards are published once a change, the past is refused, and who is concerned hears of it."""
+"""The store: snapshots are published once a change, the past is refused, and who is concerned hears of it."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ SPEC, STATUS = QueueChange.SPEC, QueueChange.STATUS
 
 
 class Watched(Store):
-    """Remembers each board that was published and who was told."""
+    """Remembers each snapshot that was published and who was told."""
 
     def __init__(self) -> None:
-        self.boards: list[QueueSnapshot] = []
+        self.snapshots: list[QueueSnapshot] = []
         self.told: list[tuple[str, Change]] = []
         super().__init__(rules=MembershipSettings(), clock=SetClock())
         self.queue_cache = self.make_cache()
         self.add_listener(lambda name, what: self.told.append((name, what)))
 
     def make_cache(self) -> QueueCache:
-        return RecordingCache(self.boards)
+        return RecordingCache(self.snapshots)
 
 
 class RecordingCache(QueueCache):
@@ -88,31 +88,31 @@ def sink(store: Watched) -> QueueEventHandler:
     return QueueEventHandler(store)
 
 
-# Boards
+# Snapshots
 
 
-def test_a_list_publishes_one_board(store: Watched, sink: QueueEventHandler) -> None:
+def test_a_list_publishes_one_snapshot(store: Watched, sink: QueueEventHandler) -> None:
     sink.replace([read_queue(queue(name)) for name in ("a", "b", "c")])
-    assert len(store.boards) == 1
+    assert len(store.snapshots) == 1
     assert set(store.snapshot.tree) == {"root", "a", "b", "c"}
 
 
-def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_board(
+def test_a_list_in_which_queues_are_gone_and_others_moved_publishes_one_snapshot(
     store: Watched, sink: QueueEventHandler
 ) -> None:
-    """A board in between would be of no moment of the cluster: here `c` would be without a parent."""
+    """A snapshot in between would be of no moment of the cluster: here `c` would be without a parent."""
     sink.replace([read_queue(obj) for obj in (queue("a"), queue("b"), queue("c", parent="a"))])
-    store.boards.clear()
+    store.snapshots.clear()
     sink.replace([read_queue(queue("c", parent="root", version=2, generation=2))])
-    assert all(board.decision("c").schedules for board in store.boards)
-    assert len(store.boards) == 1
+    assert all(snapshot.decision("c").schedules for snapshot in store.snapshots)
+    assert len(store.snapshots) == 1
 
 
-def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueEventHandler) -> None:
+def test_a_change_of_wishes_publishes_one_snapshot(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
-    store.boards.clear()
+    store.snapshots.clear()
     sink.upsert(read_queue(queue("a", version=2, generation=2, state="Suspended")))
-    assert len(store.boards) == 1
+    assert len(store.snapshots) == 1
     assert not store.snapshot.decision("a").schedules
 
 
@@ -127,10 +127,10 @@ def test_a_change_of_wishes_publishes_one_board(store: Watched, sink: QueueEvent
 )
 def test_anything_else_publishes_none(store: Watched, sink: QueueEventHandler, after: Wire) -> None:
     sink.upsert(read_queue(queue("a")))
-    store.boards.clear()
+    store.snapshots.clear()
     sink.upsert(read_queue(after))
     sink.replace([read_queue(after)])
-    assert store.boards == []
+    assert store.snapshots == []
     assert store.queues["a"] == read_queue(after)
 
 
@@ -139,31 +139,31 @@ def test_a_pod_is_refused_in_the_words_of_the_status_for_the_same_specs_alone(
 ) -> None:
     """Replicas of two versions say the same; what is stored for other specs, or by hand, decides nothing."""
     sink.upsert(read_queue(queue("a", state="Suspended")))
-    ruling = store.snapshot.decision("a")
+    decision = store.snapshot.decision("a")
     for version, (revision, refusal, said) in enumerate(
         [
-            (ruling.revision, "as an older version says it", "as an older version says it"),
-            (ruling.revision, "", ruling.text),
-            ("another", "of former specs", ruling.text),
+            (decision.revision, "as an older version says it", "as an older version says it"),
+            (decision.revision, "", decision.text),
+            ("another", "of former specs", decision.text),
         ],
         start=2,
     ):
         status = {"stop": {"revision": revision, "refusal": refusal}}
         sink.upsert(read_queue(queue("a", version=version, status=status, state="Suspended")))
-        assert store.refusal_text(store.snapshot.decision("a")) == said
+        assert store.filter_message(store.snapshot.decision("a")) == said
         assert not store.snapshot.decision("a").schedules
 
 
 def test_a_queue_that_is_gone_publishes_one(store: Watched, sink: QueueEventHandler) -> None:
     sink.upsert(read_queue(queue("a")))
-    store.boards.clear()
+    store.snapshots.clear()
     sink.remove(read_queue(queue("a", version=2)))
     sink.remove(read_queue(queue("a", version=2)))
-    assert len(store.boards) == 1
+    assert len(store.snapshots) == 1
     assert "a" not in store.snapshot.tree
 
 
-def test_whoever_finds_a_generation_finds_a_board_that_has_it(
+def test_whoever_finds_a_generation_finds_a_snapshot_that_has_it(
     store: Watched, sink: QueueEventHandler
 ) -> None:
     def heard(name: str, _: Change) -> None:
@@ -181,7 +181,7 @@ def test_whoever_finds_a_generation_finds_a_board_that_has_it(
     assert store.snapshot_version == 5
 
 
-def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEventHandler) -> None:
+def test_what_was_seen_is_never_ahead_of_the_snapshot(store: Watched, sink: QueueEventHandler) -> None:
     class Ahead(RecordingCache):
         def publish(self, changed: Collection[str] | None = None) -> None:
             assert self.version < self._next_version, "said to be seen before it was published"
@@ -189,7 +189,7 @@ def test_what_was_seen_is_never_ahead_of_the_board(store: Watched, sink: QueueEv
 
     class AheadStore(Watched):
         def make_cache(self) -> QueueCache:
-            return Ahead(self.boards)
+            return Ahead(self.snapshots)
 
     ahead = AheadStore()
     QueueEventHandler(ahead).upsert(read_queue(queue("a", version=7)))
@@ -272,21 +272,21 @@ EVENTS = st.lists(
 
 @MODEST
 @given(events=EVENTS)
-def test_the_board_always_is_that_of_the_queues_held(events: list[tuple[str, str, int, str, str]]) -> None:
+def test_the_snapshot_always_is_that_of_the_queues_held(events: list[tuple[str, str, int, str, str]]) -> None:
     store = Watched()
     sink = QueueEventHandler(store)
     for what, name, version, parent, state in events:
-        boards, held = len(store.boards), dict(store.queues)
+        snapshots, held = len(store.snapshots), dict(store.queues)
         obj = read_queue(queue(name, version=version, generation=version, parent=parent, state=state))
         getattr(sink, what)(obj)
-        assert len(store.boards) - boards <= 1
+        assert len(store.snapshots) - snapshots <= 1
         assert {one: store.snapshot.tree.get(one) for one in store.queues} == {
             one: queue_from_object(each) for one, each in store.queues.items()
         }
         assert set(store.snapshot.tree) == {"root", *store.queues}
         assert store.snapshot.resource_version <= store.snapshot_version
         if store.queues == held:
-            assert len(store.boards) == boards
+            assert len(store.snapshots) == snapshots
 
 
 # Who hears
@@ -630,7 +630,7 @@ def test_what_is_decided_for_a_namespace_is_worked_out_once(selective: Server) -
 def test_where_no_selector_is_set_nobody_is_asked_for_labels(
     selective: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request costs what it did before there were selectors: the queue's own ruling, and one comparison."""
+    """A request costs what it did before there were selectors: the queue's own decision and a comparison."""
     monkeypatch.setattr(Store, "labels_of_namespace", None)
     store = selective.store
     assert store.decision_for("free", namespace="team") is store.snapshot.decision("free")

@@ -20,17 +20,17 @@ AT_ONCE = 4.0
 
 
 @pytest.fixture
-def counting() -> Metrics:
+def metrics() -> Metrics:
     return Metrics()
 
 
 @pytest.fixture
-def new(counting: Metrics) -> Iterator[Callable[..., WriteQueue]]:
+def new(metrics: Metrics) -> Iterator[Callable[..., WriteQueue]]:
     """Makes writers that are stopped after the test."""
     made: list[WriteQueue] = []
 
     def writers(threads: int = 1) -> WriteQueue:
-        made.append(WriteQueue(metrics=counting, threads=threads, name="test-writer"))
+        made.append(WriteQueue(metrics=metrics, threads=threads, name="test-writer"))
         return made[-1]
 
     yield writers
@@ -59,10 +59,10 @@ class Written:
         return self.order
 
 
-def outcomes(counting: Metrics) -> dict[tuple[str, str], float]:
+def outcomes(metrics: Metrics) -> dict[tuple[str, str], float]:
     return {
         (sample.labels["what"], sample.labels["outcome"]): sample.value
-        for family in counting.writes.collect()
+        for family in metrics.writes.collect()
         for sample in family.samples
         if sample.name.endswith("_total")
     }
@@ -174,7 +174,7 @@ def test_once_it_is_done_it_may_be_asked_for_again_even_by_who_is_told(
     "trouble", [overloaded(), overloaded(code=500), overloaded(code=503), Unreachable("cut")], ids=str
 )
 def test_what_the_api_server_is_too_busy_for_is_tried_again(
-    new: Callable[..., WriteQueue], counting: Metrics, trouble: ClusterError
+    new: Callable[..., WriteQueue], metrics: Metrics, trouble: ClusterError
 ) -> None:
     writers, tries = new(), []
     writers.start()
@@ -186,10 +186,10 @@ def test_what_the_api_server_is_too_busy_for_is_tried_again(
 
     assert done_of(writers, write) is True
     assert len(tries) == 3
-    assert outcomes(counting) == {("what", "retried"): 2, ("what", "done"): 1}
+    assert outcomes(metrics) == {("what", "retried"): 2, ("what", "done"): 1}
 
 
-def test_it_is_given_up_in_the_end(new: Callable[..., WriteQueue], counting: Metrics) -> None:
+def test_it_is_given_up_in_the_end(new: Callable[..., WriteQueue], metrics: Metrics) -> None:
     writers, tries = new(), []
     writers.start()
 
@@ -199,7 +199,7 @@ def test_it_is_given_up_in_the_end(new: Callable[..., WriteQueue], counting: Met
 
     assert done_of(writers, write) is False
     assert len(tries) == MAX_TRIES
-    assert outcomes(counting) == {("what", "retried"): MAX_TRIES}
+    assert outcomes(metrics) == {("what", "retried"): MAX_TRIES}
 
 
 def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., WriteQueue]) -> None:
@@ -228,7 +228,7 @@ def test_it_waits_as_long_as_it_is_asked_to(new: Callable[..., WriteQueue]) -> N
     ids=str,
 )
 def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
-    new: Callable[..., WriteQueue], counting: Metrics, trouble: Exception, outcome: str
+    new: Callable[..., WriteQueue], metrics: Metrics, trouble: Exception, outcome: str
 ) -> None:
     writers, tries = new(), []
     writers.start()
@@ -239,7 +239,7 @@ def test_what_will_not_help_is_not_tried_again_and_the_thread_goes_on(
 
     assert done_of(writers, write) is False
     assert len(tries) == 1
-    assert outcomes(counting) == {("what", outcome): 1}
+    assert outcomes(metrics) == {("what", outcome): 1}
     assert done_of(writers, lambda: None, key="another") is True
 
 
@@ -404,7 +404,7 @@ def test_what_is_gone_or_has_changed_does_not_back_off(new: Callable[..., WriteQ
 
 
 def test_what_is_too_large_is_not_tried_again_whatever_the_status(
-    new: Callable[..., WriteQueue], counting: Metrics
+    new: Callable[..., WriteQueue], metrics: Metrics
 ) -> None:
     """The API server says 500 where etcd refuses it."""
     writers = new()
@@ -414,5 +414,5 @@ def test_what_is_too_large_is_not_tried_again_whatever_the_status(
         raise Overloaded(500, "InternalError", "etcdserver: request is too large", retry_after=1.0)
 
     assert done_of(writers, write) is False
-    assert outcomes(counting) == {("what", "refused"): 1}
+    assert outcomes(metrics) == {("what", "refused"): 1}
     assert writers.wait(("what", "key")) > 0

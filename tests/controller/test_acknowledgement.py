@@ -194,19 +194,19 @@ def test_what_a_lost_replica_let_through_is_assumed_once_its_pods_are_known(lead
 
 def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(leader: Leader) -> None:
     leader.reports["other"] = ReplicaReport(seen=STOP - 1)
-    assert not leader.acknowledgement.seen_by_all(STOP, queue=QUEUE, change=QueueChange.SPEC)
+    assert not leader.acknowledgement.all_have_version(STOP, queue=QUEUE, change=QueueChange.SPEC)
     leader.readers.answer()
     assert leader.changes() == {QUEUE: {QueueChange.SPEC}}
     leader.acknowledgement.start_sync()
-    assert not leader.acknowledgement.seen_by_all(STOP)
+    assert not leader.acknowledgement.all_have_version(STOP)
     leader.reports["other"] = SEEN
     leader.acknowledgement.start_sync()
     leader.clock.seconds += 1.0
-    assert not leader.acknowledgement.seen_by_all(STOP)
+    assert not leader.acknowledgement.all_have_version(STOP)
     leader.readers.answer()
     leader.changes()
-    assert leader.acknowledgement.seen_by_all(STOP)
-    assert leader.acknowledgement.seen_by_all(STOP - 1)
+    assert leader.acknowledgement.all_have_version(STOP)
+    assert leader.acknowledgement.all_have_version(STOP - 1)
 
 
 def test_a_version_is_agreed_upon_though_later_ones_come_all_the_time(
@@ -214,11 +214,11 @@ def test_a_version_is_agreed_upon_though_later_ones_come_all_the_time(
 ) -> None:
     """Each is asked about anew while the reading for it is under way, as where many queues are made."""
     for version in range(STOP, STOP + 5):
-        assert not leader.acknowledgement.seen_by_all(version)
+        assert not leader.acknowledgement.all_have_version(version)
         leader.clock.seconds += 0.01
     leader.readers.answer()
     leader.changes()
-    assert leader.acknowledgement.seen_by_all(STOP)
+    assert leader.acknowledgement.all_have_version(STOP)
 
 
 @pytest.mark.parametrize(

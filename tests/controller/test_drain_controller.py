@@ -63,7 +63,7 @@ class Corner:
         """So many steps, each with what the writers do after it; the queues whose progress changed."""
         changed: set[str] = set()
         for _ in range(times):
-            changed |= self.drains.step(seen_by_all=lambda _version: self.acknowledged)
+            changed |= self.drains.step(all_have_version=lambda _version: self.acknowledged)
             self.writers.work()
             self.look.clock.seconds += 0.8
         return changed
@@ -100,14 +100,14 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
     corner.hears(running("a"))
     asked = [-1]
 
-    def seen_by_all(version: int) -> bool:
+    def all_have_version(version: int) -> bool:
         """Each answer is of the question before."""
         asked.append(version)
         return version == asked[-2]
 
     for number in range(2, 10):
         corner.hears(queue("other", version=10 * number))
-        corner.drains.step(seen_by_all=seen_by_all)
+        corner.drains.step(all_have_version=all_have_version)
         corner.writers.work()
         corner.look.clock.seconds += 0.8
     assert corner.evicted() == ["a"]
@@ -133,10 +133,10 @@ def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Co
 def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
     """At the moment that it would be sent."""
     corner.hears(running("a"))
-    corner.drains.step(seen_by_all=lambda _version: True)
+    corner.drains.step(all_have_version=lambda _version: True)
     corner.writers.work()
     corner.look.clock.seconds += 0.8
-    corner.drains.step(seen_by_all=lambda _version: True)
+    corner.drains.step(all_have_version=lambda _version: True)
     corner.hears(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
     corner.writers.work()
     corner.step()

@@ -90,7 +90,7 @@ def test_a_cycle_that_is_made_again_is_told_again(store: Store, told: Told, cycl
 
 
 def test_nothing_is_told_before_both_edits_are_known(store: Store, told: Told, cycling: ParentCycles) -> None:
-    """The board is published before the objects: in between the history is the one of before."""
+    """The snapshot is published before the objects: in between the history is the one of before."""
     closed(store)
     before = store.queues.pop("b")
     cycling.record_events()

@@ -67,7 +67,7 @@ class Told:
         """After a change of these: whether some are left for later, and whose condition is to be written."""
         found = (self.server.store.members.get("team", name) for name in names)
         later = self._pod_conditions.explain(QUEUE, [each for each in found if each is not None])
-        return later, {uid for what, uid in self.writers.writes if what == "explain"}
+        return later, {uid for what, uid in self.writers.writes if what == "pod_condition"}
 
 
 @pytest.fixture
@@ -129,5 +129,5 @@ def test_what_was_to_be_written_is_not_once_it_is_no_longer_so(told: Told, gone:
             told.server.has(queue(QUEUE, version=2, generation=2))
         case "the pod":
             told.server.lacks(made)
-    told.writers.writes["explain", "uid-new"]()
+    told.writers.writes["pod_condition", "uid-new"]()
     assert told.patched == (["/api/v1/namespaces/team/pods/new/status"] if gone == "nothing" else [])

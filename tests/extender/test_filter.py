@@ -181,7 +181,7 @@ def test_the_error_for_a_scheduler_without_node_cache_names_the_setting(server: 
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "stranger"])
-def test_the_pass_is_recorded_before_the_board_is_read(
+def test_the_pass_is_recorded_before_the_snapshot_is_read(
     server: Server, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
     """A stop that is published in between finds the pass, or the answer has the stop: never neither."""
@@ -332,10 +332,13 @@ TOO_MANY = "too many pods that sluice does not know yet are being scheduled; try
 @pytest.mark.parametrize("revision", ["now", "before"])
 def test_a_text_that_the_status_has_for_these_specs_is_the_text(server: Server, revision: str) -> None:
     """Replicas of two versions say the same of one stop; what is said of former specs is no text of now."""
-    ruling = server.store.snapshot.decision("stopped")
-    stop = {"revision": ruling.revision if revision == "now" else "former", "refusal": "as an older one says"}
+    decision = server.store.snapshot.decision("stopped")
+    stop = {
+        "revision": decision.revision if revision == "now" else "former",
+        "refusal": "as an older one says",
+    }
     server.has(
         queue("stopped", version=2, state="Suspended", reason="the\ndisks are full", status={"stop": stop})
     )
-    text = "as an older one says" if revision == "now" else ruling.text
+    text = "as an older one says" if revision == "now" else decision.text
     assert ask(server, member(queue="stopped")) == failed(text)

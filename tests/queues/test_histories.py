@@ -1,6 +1,6 @@
 """Random histories: queues come, go and move, operators act, members come and go, time passes.
 
-After every step each queue is what the slow way of `oracle` says, and the board agrees.
+After every step each queue is what the slow way of `oracle` says, and the snapshot agrees.
 """
 
 from __future__ import annotations
@@ -151,11 +151,11 @@ class Histories(RuleBasedStateMachine):
             assert (found.state, found.accepts, found.schedules, found.drains, found.policy) == truth[:5]
 
     @invariant()
-    def the_board_agrees(self) -> None:
-        board = QueueSnapshot(Tree(self.queues), now=self.now)
+    def the_snapshot_agrees(self) -> None:
+        snapshot = QueueSnapshot(Tree(self.queues), now=self.now)
         for name in NAMES:
-            ruling, found = board.decision(name), self.verdict(name)
-            assert (ruling.accepts, ruling.schedules, ruling.drains) == (
+            decision, found = snapshot.decision(name), self.verdict(name)
+            assert (decision.accepts, decision.schedules, decision.drains) == (
                 found.accepts,
                 found.schedules,
                 found.drains,

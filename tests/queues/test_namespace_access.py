@@ -55,8 +55,8 @@ def one_of(key: str, operator: str, *values: str) -> dict[str, Any]:
 def ruled(
     *queues: Queue, name: str = "q", namespace: str = "team", labels: Labels | None = None
 ) -> QueueDecision:
-    ruling = QueueSnapshot(tree(*queues), now=NOW).decision(name)
-    return decision_for_namespace(ruling, namespace=namespace, labels={} if labels is None else labels)
+    decision = QueueSnapshot(tree(*queues), now=NOW).decision(name)
+    return decision_for_namespace(decision, namespace=namespace, labels={} if labels is None else labels)
 
 
 # What a selector selects
@@ -161,14 +161,14 @@ def test_a_namespace_has_to_match_every_selector_of_the_chain(
 ) -> None:
     """Whatever the tree, cycles and missing parents included; and no more than that is asked."""
     forest = Tree({name: _with(one, selectors.get(name)) for name, one in queues.items()})
-    board = QueueSnapshot(forest, now=NOW)
+    snapshot = QueueSnapshot(forest, now=NOW)
     for name in forest:
         written = [parse_selector(selectors.get(above.name)) for above in forest.chain(name).queues]
         expected = all(one.selects(labels) for one in written if one is not None)
-        found = decision_for_namespace(board.decision(name), namespace="team", labels=labels)
+        found = decision_for_namespace(snapshot.decision(name), namespace="team", labels=labels)
         assert found.selected is expected
         assert found.selected or not (found.accepts or found.schedules)
-        assert (name in board.restricted_queues) is bool(board.decision(name).restricted)
+        assert (name in snapshot.restricted_queues) is bool(snapshot.decision(name).restricted)
 
 
 def _with(one: Queue, selector: Any) -> Queue:
@@ -195,10 +195,12 @@ def test_a_selector_of_root_is_for_every_queue() -> None:
 
 
 def test_where_no_selector_is_nothing_is_restricted() -> None:
-    """So that a request asks for nobody's labels, and gets the queue's own ruling."""
-    board = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
-    assert (board.restricted_queues, board.decision("q").restricted) == ((), ())
-    assert decision_for_namespace(board.decision("q"), namespace="team", labels=None) is board.decision("q")
+    """So that a request asks for nobody's labels, and gets the queue's own decision."""
+    snapshot = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
+    assert (snapshot.restricted_queues, snapshot.decision("q").restricted) == ((), ())
+    assert decision_for_namespace(snapshot.decision("q"), namespace="team", labels=None) is snapshot.decision(
+        "q"
+    )
 
 
 def test_a_queue_that_is_not_there_has_no_selector() -> None:
@@ -206,7 +208,7 @@ def test_a_queue_that_is_not_there_has_no_selector() -> None:
     assert ruled(name="absent").selected
 
 
-def test_a_board_that_follows_knows_whose_selector_changed() -> None:
+def test_a_snapshot_that_follows_knows_whose_selector_changed() -> None:
     """Also for the queues below, and when it is taken away again."""
     before = QueueSnapshot(tree(queue("p"), queue("q", "p")), now=NOW)
     after = QueueSnapshot.updated(before, tree(selecting("p", TEAM), queue("q", "p")), changed=["p"], now=NOW)
@@ -231,8 +233,8 @@ def test_a_board_that_follows_knows_whose_selector_changed() -> None:
 )
 def test_of_a_namespace_that_is_not_known_the_name_is(selector: Any, *, selected: bool) -> None:
     """Nothing is believed of other labels, that there are none neither."""
-    board = QueueSnapshot(tree(selecting("q", selector)), now=NOW)
-    found = decision_for_namespace(board.decision("q"), namespace="team", labels=None)
+    snapshot = QueueSnapshot(tree(selecting("q", selector)), now=NOW)
+    found = decision_for_namespace(snapshot.decision("q"), namespace="team", labels=None)
     assert found.selected is selected
     assert selected or plain(found.text)
 

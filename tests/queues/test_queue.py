@@ -76,7 +76,7 @@ def test_the_time_is_the_same_in_every_zone() -> None:
 
 
 def test_a_time_without_a_zone_does_not_break_every_queue() -> None:
-    """One queue's naive `resumeAt` leaves the board of all queues whole."""
+    """One queue's naive `resumeAt` leaves the snapshot of all queues whole."""
     odd = queue("odd", desired=SUSPENDED, resume_at=NOW.replace(tzinfo=None))
     assert QueueSnapshot(tree(odd, queue("q")), now=NOW).decision("q").schedules
 

@@ -1,4 +1,4 @@
-"""The board: the verdicts of every queue worked out beforehand, and how long they hold."""
+"""The snapshot: the decisions of all queues, made beforehand, and until when they hold."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from tests.support.rules.cases import (
 )
 
 
-def board(*queues: Queue, now: datetime = NOW) -> QueueSnapshot:
+def snapshot(*queues: Queue, now: datetime = NOW) -> QueueSnapshot:
     return QueueSnapshot(tree(*queues), now=now)
 
 
-def rulings(of: QueueSnapshot) -> dict[str, QueueDecision]:
+def decisions(of: QueueSnapshot) -> dict[str, QueueDecision]:
     return {name: of.decision(name) for name in of.tree}
 
 
 @MODEST
 @given(random_forests(), random_times(), st.booleans())
-def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
-    """For every queue, and one that is not there, the board says what the verdict says, members or none."""
+def test_a_decision_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
+    """For every queue, and for one that does not exist, a decision is equal to the verdict."""
     of = QueueSnapshot(Tree(queues), now=now)
     for name in (*of.tree, "nobody"):
-        ruling, found = of.decision(name), asked(of.tree, name, live=live, now=now)
+        decision, found = of.decision(name), asked(of.tree, name, live=live, now=now)
         assert (
-            ruling.queue,
-            ruling.accepts,
-            ruling.schedules,
-            ruling.drains,
-            ruling.stop,
-            ruling.refusal,
+            decision.queue,
+            decision.accepts,
+            decision.schedules,
+            decision.drains,
+            decision.stop,
+            decision.refusal,
         ) == (
             name,
             found.accepts,
@@ -67,8 +67,8 @@ def test_a_ruling_is_the_verdict(queues: dict[str, Queue], now: datetime, live: 
 
 @MODEST
 @given(random_forests(), random_times(), st.booleans())
-def test_a_boards_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
-    """Asked with members or without, the board gives the verdict of its tree at its time."""
+def test_a_snapshots_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime, live: bool) -> None:
+    """Asked with members or without, the snapshot gives the verdict of its tree at its time."""
     of = QueueSnapshot(Tree(queues), now=now)
     assert all(
         of.verdict(name, live=live) == asked(of.tree, name, live=live, now=now) for name in (*of.tree, "x")
@@ -77,11 +77,11 @@ def test_a_boards_verdict_is_the_verdict(queues: dict[str, Queue], now: datetime
 
 @MODEST
 @given(random_forests(), random_times())
-def test_a_ruling_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datetime) -> None:
+def test_a_decision_has_the_texts_of_its_stop(queues: dict[str, Queue], now: datetime) -> None:
     """A queue that schedules has no text and no warning; one that does not has those of its cause."""
-    for ruling in rulings(QueueSnapshot(Tree(queues), now=now)).values():
-        expected = (stop_text(ruling.stop), waiting_warning(ruling.stop)) if ruling.stop else ("", "")
-        assert (ruling.text, ruling.warning) == expected
+    for decision in decisions(QueueSnapshot(Tree(queues), now=now)).values():
+        expected = (stop_text(decision.stop), waiting_warning(decision.stop)) if decision.stop else ("", "")
+        assert (decision.text, decision.warning) == expected
 
 
 @MODEST
@@ -96,56 +96,61 @@ def test_the_stopped_are_those_that_do_not_schedule(queues: dict[str, Queue], no
 
 @MODEST
 @given(random_forests(), random_times())
-def test_two_replicas_make_the_same_board(queues: dict[str, Queue], now: datetime) -> None:
+def test_two_replicas_make_the_same_snapshot(queues: dict[str, Queue], now: datetime) -> None:
     """The order in which queues were seen leaves no trace, down to the bytes of the texts and revisions."""
     one, other = (
         QueueSnapshot(Tree(dict(order)), now=now) for order in (queues.items(), reversed(queues.items()))
     )
-    assert rulings(one) == rulings(other)
+    assert decisions(one) == decisions(other)
 
 
-def test_a_board_keeps_its_tree_and_time() -> None:
-    """Whoever holds a board can ask what it was made of."""
+def test_a_snapshot_keeps_its_tree_and_time() -> None:
+    """Whoever holds a snapshot can ask what it was made of."""
     of = tree(queue("q"))
     assert (QueueSnapshot(of, now=NOW).tree, QueueSnapshot(of, now=NOW).now) == (of, NOW)
 
 
-def test_a_board_says_how_new_its_tree_is() -> None:
-    """What was seen is told as it was given, 0 if nothing was, and changes no ruling."""
+def test_a_snapshot_says_how_new_its_tree_is() -> None:
+    """What was seen is told as it was given, 0 if nothing was, and changes no decision."""
     old, new = (
         QueueSnapshot(tree(queue("q")), now=NOW),
         QueueSnapshot(tree(queue("q")), now=NOW, resource_version=7),
     )
     assert (old.resource_version, new.resource_version) == (0, 7)
-    assert rulings(old) == rulings(new)
+    assert decisions(old) == decisions(new)
 
 
 def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
     """Its members are taken and do not run; there is no revision of what is not."""
-    ruling = board().decision("new")
-    assert (ruling.accepts, ruling.schedules, ruling.drains, ruling.revision) == (True, False, False, "")
-    assert "new" in ruling.text
-    assert "new" in ruling.warning
+    decision = snapshot().decision("new")
+    assert (decision.accepts, decision.schedules, decision.drains, decision.revision) == (
+        True,
+        False,
+        False,
+        "",
+    )
+    assert "new" in decision.text
+    assert "new" in decision.warning
 
 
-# How long a board holds
+# How long a snapshot holds
 
 
 @MODEST
 @given(random_forests(), random_times())
-def test_until_its_time_a_board_stays_what_it_is(queues: dict[str, Queue], now: datetime) -> None:
-    """The last moment before `valid_until` gives the same board; where there is none, any moment does."""
+def test_until_its_time_a_snapshot_stays_what_it_is(queues: dict[str, Queue], now: datetime) -> None:
+    """The last moment before `valid_until` gives the same snapshot; where there is none, any moment does."""
     first = QueueSnapshot(Tree(queues), now=now)
     end = first.valid_until or datetime.max.replace(tzinfo=now.tzinfo)
     last = QueueSnapshot(first.tree, now=end - timedelta(microseconds=1))
-    assert rulings(first) == rulings(last)
+    assert decisions(first) == decisions(last)
     assert all(first.verdict(n, live=v) == last.verdict(n, live=v) for n in first.tree for v in (True, False))
 
 
 @MODEST
 @given(random_forests(), random_times())
 def test_at_its_time_someones_stop_ends(queues: dict[str, Queue], now: datetime) -> None:
-    """A board is not given up for nothing: at `valid_until`, still to come, some queue's stop is over."""
+    """A snapshot is not given up for nothing: at `valid_until`, still to come, some queue's stop is over."""
     end = QueueSnapshot(Tree(queues), now=now).valid_until
     if end is not None:
         assert end > now
@@ -159,7 +164,7 @@ def test_at_its_time_someones_stop_ends(queues: dict[str, Queue], now: datetime)
     ("desired", "policy"),
     [(SUSPENDED, NONE), (OPEN, HOLD), (OPEN, DRAIN), (SUSPENDED, DRAIN), (CLOSED, HOLD)],
 )
-def test_a_board_holds_until_the_first_stop_ends(desired: Desired, policy: StopPolicy) -> None:
+def test_a_snapshot_holds_until_the_first_stop_ends(desired: Desired, policy: StopPolicy) -> None:
     """Of several times to come the nearest counts."""
     soon, later = NOW + SECOND, NOW + 2 * SECOND
     queues = [
@@ -167,31 +172,31 @@ def test_a_board_holds_until_the_first_stop_ends(desired: Desired, policy: StopP
         queue("b", desired=desired, stop_policy=policy, resume_at=soon),
         queue("c", desired=desired, stop_policy=policy),
     ]
-    assert board(*queues).valid_until == soon
+    assert snapshot(*queues).valid_until == soon
 
 
 @pytest.mark.parametrize("at", [None, NOW - SECOND, NOW])
-def test_a_board_whose_stops_have_no_end_holds_for_ever(at: datetime | None) -> None:
-    """Neither no `resumeAt` nor one that has come gives a board an end."""
-    assert board(queue("q", desired=SUSPENDED, resume_at=at)).valid_until is None
+def test_a_snapshot_whose_stops_have_no_end_holds_for_ever(at: datetime | None) -> None:
+    """Neither no `resumeAt` nor one that has come gives a snapshot an end."""
+    assert snapshot(queue("q", desired=SUSPENDED, resume_at=at)).valid_until is None
 
 
-def test_a_board_of_nothing_holds_for_ever() -> None:
+def test_a_snapshot_of_nothing_holds_for_ever() -> None:
     """No queues, no end."""
     assert QueueSnapshot(Tree({}), now=NOW).valid_until is None
 
 
 @pytest.mark.parametrize("desired", [OPEN, CLOSED])
-def test_a_time_that_undoes_nothing_does_not_end_a_board(desired: Desired) -> None:
+def test_a_time_that_undoes_nothing_does_not_end_a_snapshot(desired: Desired) -> None:
     """`resumeAt` without a stop that it could undo changes nothing, so nothing is made anew for it."""
-    assert board(queue("q", desired=desired, resume_at=NOW + SECOND)).valid_until is None
+    assert snapshot(queue("q", desired=desired, resume_at=NOW + SECOND)).valid_until is None
 
 
 # Revisions
 
 
 def revised(name: str, *queues: Queue) -> str:
-    return board(*queues).decision(name).revision
+    return snapshot(*queues).decision(name).revision
 
 
 def at(name: str, parent: str = "root", *, uid: str = "u", generation: int = 1) -> Queue:
@@ -259,7 +264,7 @@ def test_an_updated_snapshot_is_the_same_as_a_new_one(
         former, Tree(after), changed=changed, now=max(then, now), resource_version=7
     )
     anew = QueueSnapshot(Tree(after), now=max(then, now), resource_version=7)
-    assert rulings(following) == rulings(anew)
+    assert decisions(following) == decisions(anew)
     assert (following.valid_until, following.resource_version, following.now) == (
         anew.valid_until,
         anew.resource_version,
@@ -270,7 +275,7 @@ def test_an_updated_snapshot_is_the_same_as_a_new_one(
 
 @MODEST
 @given(random_forests(), random_times(), st.data())
-def test_what_does_not_change_keeps_its_ruling(
+def test_what_does_not_change_keeps_its_decision(
     queues: dict[str, Queue], now: datetime, data: st.DataObject
 ) -> None:
     """A queue apart from the one that changed is not worked out again."""

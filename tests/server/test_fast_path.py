@@ -71,18 +71,18 @@ def test_a_length_below_the_bodys_cuts_it() -> None:
     refused(asked(CONTENT_LENGTH="10"), 400)
 
 
-def counted(counting: Metrics, code: str) -> float:
+def counted(metrics: Metrics, code: str) -> float:
     labels = {"path": "/mutate/pods", "code": code}
-    return counting.registry.get_sample_value("sluice_requests_total", labels) or 0.0
+    return metrics.registry.get_sample_value("sluice_requests_total", labels) or 0.0
 
 
 @pytest.mark.parametrize("content_type", ["application/json", LONG])
 def test_each_request_is_counted_once_by_its_code(content_type: str) -> None:
     """A refusal is worded by Flask after the short way has tried."""
-    counting = Metrics()
-    http = create_app(SERVER.store, metrics=counting).test_client()
+    metrics = Metrics()
+    http = create_app(SERVER.store, metrics=metrics).test_client()
     for body in (BODIES["/mutate/pods"], BODIES["/mutate/pods"], 5):
         http.post("/mutate/pods", data=json.dumps(body), content_type=content_type)
-    assert (counted(counting, "200"), counted(counting, "400")) == (2, 1)
-    seconds = counting.registry.get_sample_value("sluice_request_seconds_count", {"path": "/mutate/pods"})
+    assert (counted(metrics, "200"), counted(metrics, "400")) == (2, 1)
+    seconds = metrics.registry.get_sample_value("sluice_request_seconds_count", {"path": "/mutate/pods"})
     assert seconds == 3

@@ -62,8 +62,8 @@ def test_probes_may_ask_by_head() -> None:
     assert (reply.status_code, reply.data) == (200, b"")
 
 
-def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
-    text = create_app(metrics=counting).test_client().get("/metrics").text
+def requests_counted(metrics: Metrics) -> dict[tuple[str, str], float]:
+    text = create_app(metrics=metrics).test_client().get("/metrics").text
     return {
         (sample.labels["path"], sample.labels["code"]): sample.value
         for family in text_string_to_metric_families(text)
@@ -73,14 +73,14 @@ def requests_counted(counting: Metrics) -> dict[tuple[str, str], float]:
 
 
 def test_metrics_count_requests_by_route_and_not_by_path() -> None:
-    counting = Metrics()
-    http = create_app(metrics=counting).test_client()
+    metrics = Metrics()
+    http = create_app(metrics=metrics).test_client()
     http.post("/mutate/pods", json=review(pod()))
     http.post("/mutate/pods", data=b"nonsense", content_type="application/json")
     for number in range(3):
         http.get(f"/unknown/{number}")
     http.get("/mutate/pods")
-    counted = requests_counted(counting)
+    counted = requests_counted(metrics)
     assert counted["/mutate/pods", "503"] == 1
     assert counted["/mutate/pods", "400"] == 1
     assert counted["unknown", "404"] == 3

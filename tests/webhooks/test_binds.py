@@ -92,7 +92,7 @@ def test_a_pod_that_filter_saw_before_the_store_did_is_known(server: Server) -> 
     assert not bind(server).allowed
 
 
-def test_the_pass_is_recorded_before_the_board_is_read(
+def test_the_pass_is_recorded_before_the_snapshot_is_read(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = BindPasses.record_bind_pass

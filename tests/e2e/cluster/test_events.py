@@ -35,12 +35,12 @@ class Recording:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.counting = Metrics()
-        self.writers = WriteQueue(metrics=self.counting)
+        self.metrics = Metrics()
+        self.writers = WriteQueue(metrics=self.metrics)
         nowhere = Configuration()
         nowhere.host = "http://127.0.0.1:1"
         self.recorder = EventRecorder(
-            client=Client(nowhere), writers=self.writers, metrics=self.counting, clock=lambda: self.now
+            client=Client(nowhere), writers=self.writers, metrics=self.metrics, clock=lambda: self.now
         )
 
     def say(self, number: int = 0, *, reason: str = "Stopped", message: str = "m", budget: str = "") -> bool:
@@ -50,7 +50,7 @@ class Recording:
         return len(self.writers) > before
 
     def said(self, outcome: str) -> float:
-        value = self.counting.registry.get_sample_value("sluice_events_total", {"outcome": outcome})
+        value = self.metrics.registry.get_sample_value("sluice_events_total", {"outcome": outcome})
         return value or 0.0
 
 
@@ -160,10 +160,10 @@ def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
 def test_it_reaches_whoever_describes_the_object(
     client: Client, namespace: str, cluster: LocalCluster
 ) -> None:
-    counting = Metrics()
-    writers = WriteQueue(metrics=counting, threads=1)
+    metrics = Metrics()
+    writers = WriteQueue(metrics=metrics, threads=1)
     writers.start()
-    recorder = EventRecorder(client=client, writers=writers, metrics=counting)
+    recorder = EventRecorder(client=client, writers=writers, metrics=metrics)
     recorder.record(subject(namespace=namespace), reason="QueueStopped", message="why", warning=True)
     path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3Duid-0"
     with cluster.api() as api:

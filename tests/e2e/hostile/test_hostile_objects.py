@@ -59,7 +59,7 @@ def test_pods_with_names_that_no_podgroup_can_have_keep_no_queue_waiting(
     sandbox.command(queue, "SuspendQueue").must(201)
     sandbox.queue_that(queue, "be suspended by the Command", is_stopped)
     assert "Traceback" not in log(sandbox)[before:]
-    assert sandbox.counted(r'sluice_failures_total\{step="(look|members|status|commands)"\}') == 0
+    assert sandbox.counted(r'sluice_failures_total\{step="(sync|members|status|commands)"\}') == 0
 
 
 def test_pods_that_ask_for_thousands_of_resources_delay_no_stop(sandbox: Sandbox, queue: str) -> None:

@@ -111,23 +111,21 @@ class WholeLook:
 
     def __init__(self) -> None:
         self.clock = SetClock()
-        self.counting = Metrics()
+        self.metrics = Metrics()
         self.store = Store(
             rules=MembershipSettings(),
             clock=self.clock,
-            failed=self.counting.failed,
+            failed=self.metrics.failed,
             readiness=FixedReadiness(),
             member_relists=CountedTrigger(),  # no list is ever taken here
         )
         self.client = Boundary()
         client = cast(Client, self.client)
         readiness = ClusterReadiness(ALL_KINDS, clock=self.clock.monotonic)
-        self._watching = Informers(
-            client=client, store=self.store, readiness=readiness, metrics=self.counting
-        )
+        self._watching = Informers(client=client, store=self.store, readiness=readiness, metrics=self.metrics)
         self._watching.reflectors["pods"].applied = VERSION
         self._writers = [
-            Inline(metrics=self.counting, name=name, backoff=self.store.backoff)
+            Inline(metrics=self.metrics, name=name, backoff=self.store.backoff)
             for name in ("writer", "guard", "drain", "leases")
         ]
         nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
@@ -152,12 +150,12 @@ class WholeLook:
                 drain_rate=0.0,
                 drain_in_flight=10,
                 drain_grace_limit=60,
-                recorder=EventRecorder(client=client, writers=self._writers[0], metrics=self.counting),
+                recorder=EventRecorder(client=client, writers=self._writers[0], metrics=self.metrics),
                 other_replicas=cast(OtherReplicas, replicas),
                 leading=lambda: True,
                 term=lambda: 1,
                 namespace="sluice-system",
-                counting=self.counting,
+                metrics=self.metrics,
             )
         )
 
@@ -187,7 +185,7 @@ class WholeLook:
         """How often each step failed."""
         return {
             sample.labels["step"]: sample.value
-            for family in self.counting.failures.collect()
+            for family in self.metrics.failures.collect()
             for sample in family.samples
             if sample.name.endswith("_total")
         }

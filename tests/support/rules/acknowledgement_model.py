@@ -517,26 +517,28 @@ class Cluster:
         return True
 
     def look(self, queue: str) -> None:
-        board = self.looked_at[queue] = self.spec_of(self.leader)
-        if board.schedules(queue):
+        snapshot = self.looked_at[queue] = self.spec_of(self.leader)
+        if snapshot.schedules(queue):
             self.pending.pop(queue, None)
             self.acknowledged.pop(queue, None)
             return
-        named = board.generations[queue == CHILD : (queue == CHILD) + 1] if self.rules.by_generation else None
-        names = named or board.named(queue)
+        named = (
+            snapshot.generations[queue == CHILD : (queue == CHILD) + 1] if self.rules.by_generation else None
+        )
+        names = named or snapshot.named(queue)
         if self.acknowledged.get(queue) == names:
             return
         if self.pending.get(queue, (None,))[0] != names:
-            self.pending[queue] = (names, board.version)
+            self.pending[queue] = (names, snapshot.version)
             self.read_version.pop(queue, None)
         since, views = self.pending[queue][1], self.views()
         counted = self.count_lost()
         if replicas_have_seen(views, since=since):
             self.read_version.setdefault(queue, self.version)
-        evidence = self.evidence(board.scope(queue), since, views, self.read_version.get(queue), counted)
+        evidence = self.evidence(snapshot.scope(queue), since, views, self.read_version.get(queue), counted)
         if self.old_rule_holds(evidence) if self.rules.blind else may_acknowledge(evidence):
             self.acknowledged[queue] = names
-            said = Acknowledged(board.named(queue), board.generations[queue == CHILD])
+            said = Acknowledged(snapshot.named(queue), snapshot.generations[queue == CHILD])
             self.paused.append(Write("acknowledge", queue, self.version_known(queue), said))
 
     def version_known(self, queue: str) -> int:
