@@ -1,10 +1,10 @@
-"""Queue objects of the API, and the same queues as the rules in `queues` see them.
+"""Queue objects of the API: what their status says, and what the rules in `queues` decide on them.
 
-Read in this order: functions of one object (spec, status, conditions, history); `QueueObjects`, all queues
-that were read at one moment, with the decisions of the rules on them; reading them from the API server.
+Read in this order: functions of one object (status, conditions, history); `QueueObjects`, all queues that
+were read at one moment, with the decisions of the rules on them; reading them from the API server.
 
 Promises
-- A field that cannot be read counts as absent: it is the server's schema that refuses bad values.
+- A spec is read as the server reads it (`queues.queue.queue_from_fields`).
 - Where the user may not list queues, a `QueueObjects` is not `complete`: ancestors that were not read count
   as Open, and no message mentions them.
 """
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from enum import StrEnum
+from datetime import datetime
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -25,10 +24,9 @@ from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from queues import labels
 from queues.apimachinery.conversion import Converter
-from queues.namespace_selectors import compile_selector
-from queues.queue import ROOT, Queue
+from queues.queue import ROOT, Queue, queue_from_fields
 from queues.snapshot import QueueSnapshot
-from queues.states import Desired, State, StopPolicy, own_state
+from queues.states import State, own_state
 from queues.status.changes import Change
 from queues.status.conditions import ACCEPTING, ACTIVE
 from queues.status.stop_status import (
@@ -42,8 +40,8 @@ from queues.tree import Tree
 #: The message of the condition Accepting names with these words what keeps the queue from Closed.
 KEPT_FROM_CLOSED = "kept from Closed"
 
-_Word = TypeVar("_Word", bound=StrEnum)
 _change = Converter[Change](Change)
+_timestamp = Converter[datetime](datetime)
 
 
 def spec_of(item: Object) -> Mapping[str, Any]:
@@ -60,34 +58,6 @@ def name_of(item: Object) -> str:
 
 def generation_of(item: Object) -> int:
     return int(item["metadata"].get("generation") or 0)
-
-
-def queue_of(item: Object) -> Queue:
-    """The spec of the queue as the rules see it."""
-    spec = spec_of(item)
-    return Queue(
-        name=name_of(item),
-        uid=str(item["metadata"].get("uid", "")),
-        generation=generation_of(item),
-        parent=None if name_of(item) == ROOT else str(spec.get("parent") or ROOT),
-        desired=_word(Desired, spec.get("state"), Desired.OPEN),
-        stop_policy=_word(StopPolicy, spec.get("stopPolicy"), StopPolicy.NONE),
-        resume_at=_moment(spec.get("resumeAt")),
-        reason=str(spec.get("reason") or ""),
-        namespace_selector=compile_selector(spec.get("namespaceSelector")),
-    )
-
-
-def _word(words: type[_Word], text: Any, default: _Word) -> _Word:
-    return words(text) if text in words.__members__.values() else default
-
-
-def _moment(text: Any) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def condition_of(item: Object, kind: str) -> Mapping[str, Any]:
@@ -167,7 +137,7 @@ class QueueObjects:
         self.items: dict[str, Object] = {name_of(item): item for item in items}
         self.complete = complete
         self.now = now
-        queues = {name: queue_of(item) for name, item in self.items.items()}
+        queues = {name: _queue(item) for name, item in self.items.items()}
         self.tree = Tree(queues if complete else {**_unread_parents(queues), **queues})
         self.decisions = QueueSnapshot(self.tree, now=now)
 
@@ -200,6 +170,33 @@ class QueueObjects:
         chain = self.tree.chain(name)
         desired = chain.queues[0].desired_at(self.now)
         return own_state(desired, broken=chain.broken is not None, live=may_be_live(self.items[name]))
+
+
+def _queue(item: Object) -> Queue:
+    """The queue as the rules take it; a field that cannot be read counts as absent, as on the server."""
+    metadata, spec = item["metadata"], spec_of(item)
+    return queue_from_fields(
+        name=name_of(item),
+        uid=str(metadata.get("uid", "")),
+        generation=generation_of(item),
+        parent=_text(spec.get("parent")),
+        state=_text(spec.get("state")),
+        stop_policy=_text(spec.get("stopPolicy")),
+        resume_at=_time(spec.get("resumeAt")),
+        reason=_text(spec.get("reason")),
+        namespace_selector=spec.get("namespaceSelector"),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        return _timestamp(value)
+    except msgspec.ValidationError:
+        return None
 
 
 def _unread_parents(queues: Mapping[str, Queue]) -> dict[str, Queue]:
@@ -248,7 +245,7 @@ def read_chain(api: Queues, name: str, *, first: Object | None = None) -> QueueO
             complete = False
             break
         items[next_name] = item
-        next_name = queue_of(item).parent
+        next_name = _queue(item).parent
     return QueueObjects(items.values(), now=api.now, complete=complete)
 
 

@@ -5,7 +5,7 @@ Invariants
 - `version` is set after the snapshot with all changes up to it is published. An object is in `objects` only
   after its snapshot is published: a reader that sees a generation there gets a snapshot that has it.
 - An object older than the stored one is dropped.
-- An unknown word in a spec stops the queue: it cannot be what its author meant.
+- An unknown word in a spec stops the queue (`queues.queue.queue_from_fields`).
 
 Threads: the reflector of queues writes. Any thread reads, and may publish a snapshot of another moment.
 """
@@ -17,10 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
 from cluster.objects import QueueObject
-from queues.namespace_selectors import compile_selector
-from queues.queue import ROOT, Queue
+from queues.queue import Queue, queue_from_fields
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
-from queues.states import Desired, StopPolicy
 from queues.tree import Tree
 
 #: Decisions that are remembered. Beyond, all are computed again.
@@ -114,33 +112,17 @@ class QueueCache:
 def queue_from_object(obj: QueueObject) -> Queue:
     """Convert a stored Queue into the value that the rules read."""
     meta, spec = obj.metadata, obj.spec
-    return Queue(
+    return queue_from_fields(
         name=meta.name,
         uid=meta.uid,
         generation=meta.generation,
-        parent=None if meta.name == ROOT else (spec.parent or ROOT),
-        desired=_desired(spec.state or Desired.OPEN),
-        stop_policy=_stop_policy(spec.stop_policy or StopPolicy.NONE),
+        parent=spec.parent,
+        state=spec.state,
+        stop_policy=spec.stop_policy,
         resume_at=spec.resume_at,
-        reason=spec.reason or "",
-        namespace_selector=None
-        if spec.namespace_selector is None
-        else compile_selector(spec.namespace_selector),
+        reason=spec.reason,
+        namespace_selector=spec.namespace_selector,
     )
-
-
-def _desired(word: str) -> Desired:
-    try:
-        return Desired(word)
-    except ValueError:
-        return Desired.SUSPENDED
-
-
-def _stop_policy(word: str) -> StopPolicy:
-    try:
-        return StopPolicy(word)
-    except ValueError:
-        return StopPolicy.HOLD
 
 
 class NamespaceDecisions:

@@ -1,0 +1,66 @@
+"""The plugin reads a Queue object as the server does, whatever is in its spec."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cluster.cache.queues import queue_from_object
+from cluster.informers.lenient_decoding import LenientReader
+from cluster.objects import QueueObject
+from kubectl_queue.queue_objects import QueueObjects
+from queues.queue import Queue
+from tests.support.plugin.plugin_stage import NOW, item
+
+_read = LenientReader(QueueObject)
+_WORDS: tuple[Any, ...] = (
+    None,
+    "",
+    "Closed",
+    "Suspended",
+    "Hold",
+    "HoldAndDrain",
+    "Nonsense",
+    "open",
+    5,
+    ["Open"],
+    {},
+)
+_TIMES: tuple[Any, ...] = (
+    None,
+    "",
+    "2030-01-31T18:30:00Z",
+    "2030-01-31T18:30:00+02:00",
+    "2030-01-31",
+    "soon",
+    5,
+)
+_TEXTS: tuple[Any, ...] = (None, "", "research", 5, ["research"])
+_SELECTORS: tuple[Any, ...] = (None, {}, {"matchLabels": {"team": "a"}}, {"matchLabels": 5}, "team=a")
+SPECS: list[dict[str, Any]] = [
+    {},
+    *({"state": word} for word in _WORDS),
+    *({"stopPolicy": word} for word in _WORDS),
+    *({"resumeAt": time} for time in _TIMES),
+    *({field: text} for field in ("parent", "reason") for text in _TEXTS),
+    *({"namespaceSelector": selector} for selector in _SELECTORS),
+]
+
+
+def read_by_server(obj: dict[str, Any]) -> Queue:
+    queue, _ = _read(json.dumps(obj).encode())
+    return queue_from_object(queue)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("name", ["a", "root"])
+def test_plugin_and_server_read_the_same_queue(name: str, spec: dict[str, Any]) -> None:
+    obj = item(name, **spec)
+    assert QueueObjects([obj], now=NOW).tree.queues[name] == read_by_server(obj)
+
+
+def test_a_queue_with_an_unknown_state_is_shown_as_stopped() -> None:
+    queues = QueueObjects([item("root"), item("a", state="Nonsense")], now=NOW)
+    assert not queues.decisions.decision("a").schedules
