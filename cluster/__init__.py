@@ -8,12 +8,10 @@ In the order in which to read:
 | `exceptions`      | what can go wrong between the server and the API server                              |
 | `api`             | requests: the client, lists by pages, each API server by itself, disruption budgets  |
 | `informers`       | list and watch each kind, and hand its objects to the cache                          |
-| `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and what each queue decides |
 | `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and each queue's decision   |
 | `inflight`        | what was let through and has not been seen stored yet                                |
 | `coordination`    | Leases: the leader, the replicas, and what each of them has seen                     |
 | `write_queue`     | the threads that write, most urgent first                                            |
-| `key_backoff`     | the back-off of each object or step that failed                                      |
 | `key_backoff`     | the back-off of each object or step that fails                                       |
-| `debounce`, `token_bucket`, `decoding`, `metrics` | small parts that the others use      |
+| `backoff`, `debounce`, `token_bucket`, `decoding`, `metrics` | small parts that the others use |
 """

@@ -27,6 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
+from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError, NotReady, Overloaded, Unreachable
 from cluster.object_reference import ObjectReference
 from cluster.token_bucket import TokenBucket
@@ -157,7 +158,7 @@ class KeyBackoff:
         with self._lock:
             before = self._failures.pop((step, key), None)
             times = 1 if before is None else before.times + 1
-            seconds = _back_off(times, exc)
+            seconds = _seconds_after(times, exc)
             failure = Failure(
                 step=step,
                 key=key,
@@ -240,6 +241,7 @@ def key_text(key: Hashable) -> str:
     return printable(text, limit=KEY_LIMIT)
 
 
-def _back_off(times: int, exc: BaseException) -> float:
+def _seconds_after(times: int, exc: BaseException) -> float:
+    """The back-off after so many failures in a row, of which `exc` is the last."""
     most = SHORT if isinstance(exc, Overloaded | Unreachable | NotReady) else MOST
-    return min(most, LEAST * 2.0 ** min(times - 1, 10))
+    return Backoff(LEAST, most).seconds(times)

@@ -29,12 +29,17 @@ from typing import Any
 
 import msgspec
 
+from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
 from cluster.key_backoff import KeyBackoff, key_text
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 
 MAX_TRIES = 6
+#: No write waits longer than this for its next try.
+LONGEST_PAUSE_SECONDS = 5.0
+#: The wait where the API server did not answer.
+UNREACHABLE_BACKOFF = Backoff(0.2, LONGEST_PAUSE_SECONDS)
 #: Answers that do not refuse the content: the object is gone, or has changed.
 OUTDATED_STATUSES = frozenset({404, 409, 410})
 #: Parts of the message, with any status, for an object that is too large for the API server or etcd.
@@ -256,8 +261,9 @@ class WriteQueue:
 def _pause(exc: Overloaded | Unreachable, *, tries: int) -> float:
     """Return the seconds until the next try: the server's Retry-After, longer with each try but for 429."""
     if isinstance(exc, Unreachable):
-        return min(0.2 * 2.0**tries, 5.0)
-    return min(exc.retry_after * (1.0 if exc.status == 429 else 2.0**tries), 5.0)
+        return UNREACHABLE_BACKOFF.seconds(tries + 1)
+    backoff = Backoff(exc.retry_after, LONGEST_PAUSE_SECONDS)
+    return backoff.seconds(1 if exc.status == 429 else tries + 1)
 
 
 def _is_too_large(exc: ClusterError) -> bool:

@@ -37,14 +37,14 @@ from typing import Protocol
 
 import msgspec
 
+from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError
 
 #: In a busy cluster some object of the kind usually changes by itself, and a marker costs two writes.
 MARKER_SECONDS = 0.003
 MARKER_GAP_SECONDS = 0.1
-#: The wait after a refused marker, doubled each time up to `MARKER_RETRY_MOST`.
-MARKER_RETRY_SECONDS = 1.0
-MARKER_RETRY_MOST = 30.0
+#: The wait after a marker that was refused.
+MARKER_BACKOFF = Backoff(1.0, 30.0)
 #: An event arrives within milliseconds after its write.
 REWATCH_SECONDS = 1.0
 #: A watch ends, or gets a bookmark, within `reflector.WATCH_SECONDS`; this is for a server without bookmarks.
@@ -169,8 +169,7 @@ class WatchProgress:
         if kind not in self._marked:
             return float("-inf")
         _, at, failures = self._marked[kind]
-        wait = MARKER_RETRY_SECONDS * 2.0 ** min(failures - 1, 10) if failures else MARKER_GAP_SECONDS
-        return at + min(wait, MARKER_RETRY_MOST)
+        return at + (MARKER_BACKOFF.seconds(failures) if failures else MARKER_GAP_SECONDS)
 
     # Reflectors' threads
 

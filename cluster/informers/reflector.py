@@ -3,8 +3,8 @@
 Invariants
 - The event handler learns of every object. A list replaces its whole content, and events change it. No event
   is applied twice or lost between a list and its watch.
-- The reflector never stops by itself. After any failure it continues after a jittered back-off of at most
-  `BACKOFF_MOST` seconds (`UNANSWERED_MOST` if there was no answer). It starts again with a list if its
+- The reflector never stops by itself. After any failure it continues after a jittered back-off by
+  `BACKOFF` (`UNANSWERED_BACKOFF` if there was no answer). It starts again with a list if its
   resource version is lost (410, as a status or as an event).
 - The back-off starts from its least value at the first answer after no answer. The first reflector that gets
   an answer, or a good answer after a failure, wakes the others (`answered`, `retry_now`), so that no
@@ -54,6 +54,7 @@ import msgspec
 
 from cluster.api.client import Client
 from cluster.api.pages import ListPager
+from cluster.backoff import Backoff
 from cluster.cache.trimming import TRIM_FROM_BYTES, trim
 from cluster.cache.unreadable_objects import UnreadableObjects
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
@@ -71,10 +72,9 @@ from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
 #: 1 ms.
 WATCH_SECONDS = (20, 30)
 SILENCE_SECONDS = 2.0
-BACKOFF_LEAST = 0.2
-BACKOFF_MOST = 10.0
+BACKOFF = Backoff(0.4, 10.0)
 #: A refused connection is cheap for both sides.
-UNANSWERED_MOST = 2.0
+UNANSWERED_BACKOFF = Backoff(0.4, 2.0)
 #: A starting API server answers 403 until it has read its roles, for seconds. After this time the right to
 #: read has been taken away.
 FORBIDDEN_SECONDS = 10.0
@@ -292,12 +292,12 @@ class Reflector(Generic[T]):
             self._note_failure(exc)
             self.failures += 1
             self._report(exc)
-            most = UNANSWERED_MOST if self._trouble is Trouble.NO_ANSWER else BACKOFF_MOST
+            backoff = UNANSWERED_BACKOFF if self._trouble is Trouble.NO_ANSWER else BACKOFF
             least = exc.retry_after if isinstance(exc, Overloaded) else 0.0
-            self._rest(self.failures, least=least, most=most)
+            self._rest(self.failures, least=least, backoff=backoff)
         except Exception:
             log.exception("%s: the reflector failed on a failure", self.kind)
-            self._stopped.wait(BACKOFF_LEAST)
+            self._stopped.wait(BACKOFF.first)
 
     def _take_as_empty(self) -> None:
         """Treat a kind that is not installed as a kind without objects."""
@@ -341,11 +341,11 @@ class Reflector(Generic[T]):
             self.version = ""
             log.exception("%s: the reflector failed; it begins anew with a list", self.kind, exc_info=exc)
 
-    def _rest(self, failures: int, *, least: float = 0.0, most: float | None = None) -> None:
+    def _rest(self, failures: int, *, least: float = 0.0, backoff: Backoff | None = None) -> None:
         """Wait before the next try; do not wait without failures. A wake-up does not shorten `least`."""
         if failures <= 0 or self._stopped.wait(least):
             return
-        longest = min(most or BACKOFF_MOST, BACKOFF_LEAST * 2.0 ** min(failures, 10))
+        longest = (backoff or BACKOFF).seconds(failures)
         self._sleep(longest * self._random.uniform(0.5, 1.0) - least)
 
     def _sleep(self, seconds: float) -> None:

@@ -19,12 +19,14 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from cluster.backoff import Backoff
+
 #: So many times the limit may be in flight while shares shrink.
 MAX_OVERCOMMIT = 2
 #: Rates are shared in thousandths of an eviction a second.
 PARTS = 1000
-#: The first pause after an overload, in seconds; it doubles with each one in a row, up to the longest.
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0
+#: The pause after each overload in a row.
+PAUSE = Backoff(1.0, 30.0)
 
 
 class SharingDrain(Protocol):
@@ -121,4 +123,4 @@ class OverloadPauses:
 
 
 def _pause(failures: int, *, retry_after: float) -> float:
-    return min(max(retry_after, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 10)), MAX_PAUSE_SECONDS)
+    return min(max(retry_after, PAUSE.seconds(failures)), PAUSE.longest)

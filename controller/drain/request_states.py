@@ -21,8 +21,8 @@ Invariants
   show in the cache within `GRANTED_SECONDS` counts as not given.
 - A disruption is pending from the moment that it is asked for until its budget was read after the answer. So
   no plan spends it twice.
-- A request that fails delays its own pod or workload, for longer each time: at most `MAX_RETRY_SECONDS`;
-  where a budget refuses, `MAX_BUDGET_RETRY_SECONDS`.
+- A request that fails delays its own pod or workload, for longer each time (`RETRY`; where a budget
+  refuses, `BUDGET_RETRY`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,15 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from cluster.backoff import Backoff
 from controller.drain.eviction import Outcome, RequestResult
 from controller.drain.running_pods import VOLCANO
 from controller.drain.snapshot import DrainSnapshot
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, Unit
 
-#: A request that failed is sent again after so long, and then after twice as long each time, up to the
-#: longest.
-RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
-#: The longest where a budget refused it.
-MAX_BUDGET_RETRY_SECONDS = 4.0
+#: When a request that failed is sent again; and where a budget refused it.
+RETRY, BUDGET_RETRY = Backoff(1.0, 60.0), Backoff(1.0, 4.0)
 #: After so many failures in a row the refusal is a blocker; one that the eviction API repeats for ever is at
 #: once. Characters of its words.
 REFUSALS_TO_BLOCK, REFUSAL_LIMIT = 2, 300
@@ -158,19 +156,16 @@ class Requests:
         failures = request.failures + 1
         request.failures = max(failures, REFUSALS_TO_BLOCK) if refused_for_ever else failures
         request.message = result.message
-        longest = MAX_RETRY_SECONDS
-        if result.outcome is Outcome.BUDGET and budgets_known:
-            longest = MAX_BUDGET_RETRY_SECONDS
-        shortest = MAX_RETRY_SECONDS if refused_for_ever else 0.0
-        grown = min(RETRY_SECONDS * 2.0 ** min(request.failures - 1, 10), longest)
-        request.not_before = now + max(shortest, grown)
+        backoff = BUDGET_RETRY if result.outcome is Outcome.BUDGET and budgets_known else RETRY
+        wait = RETRY.longest if refused_for_ever else backoff.seconds(request.failures)
+        request.not_before = now + wait
 
     def record_drop(self, result: RequestResult, *, now: float) -> None:
         """Nothing was asked for: it is no failure."""
         request = self._answered(result)
         request.budgets = ()
         if result.outcome is Outcome.DROPPED:
-            request.not_before = now + RETRY_SECONDS
+            request.not_before = now + RETRY.first
 
     def forget_absent(self, present: Collection[str]) -> None:
         """Forget what is not there any more, once its disruptions were read."""

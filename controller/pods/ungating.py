@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
+from cluster.backoff import Backoff
 from cluster.cache.members import Member
 from controller.context import (
     RETRY_SECONDS,
@@ -38,9 +39,9 @@ from queues import labels as names
 from queues.membership import label_value
 from queues.snapshot import QueueDecision
 
-#: How often a pod is retried whose condition still says that its namespace is not selected, and how many
-#: seconds pass between the first two times; they double.
-TIMES, PAUSE_SECONDS = 8, 1.0
+#: How often a pod is retried whose condition still says that its namespace is not selected, and the waits
+#: in between.
+TIMES, RETRY = 8, Backoff(1.0)
 
 
 class Ungating:
@@ -133,7 +134,7 @@ class Ungating:
         if times >= TIMES:
             return False
         self._look_again(member.queue)
-        if times == 0 or now >= at + PAUSE_SECONDS * 2.0 ** (times - 1):
+        if now >= at + RETRY.seconds(times):
             self._retried[member.uid] = (resume, times + 1, now)
             self._send(member, "wake", self._waking(member, f"{decision.revision}-{now:.3f}"))
         return False

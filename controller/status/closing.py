@@ -10,8 +10,7 @@ Invariants
   they were when it was asked for. Opened and closed again, a queue is asked about again.
 - It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
   queues keeps nobody else's stop waiting.
-- A queue that was not empty is asked about again after `AGAIN_SECONDS` at the earliest, and twice as long
-  each time while it is the same close, at most `AGAIN_MOST`.
+- A queue that was not empty is asked about again after a back-off (`REPEAT`) while it is the same close.
 - What is in a namespace that its queue does not select keeps the queue from nothing.
 - What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
   live, and no other queue.
@@ -29,6 +28,7 @@ from typing import Any
 import msgspec
 
 from cluster.api.pages import list_objects
+from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
 from cluster.cache.members import FINISHED_PHASES
 from cluster.cache.podgroups import is_live as is_live_group
@@ -45,7 +45,7 @@ from queues.workload_kinds import KINDS, WorkloadKind
 
 #: Queues named in one label selector.
 AT_ONCE = 50
-AGAIN_SECONDS, AGAIN_MOST = 0.5, 30.0
+REPEAT = Backoff(0.5, 30.0)
 
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 
@@ -89,7 +89,7 @@ class ClosingChecks:
         """For how many seconds it is not asked about again."""
         found = self._found.get(close.uid)
         times = self._occupied_times.get(close.uid, 0) if found is not None and found[0] == close else 0
-        seconds = min(AGAIN_SECONDS * 2.0 ** min(max(0, times - 1), 10), AGAIN_MOST)
+        seconds = REPEAT.seconds(max(1, times))
         asked = self._asked_at.get(close.uid, float("-inf"))
         return max(0.0, asked + seconds - self._context.store.clock.monotonic())
 

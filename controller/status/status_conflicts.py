@@ -8,7 +8,7 @@ Invariants
 - Only what we wrote ourselves, and found changed in a later version of the same object, counts; so a
   start, a change of leader and a queue made anew raise no alarm.
 - What is new to say waits for nothing but the name of whoever wrote, and for that no longer than
-  `AUTHOR_SECONDS`; only putting the same back again waits, twice as long each time, at most `WAIT_MOST`
+  `AUTHOR_SECONDS`; only putting the same back again waits, twice as long each time, at most `REWRITE.longest`
   seconds.
 - Counts are nobody's business: they follow at their own pace.
 - A queue that was left alone for `QUIET_SECONDS` has no rival any more.
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from cluster.api.client import decode_response
+from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError
 from cluster.objects import EPOCH, QueueObject
@@ -39,8 +40,8 @@ OURSELVES = "sluice"
 SOMEBODY = "somebody"
 #: From which one on, in a row, it is no accident.
 RIVALRY = 3
-WAIT_LEAST = 0.5
-WAIT_MOST = 30.0
+#: From the second time in a row, the wait before our status is written again.
+REWRITE = Backoff(0.5, 30.0)
 #: Well above the longest wait, or no rivalry would last.
 QUIET_SECONDS = 120.0
 SAY_AGAIN_SECONDS = 300.0
@@ -70,8 +71,7 @@ class Contest(msgspec.Struct, frozen=True):
 
     def again(self, manager: str, *, version: int, now: float) -> Contest:
         times = 1 if now - self.at > QUIET_SECONDS else self.times + 1
-        wait = 0.0 if times == 1 else min(WAIT_LEAST * 2.0 ** min(times - 2, 10), WAIT_MOST)
-        return Contest(times, manager, version, now, now + wait)
+        return Contest(times, manager, version, now, now + REWRITE.seconds(times - 1))
 
     @property
     def is_rivalry(self) -> bool:

@@ -17,8 +17,8 @@ Invariants
   may have removed any, nothing is believed (`forget`).
 - Writes and probes run in threads of their own, since a probe may take long. What came of them is received,
   and `on` changed, on the controller's thread, one write or probe a namespace at a time.
-- A namespace whose probe is not refused is tried again later and later, at most every `RETRY_MOST` seconds,
-  after those that were not tried yet.
+- A namespace whose probe is not refused is tried again after a back-off (`RETRY`), after those that were not
+  tried yet.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.api.client import Client
+from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
 from controller.context import ControllerContext
@@ -40,7 +41,7 @@ from queues.snapshot import QueueSnapshot
 #: A label takes 11 to 46 ms to take effect; a probe that is not refused is repeated this often.
 PROBE_SECONDS = 0.01
 PROBES = 10
-RETRY_LEAST, RETRY_MOST = 0.05, 5.0
+RETRY = Backoff(0.1, 5.0)
 #: What an API server says of whatever is to be made in a namespace that it knows is being deleted.
 TERMINATING = "because it is being terminated"
 #: By then the label that was written has come back by the watch.
@@ -188,8 +189,7 @@ class BindGuards:
 
     def _try_later(self, name: str) -> None:
         times = self._failed.get(name, (0, 0.0))[0] + 1
-        wait = min(RETRY_MOST, RETRY_LEAST * 2.0 ** min(times, 10))
-        self._failed[name] = (times, self._context.store.clock.monotonic() + wait)
+        self._failed[name] = (times, self._context.store.clock.monotonic() + RETRY.seconds(times))
         if times == SAID_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "

@@ -11,12 +11,11 @@ import pytest
 
 from controller.drain.controller import rest_after
 from controller.drain.eviction import Outcome, RequestResult
-from controller.drain.limits import MAX_PAUSE_SECONDS
+from controller.drain.limits import PAUSE
 from controller.drain.request_states import (
+    BUDGET_RETRY,
     GRANTED_SECONDS,
-    MAX_BUDGET_RETRY_SECONDS,
-    MAX_RETRY_SECONDS,
-    RETRY_SECONDS,
+    RETRY,
     SUSPEND_SECONDS,
 )
 from controller.drain.running_pods import VOLCANO
@@ -171,16 +170,14 @@ def test_a_granted_request_that_never_shows_is_sent_again() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.BUDGET, Outcome.ABSENT, Outcome.REFUSED, Outcome.OVERLOADED])
 def test_a_failed_request_is_sent_again_after_a_wait_that_doubles(outcome: Outcome) -> None:
     state, unit = drain(), evicting("a")
-    for wait in (RETRY_SECONDS, 2 * RETRY_SECONDS, 4 * RETRY_SECONDS):
+    for wait in (RETRY.first, 2 * RETRY.first, 4 * RETRY.first):
         state.record_request(unit, now=NOW)
         record(state, unit, outcome)
         assert send(state, unit, now=NOW + wait * 0.9) == []
         assert send(state, unit, now=NOW + wait) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("excess", "longest"), [("", MAX_BUDGET_RETRY_SECONDS), ("too many", MAX_RETRY_SECONDS)]
-)
+@pytest.mark.parametrize(("excess", "longest"), [("", BUDGET_RETRY.longest), ("too many", RETRY.longest)])
 def test_what_a_budget_refuses_is_sent_again_soon_unless_the_budgets_are_unknown(
     excess: str, longest: float
 ) -> None:
@@ -229,7 +226,7 @@ def test_a_pod_that_two_budgets_select_is_blocked_at_once() -> None:
     record(state, unit, Outcome.SEVERAL_BUDGETS, message="more than one PodDisruptionBudget")
     [block] = state.with_refusals(Plan(steps=(unit,))).blocked
     assert "more than one PodDisruptionBudget" in block.message
-    assert send(state, unit, now=NOW + MAX_RETRY_SECONDS - 1) == []
+    assert send(state, unit, now=NOW + RETRY.longest - 1) == []
 
 
 def test_delayed_pods_hold_no_places() -> None:
@@ -278,7 +275,7 @@ def test_a_dropped_request_is_no_failure() -> None:
     state.record_request(unit, now=NOW)
     record(state, unit, Outcome.DROPPED)
     assert state.requested_uids == frozenset()
-    assert send(state, unit, now=NOW + RETRY_SECONDS) == ["a"]
+    assert send(state, unit, now=NOW + RETRY.first) == ["a"]
 
 
 def elsewhere(name: str) -> Unit:
@@ -295,7 +292,7 @@ def test_an_overload_pauses_its_namespace_for_longer_each_time() -> None:
         assert send(state, elsewhere(f"other-{number}")) == [f"other-{number}"]
         pauses.append(pause_of(state))
     assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (1.0, MAX_PAUSE_SECONDS)
+    assert (pauses[0], pauses[-1]) == (1.0, PAUSE.longest)
     record(state, evicting("a"))
     record(state, evicting("b"), Outcome.OVERLOADED, retry_after=7.0)
     assert pause_of(state) == 7.0
@@ -315,10 +312,10 @@ def test_overloads_in_several_namespaces_pause_all_namespaces() -> None:
     for _ in range(10):
         record(state, evicting("a"), Outcome.OVERLOADED)
         record(state, elsewhere("b"), Outcome.OVERLOADED)
-    assert state.pause_seconds(NOW) == MAX_PAUSE_SECONDS
+    assert state.pause_seconds(NOW) == PAUSE.longest
     record(state, evicting("a"))
     record(state, elsewhere("b"), Outcome.OVERLOADED)
-    assert state.pause_seconds(NOW + MAX_PAUSE_SECONDS) == 0.0
+    assert state.pause_seconds(NOW + PAUSE.longest) == 0.0
 
 
 def test_a_namespace_that_always_fails_does_not_pause_others_that_succeed() -> None:

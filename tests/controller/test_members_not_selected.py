@@ -15,7 +15,7 @@ from cluster.write_queue import Key, WriteQueue
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.preemption_retry import PreemptionRetry
 from controller.pods.ungating import (
-    PAUSE_SECONDS,
+    RETRY,
     TIMES,
     Ungating,
 )
@@ -156,7 +156,7 @@ def test_who_filter_refused_is_retried_again_until_its_condition_says_something_
         corner.release()
         seen.append(len(corner.written("wake")))
         assert number >= TIMES or corner.is_requeued()
-        corner.server.clock.seconds += PAUSE_SECONDS * 2.0**number
+        corner.server.clock.seconds += RETRY.seconds(number + 1)
     assert seen[:TIMES] == list(range(1, TIMES + 1))
     assert seen[-1] == TIMES, "for ever"
     tokens = [body["metadata"]["annotations"]["sluice.dev/woken"] for _, body in corner.patches]

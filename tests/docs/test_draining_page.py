@@ -13,7 +13,7 @@ import queues.drain.plan
 import queues.drain.progress
 import queues.drain.terminating_pods
 from controller.drain.eviction import LANES_PER_NAMESPACE, Outcome, RequestResult
-from controller.drain.limits import MAX_OVERCOMMIT, MAX_PAUSE_SECONDS
+from controller.drain.limits import MAX_OVERCOMMIT, PAUSE
 from controller.drain.request_states import SUSPEND_SECONDS
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
@@ -238,7 +238,7 @@ def test_the_way_out_of_a_budget_is_the_plans() -> None:
 
 def test_the_times_are_those_of_the_code() -> None:
     """Ten seconds, ten seconds, half a minute, two minutes, five."""
-    assert (SUSPEND_SECONDS, SPARE_SECONDS, MAX_PAUSE_SECONDS) == (10.0, 10.0, 30.0)
+    assert (SUSPEND_SECONDS, SPARE_SECONDS, PAUSE.longest) == (10.0, 10.0, 30.0)
     assert (ABANDONED_SECONDS, GRACE_LIMIT) == (120.0, 300)
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.json import Decoder
 
 from cluster.api.client import Client, decode_response
+from cluster.backoff import Backoff
 from cluster.informers.reflector import Reflector
 from localcluster.cluster import LocalCluster
 from tests.support.cluster.notes import (
@@ -47,8 +48,8 @@ CALM = 40
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-offs of milliseconds: what is shown is what follows, not how long it takes."""
-    monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 0.02)
-    monkeypatch.setattr("cluster.informers.reflector.BACKOFF_MOST", 0.05)
+    monkeypatch.setattr("cluster.informers.reflector.BACKOFF", Backoff(0.02, 0.05))
+    monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_BACKOFF", Backoff(0.02, 2.0))
 
 
 @pytest.fixture
@@ -399,8 +400,7 @@ def test_a_right_that_is_gone_ends_in_being_out_of_sync(
         proxy.order(status(code), times=1_000_000)
         proxy.cut()
         eventually(lambda: len(watches(proxy)) > before)
-        monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 1_000.0)
-        monkeypatch.setattr("cluster.informers.reflector.BACKOFF_MOST", 1_000.0)
+        monkeypatch.setattr("cluster.informers.reflector.BACKOFF", Backoff(1_000.0))
         eventually(lambda: not reflector.synced.is_set())
         proxy.relent()
         notes.create("later")
@@ -446,9 +446,8 @@ def test_the_back_off_begins_anew_with_the_first_answer_after_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who has failed many times asks a server that starts as if for the first time."""
-    monkeypatch.setattr("cluster.informers.reflector.BACKOFF_MOST", 1_000.0)
-    monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_MOST", 0.01)
-    monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 0.001)
+    monkeypatch.setattr("cluster.informers.reflector.BACKOFF", Backoff(0.001, 1_000.0))
+    monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_BACKOFF", Backoff(0.001, 0.01))
     with reflected(client, path(namespace), sink) as reflector:
         eventually(lambda: watches(proxy))
         proxy.go_away()
@@ -483,8 +482,7 @@ def test_the_first_that_is_answered_wakes_the_others(
         others += [late, early]
         eventually(lambda: len(watches(proxy)) >= 2)
         proxy.go_away()
-        monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_MOST", 1_000.0)
-        monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 1_000.0)
+        monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_BACKOFF", Backoff(1_000.0))
         eventually(lambda: late.failures > 0 and early.failures > 0)
         early.retry_now()
         early.retry_now()
@@ -512,8 +510,7 @@ def test_what_is_asked_for_ends_a_rest(
     with reflected(client, path(namespace), sink) as reflector:
         eventually(lambda: watches(proxy))
         proxy.go_away()
-        monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_MOST", 1_000.0)
-        monkeypatch.setattr("cluster.informers.reflector.BACKOFF_LEAST", 1_000.0)
+        monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_BACKOFF", Backoff(1_000.0))
         eventually(lambda: reflector.failures > 1)
         proxy.come_back()
         version = notes.create("later")
