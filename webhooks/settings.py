@@ -5,17 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from queues.admission.queue_edits import DEPTH_LIMIT
+from queues.workload_kinds import KINDS
 
-#: kube-controller-manager, as one user or as one service account for each controller, and the controllers of
-#: other projects' kinds.
-CONTROLLER_USERS = frozenset(
-    {
-        "system:kube-controller-manager",
-        "system:serviceaccount:kube-system:*",
-        "system:serviceaccount:volcano-system:*",
-        "system:serviceaccount:jobset-system:*",
-    }
-)
+#: The controllers of all kinds of workload.
+CONTROLLER_USERS = frozenset(user for kind in KINDS.values() for user in kind.controller_users)
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,26 +20,11 @@ from cluster.inflight.admissions import admission_request
 from cluster.objects import JobTemplate, Metadata, OwnerReference, Template, WorkloadObject
 from queues import labels as names
 from queues.membership import NamingMetadata, WorkloadFacts
-from queues.workload_kinds import (
-    KINDS,
-    WorkloadKind,
-    is_delegated,
-)
-
-#: The most levels of owners that are followed: references may form a cycle.
-MAX_OWNERS = 8
+from queues.workload_kinds import KINDS, MAX_OWNERS, Life, WorkloadKind
 
 Keys = tuple[str | int, ...]
 #: Returns the queue of a workload, under which it is stored; "" for none.
 QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
-
-_ENDED = {
-    "jobs": frozenset({"Complete", "Failed"}),
-    "jobsets": frozenset({"Completed", "Failed"}),
-}
-_ENDED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
-_PAUSED_PHASES = frozenset({"Aborting", "Aborted"})
-_NEVER = frozenset({"cronjobs", "daemonsets"})
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -149,9 +134,9 @@ class Workloads:
             created=meta.created,
             owner_uid=owner.uid if owner else "",
             admitted=bool(meta.annotation(names.ADMISSION)),
-            paused=is_paused(obj),
+            paused=is_paused(self._kind, obj),
             paused_by_us=meta.annotation(names.SUSPENDED),
-            delegated=is_delegated(self._kind.key, obj.spec.managed_by),
+            delegated=self._kind.is_delegated(obj.spec.managed_by),
         )
 
     def _set(self, before: Workload | None, after: Workload | None) -> None:
@@ -253,16 +238,16 @@ class AllWorkloads:
 
 def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     """Return whether the workload has not finished, or wants replicas."""
-    if kind.key in _NEVER:
+    if kind.life is Life.NEVER:
         return False
-    if kind.key == "jobs.batch.volcano.sh":
-        return obj.status.state is None or obj.status.state.phase not in _ENDED_PHASES
-    if kind.key in _ENDED:
-        ended = _ENDED[kind.key]
-        return not obj.status.terminal_state and not any(
-            c.type in ended and c.status == "True" for c in obj.status.conditions or ()
-        )
-    return obj.spec.replicas is None or obj.spec.replicas > 0
+    if kind.life is Life.WHILE_SCALED:
+        return obj.spec.replicas is None or obj.spec.replicas > 0
+    status = obj.status
+    return (
+        not status.terminal_state
+        and (status.state is None or status.state.phase not in kind.end_phases)
+        and not any(c.type in kind.end_conditions and c.status == "True" for c in status.conditions or ())
+    )
 
 
 def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
@@ -270,10 +255,10 @@ def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
     return work.queue, work.live, work.paused, work.paused_by_us
 
 
-def is_paused(obj: WorkloadObject) -> bool:
+def is_paused(kind: WorkloadKind, obj: WorkloadObject) -> bool:
     """Return whether the workload creates no pods because it is suspended or aborted."""
     state = obj.status.state
-    return bool(obj.spec.suspend) or (state is not None and state.phase in _PAUSED_PHASES)
+    return bool(obj.spec.suspend) or (state is not None and state.phase in kind.paused_phases)
 
 
 def pod_templates(obj: WorkloadObject) -> list[tuple[Keys, Template]]:
@@ -309,7 +294,7 @@ def workload_facts(
         templates=tuple(template_names(template) for template in templates),
         own_metadata=NamingMetadata(obj.metadata.labels or {}, obj.metadata.annotations or {}),
         schedulers=tuple(template.spec.scheduler_name or obj.spec.scheduler_name for template in templates),
-        spec_queue=(obj.spec.queue or "") if kind.key == "jobs.batch.volcano.sh" else "",
+        spec_queue=(obj.spec.queue or "") if kind.queue_in_spec else "",
         namespace_queue=namespace_queue,
         owned=owner is not None and any(row.kind == owner.kind for row in KINDS.values()),
         job_templates=tuple(_names(job_template.metadata) for job_template in _job_templates(obj)),

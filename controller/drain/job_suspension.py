@@ -44,7 +44,6 @@ from controller.drain.eviction import (
     RequestResult,
     SuspendBlocked,
 )
-from controller.drain.running_pods import VOLCANO
 from controller.drain.snapshot import MAX_BUDGETS
 from queues import labels as names
 from queues.drain.disruption_budgets import (
@@ -58,7 +57,7 @@ from queues.drain.model import (
     SuspendableWorkload,
     Unit,
 )
-from queues.workload_kinds import KINDS, WorkloadKind
+from queues.workload_kinds import KINDS, Suspension, WorkloadKind
 
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 #: Budgets over the pods of one Job that are read before it is suspended.
@@ -70,12 +69,6 @@ UNPROCESSABLE = 422
 
 _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
-#: How its pods are found by a label: its key, and whether the value is the UID.
-_LABELS = {
-    "jobs": ("batch.kubernetes.io/controller-uid", True),
-    "jobsets": ("jobset.sigs.k8s.io/jobset-name", False),
-    VOLCANO: ("volcano.sh/job-name", False),
-}
 
 
 class ResumedWorkload(msgspec.Struct, frozen=True):
@@ -155,7 +148,9 @@ class JobSuspension:
         if not self._may_resume(workload):
             return
         path = _path(workload.kind, workload.namespace, workload.name)
-        if workload.kind.key == VOLCANO:  # whatever has become of the Command that aborted it
+        if (
+            workload.kind.suspension is Suspension.COMMAND
+        ):  # whatever has become of the Command that aborted it
             self._delete_command(workload, "AbortJob")
             self._create_command(workload, workload.kind, action="ResumeJob")
         try:
@@ -167,10 +162,11 @@ class JobSuspension:
         self._resumed(ResumedWorkload(workload))
 
     def _withdraw_command(self, workload: SuspendableWorkload) -> None:
-        path = _path(KINDS[workload.kind], workload.namespace, workload.name)
+        kind = KINDS[workload.kind]
+        path = _path(kind, workload.namespace, workload.name)
         self._delete_command(workload, "AbortJob")
         obj = decode_response(self._context.client.get(path), _workload)
-        if is_paused(obj):
+        if is_paused(kind, obj):
             raise Conflict(409, "Conflict", f"{workload} is aborted after all")
         body = {"metadata": {"uid": workload.uid, "annotations": {names.SUSPENDED: None}}}
         self._context.client.patch(path, body)
@@ -188,7 +184,7 @@ class JobSuspension:
         obj = decode_response(self._context.client.get(path), _workload)
         if obj.metadata.uid != workload.uid or not is_live(kind, obj):
             raise NotFound(404, "NotFound", f"{workload} is gone")
-        if is_paused(obj):
+        if is_paused(kind, obj):
             raise Conflict(409, "Conflict", f"{workload} is suspended already")
         self._check_may_suspend(workload, unit)
         self._requests.check_drains(unit.pods[0].queue)
@@ -200,7 +196,7 @@ class JobSuspension:
             if exc.status != UNPROCESSABLE:
                 raise
             raise Conflict(409, "Conflict", f"{workload} was changed meanwhile: {exc.message}") from exc
-        if workload.kind == VOLCANO:
+        if kind.suspension is Suspension.COMMAND:
             self._create_command(workload, kind, action="AbortJob")
 
     def _check_may_suspend(self, workload: SuspendableWorkload, unit: Unit) -> None:
@@ -225,8 +221,7 @@ class JobSuspension:
 
     def _pods(self, workload: SuspendableWorkload, unit: Unit) -> list[Pod]:
         """Its running pods, as the API server says now: those with its label, and the pods of the unit."""
-        key, by_uid = _LABELS[workload.kind]
-        selector = f"{key}={workload.uid if by_uid else workload.name}"
+        selector = KINDS[workload.kind].pod_selector(name=workload.name, uid=workload.uid)
         pods = budgets.list_pods(self._context.client, namespace=workload.namespace, selector=selector)
         known = {pod.metadata.uid for pod in pods}
         for running in unit.pods:
@@ -282,7 +277,7 @@ def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain:
         patch.append({"op": "test", "path": "/metadata/annotations", "value": None})
         patch.append({"op": "add", "path": "/metadata/annotations", "value": {}})
     patch.append({"op": "add", "path": _MARK, "value": drain})
-    if workload.kind != VOLCANO:
+    if KINDS[workload.kind].suspension is Suspension.SPEC:
         patch.append({"op": "test", "path": "/spec/suspend", "value": obj.spec.suspend})
         patch.append({"op": "add", "path": "/spec/suspend", "value": True})
     return patch
@@ -295,7 +290,7 @@ def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
         {"op": "test", "path": _MARK, "value": workload.paused_by_us},
         {"op": "remove", "path": _MARK},
     ]
-    if workload.kind.key != VOLCANO:
+    if workload.kind.suspension is Suspension.SPEC:
         patch.append({"op": "add", "path": "/spec/suspend", "value": False})
     return patch
 

@@ -33,10 +33,10 @@ import msgspec
 
 from cluster.backoff import Backoff
 from controller.drain.eviction import Outcome, RequestResult
-from controller.drain.running_pods import VOLCANO
 from controller.drain.snapshot import DrainSnapshot
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, Unit
+from queues.workload_kinds import KINDS, Suspension
 
 #: When a request that failed is sent again; and where a budget refused it.
 RETRY, BUDGET_RETRY = Backoff(1.0, 60.0), Backoff(1.0, 4.0)
@@ -137,7 +137,7 @@ class Requests:
         if result.action is DrainAction.CUT_GRACE:
             request.not_before = now + SUSPEND_SECONDS
             return
-        is_command = workload is not None and workload.kind == VOLCANO
+        is_command = workload is not None and KINDS[workload.kind].suspension is Suspension.COMMAND
         if not is_command:
             request.granted_at = now
         if result.pod is None and workload is not None:

@@ -14,16 +14,15 @@ from datetime import datetime, timedelta
 
 from cluster.cache.members import Member
 from cluster.cache.store import Store
-from cluster.cache.workloads import MAX_OWNERS, Workload
+from cluster.cache.workloads import Workload
 from queues.drain.model import (
     RunningPod,
     SuspendableWorkload,
     Termination,
 )
 from queues.drain.terminating_pods import requested_at
+from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE
 
-VOLCANO = "jobs.batch.volcano.sh"
-SUSPENDABLE = frozenset({"jobs", "jobsets", VOLCANO})
 #: How long an owner that is not known yet is waited for.
 UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 

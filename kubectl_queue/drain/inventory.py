@@ -37,22 +37,11 @@ from queues.drain.disruption_budgets import Budget, BudgetObject, parse_budget
 from queues.drain.model import RunningPod, SuspendableWorkload, Termination
 from queues.drain.terminating_pods import requested_at
 from queues.membership import GROUP_ANNOTATION
-from queues.workload_kinds import KINDS, is_delegated
+from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE, Suspension, WorkloadKind, find_kind_of_owner
 
-JOBS, JOBSETS, VOLCANO_JOBS = "jobs", "jobsets", "jobs.batch.volcano.sh"
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _PAGE = "500"
-#: Phases of a `batch.volcano.sh` Job that is suspended.
-_SUSPENDED_PHASES = frozenset({"Aborting", "Aborted"})
-#: By kind and group of an owner reference.
-_SUSPENDABLE: Mapping[tuple[str, str], str] = {
-    ("Job", "batch"): JOBS,
-    ("JobSet", "jobset.x-k8s.io"): JOBSETS,
-    ("Job", "batch.volcano.sh"): VOLCANO_JOBS,
-}
-#: Owners above each other that are followed: a cycle of references ends.
-_MAX_OWNERS = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _budget_object = Converter[BudgetObject](BudgetObject)
 
@@ -81,7 +70,7 @@ class InventoryReader:
     def read(self) -> Inventory:
         """Raises ForbiddenError where no pods may be read."""
         pods = self._pods()
-        workloads = {key: self._list_or_warn(_type(key)) for key in (JOBS, JOBSETS, VOLCANO_JOBS)}
+        workloads = {key: self._list_or_warn(_type(row)) for key, row in SUSPENDABLE.items()}
         budgets = read_budgets(self._list_or_warn(BUDGET))
         return inventory(pods, queue=self._queue, workloads=SuspendableWorkloads(workloads), budgets=budgets)
 
@@ -136,8 +125,7 @@ class InventoryReader:
         return (membership.queue or "") if membership else ""
 
 
-def _type(key: str) -> Type:
-    row = KINDS[key]
+def _type(row: WorkloadKind) -> Type:
     return next(each for each in TYPES if (each.resource, each.group) == (row.resource, row.group))
 
 
@@ -152,7 +140,7 @@ class SuspendableWorkloads:
         """The topmost of the pod's owners that can be suspended."""
         namespace = str(value_at(pod, "metadata.namespace") or "")
         topmost, reference = None, controller_of(pod)
-        for _ in range(_MAX_OWNERS):
+        for _ in range(MAX_OWNERS):
             work = self._work(reference, namespace=namespace)
             if work is None:
                 break
@@ -161,24 +149,23 @@ class SuspendableWorkloads:
         return topmost
 
     def _work(self, reference: Mapping[str, Any], *, namespace: str) -> SuspendableWorkload | None:
-        group, _, _ = str(reference.get("apiVersion")).rpartition("/")
-        kind = _SUSPENDABLE.get((str(reference.get("kind")), group))
-        if kind is None:
+        kind = find_kind_of_owner(str(reference.get("apiVersion")), str(reference.get("kind")))
+        if kind is None or kind.suspension is None:
             return None
         uid = str(reference.get("uid"))
-        _, item = self._by_uid.get(uid, (kind, {}))
-        if kind == VOLCANO_JOBS and not value_at(item, "status.state.phase"):
+        _, item = self._by_uid.get(uid, (kind.key, {}))
+        if kind.suspension is Suspension.COMMAND and not value_at(item, "status.state.phase"):
             return None
-        if is_delegated(kind, spec_of(item).get("managedBy")):
+        if kind.is_delegated(spec_of(item).get("managedBy")):
             return None
         name = str(reference.get("name"))
         return SuspendableWorkload(
-            kind=kind, namespace=namespace, name=name, uid=uid, suspended=_is_suspended(item)
+            kind=kind.key, namespace=namespace, name=name, uid=uid, suspended=_is_suspended(kind, item)
         )
 
 
-def _is_suspended(item: Object) -> bool:
-    return spec_of(item).get("suspend") is True or value_at(item, "status.state.phase") in _SUSPENDED_PHASES
+def _is_suspended(kind: WorkloadKind, item: Object) -> bool:
+    return spec_of(item).get("suspend") is True or value_at(item, "status.state.phase") in kind.paused_phases
 
 
 def inventory(

@@ -45,6 +45,7 @@ from queues.membership import (
 )
 from queues.queue import DEFAULT
 from queues.why.explanation import ExplainedMembership
+from queues.workload_kinds import find_kind
 
 #: The owners of an object with their types, nearest first.
 Owners = tuple[tuple[Type, Object], ...]
@@ -175,13 +176,14 @@ def _apply_rules(
 
 def _facts(kind: Type, item: Object, namespace: str, namespace_queue: str) -> WorkloadFacts:
     templates = list(_templates(item))
+    row = find_kind(kind.group, kind.resource)
     scheduler = str(spec_of(item).get("schedulerName") or "")
     return WorkloadFacts(
         namespace=namespace,
         templates=tuple(NamingMetadata(labels_of(each), annotations_of(each)) for each in templates),
         own_metadata=NamingMetadata(labels_of(item), annotations_of(item)),
         schedulers=tuple(str(value_at(each, "spec.schedulerName") or scheduler) for each in templates),
-        spec_queue=str(spec_of(item).get("queue") or "") if kind.group == "batch.volcano.sh" else "",
+        spec_queue=str(spec_of(item).get("queue") or "") if row is not None and row.queue_in_spec else "",
         namespace_queue=namespace_queue,
     )
 

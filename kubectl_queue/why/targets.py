@@ -67,12 +67,7 @@ _SHORT: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "pods": ("po",),
         "namespaces": ("ns",),
-        "cronjobs.batch": ("cj",),
-        "deployments.apps": ("deploy",),
-        "statefulsets.apps": ("sts",),
-        "replicasets.apps": ("rs",),
-        "daemonsets.apps": ("ds",),
-        "jobs.batch.volcano.sh": ("vcjob", "vcjobs", "vj"),
+        **{f"{row.resource}.{row.group}": row.short_names for row in KINDS.values()},
         "podgroups.scheduling.volcano.sh": ("pg",),
         "queues.scheduling.volcano.sh": ("q",),
     }

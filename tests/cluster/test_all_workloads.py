@@ -9,14 +9,13 @@ import msgspec
 import pytest
 
 from cluster.cache.workloads import (
-    MAX_OWNERS,
     Workload,
     is_live,
     pod_templates,
     recorded_queue,
 )
 from cluster.objects import OwnerReference, WorkloadObject
-from queues.workload_kinds import KINDS
+from queues.workload_kinds import KINDS, MAX_OWNERS
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     NAMED,

@@ -18,7 +18,6 @@ from controller.drain.request_states import (
     RETRY,
     SUSPEND_SECONDS,
 )
-from controller.drain.running_pods import VOLCANO
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
 from controller.drain.state import ABANDONED_SECONDS, BUDGET_SETTLE_SECONDS, Drains, DrainState
 from queues.drain.disruption_budgets import BudgetIndex
@@ -395,7 +394,7 @@ def test_a_budget_is_busy_while_pods_of_a_suspended_job_leave_and_until_its_stat
 
 def test_a_volcano_job_is_suspended_only_when_its_controller_says_so() -> None:
     """A Command may find nobody; when it has waited for long enough the Job comes up again."""
-    state, unit = drain(), suspending(kind=VOLCANO)
+    state, unit = drain(), suspending(kind="jobs.batch.volcano.sh")
     state.record_request(unit, now=NOW)
     record(state, unit)
     assert state.requested_uids == frozenset()

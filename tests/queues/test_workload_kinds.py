@@ -7,12 +7,7 @@ import re
 import pytest
 
 from queues import workload_kinds as kinds
-from queues.workload_kinds import (
-    KINDS,
-    WorkloadKind,
-    find_kind,
-    is_delegated,
-)
+from queues.workload_kinds import KINDS, SUSPENDABLE, Life, WorkloadKind, find_kind, find_kind_of_owner
 
 ROWS = [(key, row) for key, row in KINDS.items()]
 #: Those whose Job or template is a new thing each time, and those that are not part of Kubernetes.
@@ -20,7 +15,7 @@ FIXED = {("batch", "Job"), ("batch.volcano.sh", "Job"), ("jobset.x-k8s.io", "Job
 OPTIONAL = {("batch.volcano.sh", "Job"), ("jobset.x-k8s.io", "JobSet")}
 
 
-def told() -> list[tuple[str, str]]:
+def documented_kinds() -> list[tuple[str, str]]:
     """Kind and group of each row of the docstring's table."""
     text = kinds.__doc__ or ""
     table = re.split(r"^=[= ]+$", text, flags=re.MULTILINE)[2]
@@ -28,7 +23,7 @@ def told() -> list[tuple[str, str]]:
 
 
 def test_the_docstring_and_the_code_have_the_same_rows() -> None:
-    assert told() == [(row.kind, row.group) for row in KINDS.values()]
+    assert documented_kinds() == [(row.kind, row.group) for row in KINDS.values()]
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
@@ -41,7 +36,7 @@ def test_each_kind_is_found_by_its_key_and_by_its_resource(key: str, row: Worklo
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
-def test_what_sets_a_row_apart(key: str, row: WorkloadKind) -> None:
+def test_which_kinds_are_immutable_optional_or_create_new_work(key: str, row: WorkloadKind) -> None:
     assert row.immutable is ((row.group, row.kind) in FIXED)
     assert row.optional is ((row.group, row.kind) in OPTIONAL)
     assert row.answers_for_children is (row.kind != "CronJob"), "a Job that a CronJob makes is new work"
@@ -65,8 +60,20 @@ def test_keys_and_paths_are_unique() -> None:
         ("batch.volcano.sh", "jobsets"),
     ],
 )
-def test_what_is_no_workload_is_none(group: str, resource: str) -> None:
+def test_a_resource_that_creates_no_members_has_no_row(group: str, resource: str) -> None:
     assert find_kind(group, resource) is None
+
+
+@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+def test_an_owner_reference_finds_the_kind_in_any_version(key: str, row: WorkloadKind) -> None:
+    assert find_kind_of_owner(f"{row.group}/v9", row.kind) is KINDS[key]
+    assert find_kind_of_owner(f"example.com/{row.version}", row.kind) is None
+
+
+@pytest.mark.parametrize(("key", "row"), ROWS, ids=list(KINDS))
+def test_a_row_says_when_a_workload_ends_and_how_a_drain_finds_its_pods(key: str, row: WorkloadKind) -> None:
+    assert bool(row.end_conditions or row.end_phases) is (row.life is Life.UNTIL_FINISHED)
+    assert bool(row.pod_label) is (row.suspension is not None) is (key in SUSPENDABLE)
 
 
 def test_the_table_cannot_be_changed() -> None:
@@ -88,8 +95,8 @@ def test_the_table_cannot_be_changed() -> None:
         ("deployments", "example.com/nobody", False),
     ],
 )
-def test_another_controller_acts_on_what_is_managed_by_it(
+def test_managed_by_names_another_controller_than_the_kinds_own(
     key: str, managed_by: str | None, delegated: bool
 ) -> None:
     """Kinds without the field are their own controller's, whatever a user writes there."""
-    assert is_delegated(key, managed_by) is delegated
+    assert KINDS[key].is_delegated(managed_by) is delegated

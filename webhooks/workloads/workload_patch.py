@@ -42,7 +42,7 @@ from queues.membership import (
     names_a_queue,
     without_webhook_names,
 )
-from queues.workload_kinds import KINDS, WorkloadKind
+from queues.workload_kinds import WorkloadKind
 from webhooks.json_patch import PatchStep, json_pointer, patch_map
 
 Wanted = dict[str, str | None]
@@ -65,7 +65,7 @@ def remove_queue(meta: Metadata) -> Iterator[PatchStep]:
 
 def set_spec_queue(kind: WorkloadKind, obj: WorkloadObject, queue: str) -> list[PatchStep]:
     """A `batch.volcano.sh` Job gives its PodGroup the queue of its spec."""
-    if kind is not KINDS["jobs.batch.volcano.sh"] or obj.spec.queue == queue or not obj.spec.tasks:
+    if not kind.queue_in_spec or obj.spec.queue == queue or not obj.spec.tasks:
         return []
     return [{"op": "add", "path": "/spec/queue", "value": queue}]
 

@@ -7,9 +7,6 @@ from typing import Any
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.inventory import (
-    JOBS,
-    JOBSETS,
-    VOLCANO_JOBS,
     Inventory,
     SuspendableWorkloads,
     inventory,
@@ -89,6 +86,8 @@ def inventory_of(
     return inventory(
         pods,
         queue=lambda each: str(each["metadata"]["annotations"].get("sluice.dev/queue", "")),
-        workloads=SuspendableWorkloads({JOBS: jobs, JOBSETS: jobsets, VOLCANO_JOBS: volcano_jobs}),
+        workloads=SuspendableWorkloads(
+            {"jobs": jobs, "jobsets": jobsets, "jobs.batch.volcano.sh": volcano_jobs}
+        ),
         budgets=read_budgets(budgeted),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from queues.workload_kinds import KINDS
+
 Wire = dict[str, Any]
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -131,15 +133,9 @@ def template(
 
 
 #: The kinds that have pod templates, by resource and group.
+#: `apiVersion` and `kind`, by resource and group.
 _WORKLOADS: dict[str, tuple[str, str]] = {
-    "jobs.batch": ("batch/v1", "Job"),
-    "cronjobs.batch": ("batch/v1", "CronJob"),
-    "deployments.apps": ("apps/v1", "Deployment"),
-    "statefulsets.apps": ("apps/v1", "StatefulSet"),
-    "replicasets.apps": ("apps/v1", "ReplicaSet"),
-    "daemonsets.apps": ("apps/v1", "DaemonSet"),
-    "jobs.batch.volcano.sh": ("batch.volcano.sh/v1alpha1", "Job"),
-    "jobsets.jobset.x-k8s.io": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    f"{row.resource}.{row.group}": (row.api_version, row.kind) for row in KINDS.values()
 }
 WORKLOADS = tuple(_WORKLOADS)
 
