@@ -38,16 +38,16 @@ from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
 from controller.commands import CommandHandler
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
+from controller.default_objects import create_default_queues, label_namespaces
 from controller.drain.controller import DrainController
-from controller.events import UnreadableEvents, record_failure
-from controller.housekeeping import create_default_queues, label_namespaces, set_gauges
-from controller.podgroup_status import PodGroupStatuses
+from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
+from controller.gauges import set_gauges
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.preemption_retry import PreemptionRetry
 from controller.pods.reschedule import Reschedule
 from controller.pods.ungating import Ungating
-from controller.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
-from controller.status.parent_cycles import ParentCycles
+from controller.status.podgroup_status import PodGroupStatuses
+from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
 from controller.stops.pending_stops import PendingStops
@@ -92,7 +92,7 @@ class QueueController:
         self._ungating = Ungating(context)
         self._pod_conditions = PodConditions(context)
         self._podgroup_statuses = PodGroupStatuses(context)
-        self._parent_cycles = ParentCycles(context)
+        self._parent_cycles = ParentCycleEvents(context)
         self._reservations = Reservations(context)
         self._unreadable = UnreadableEvents(context)
         self._thread: threading.Thread | None = None
@@ -187,7 +187,7 @@ class QueueController:
             self._resync_at = now + RESYNC_SECONDS
             self._add_everything(changes)
             self._step("forget", self._forget_absent)
-            self._step("metrics", lambda: set_gauges(self._context))
+            self._step("metrics", lambda: set_gauges(self._store, self._context.metrics))
 
     def _follow_leadership(self, changes: Changes) -> bool:
         """Whether we lead; everything is to be looked at when that begins."""

@@ -4,6 +4,9 @@
 - `UnreadableEvents`: on each queue, the objects of it that cannot be read in full, and the way out. An event
   is recorded where they differ from those that were reported, and by each new leader. However many there
   are, the event names `MAX_NAMED` of them.
+- `ParentCycleEvents`: on each queue of a cycle of parents, who made the cycle, and the way out. An event is
+  recorded once while the cycle exists, again if it is made again, and by each new leader; and only when the
+  stored Queues are as new as the snapshot, so that both edits are in the history.
 - `record_failure`: on an object, what failed at it, why, and that it is tried again.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from cluster.cache.queues import queue_from_object
 from cluster.cache.unreadable_objects import UnreadableObject
 from cluster.key_backoff import Failure
 from cluster.object_reference import ObjectReference
@@ -19,10 +23,13 @@ from cluster.objects import Condition, QueueObject
 from cluster.recorder import EventRecorder
 from cluster.write_queue import STEP
 from controller.context import ControllerContext, queue_subject
+from queues import labels as names
 from queues.drain.progress import DRAINED, DrainProgress
-from queues.status.changes import describe_change, new_changes
+from queues.status.changes import describe_change, new_changes, parse_history
 from queues.status.conditions import ACTIVE
+from queues.status.parent_cycles import Cycle, cycle_text, find_cycles
 from queues.text import printable
+from queues.tree import Tree
 
 #: The account of events on queues for what they did not do themselves.
 INHERITED = "inherited by queues"
@@ -146,6 +153,47 @@ def unreadable_text(faults: list[UnreadableObject]) -> str:
 def _name(fault: UnreadableObject) -> str:
     kind = _KINDS.get(fault.kind, fault.kind.partition(".")[0].removesuffix("s"))
     return printable(f"{kind} {fault.namespace}/{fault.name}", limit=NAME_LIMIT)
+
+
+class ParentCycleEvents:
+    """Owner: the controller's thread."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._recorded: frozenset[Cycle] = frozenset()
+        #: The tree of which every cycle was recorded.
+        self._recorded_tree: Tree | None = None
+
+    def record_events(self) -> None:
+        """Record an event on every queue of each cycle that is new."""
+        snapshot = self._context.store.snapshot
+        if snapshot.tree is self._recorded_tree:
+            return
+        cycles = find_cycles(snapshot.tree, snapshot.stopped_queues())
+        queues = {cycle: objects for cycle in cycles if (objects := self._objects(cycle, snapshot.tree))}
+        self._context.store.backoff.attempt_each(
+            "cycle", queues.keys() - self._recorded, lambda cycle: self._record(cycle, queues[cycle]), key=str
+        )
+        self._recorded = frozenset(queues)
+        self._recorded_tree = snapshot.tree if len(queues) == len(cycles) else None
+
+    def _objects(self, cycle: Cycle, tree: Tree) -> Mapping[str, QueueObject]:
+        """Return the Queues of a cycle; none while one of them is newer or older than the tree."""
+        queues = {name: obj for name in cycle if (obj := self._context.store.queues.get(name)) is not None}
+        same = len(queues) == len(cycle) and all(
+            queue_from_object(obj) == tree.get(name) for name, obj in queues.items()
+        )
+        return queues if same else {}
+
+    def _record(self, cycle: Cycle, objects: Mapping[str, QueueObject]) -> None:
+        histories = {
+            name: parse_history(obj.metadata.annotation(names.CHANGES)) for name, obj in objects.items()
+        }
+        text = cycle_text(cycle, histories)
+        for obj in objects.values():
+            self._context.recorder.record(
+                queue_subject(obj), reason="ParentCycle", message=text, warning=True, again_after=0
+            )
 
 
 #: The account of these events: there may be as many failures as objects.

@@ -1,7 +1,8 @@
-"""The status of a queue, in the order of reading.
+"""The statuses of queues and of PodGroups, in the order of reading.
 
+- `queue_reconciler`: decides what of a queue's status is written, and when.
 - `queue_status`: the status as it should be, from values. Pure.
-- `status_conflicts`: what happens where somebody else writes it.
-- `closing`: when a closing queue may be said to be Closed, and what keeps it from that.
-- `parent_cycles`: events on queues that are each other's ancestors.
+- `status_conflicts`: other writers of a queue's status.
+- `closing`: when a closing queue is Closed, and what keeps it from that.
+- `podgroup_status`: the phase, counts and conditions of PodGroups.
 """

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import pytest
 
 from cluster.exceptions import ClusterError, Overloaded, Refused
-from controller.podgroup_status import PodGroupStatuses
 from controller.pods.pod_conditions import PodConditions
-from controller.queue_reconciler import QueueReconciler
+from controller.status.podgroup_status import PodGroupStatuses
+from controller.status.queue_reconciler import QueueReconciler
 from tests.controller.test_hostile_objects_looked_at import all_is_done, begun, honest
 from tests.support.controller.whole_look import Sent, WholeLook
 from tests.support.http.wire_objects import (

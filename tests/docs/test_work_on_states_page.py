@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-import controller.podgroup_status
+import controller.status.podgroup_status
 from cluster.cache.workloads import is_live, pod_templates
 from cluster.objects import WorkloadObject
 from queues import workload_kinds as kinds_module
@@ -214,5 +214,5 @@ def test_each_phase_of_a_podgroup_has_its_row() -> None:
 def test_the_conditions_of_podgroups_are_the_controllers() -> None:
     """In the words of the code's own table."""
     rows = tables("Phases of PodGroups")[1]
-    assert rows == read(controller.podgroup_status.__doc__ or "")[0]
+    assert rows == read(controller.status.podgroup_status.__doc__ or "")[0]
     assert {row[0] for row in rows} == {SCHEDULED, POPULATED}

@@ -11,7 +11,7 @@ from cluster.cache.store import Clock, Store
 from cluster.object_reference import ObjectReference
 from cluster.objects import QueueObject
 from controller.context import ControllerContext
-from controller.status.parent_cycles import ParentCycles
+from controller.events import ParentCycleEvents
 from queues import labels as names
 from queues.membership import MembershipSettings
 
@@ -52,10 +52,10 @@ def told() -> Told:
 
 
 @pytest.fixture
-def cycling(store: Store, told: Told) -> ParentCycles:
+def cycling(store: Store, told: Told) -> ParentCycleEvents:
     """It reads the store and tells; no other part of the controller is asked for."""
     others: dict[str, Any] = dict.fromkeys(set(ControllerContext.__struct_fields__) - {"store", "recorder"})
-    return ParentCycles(ControllerContext(store=store, recorder=cast(Any, told), **others))
+    return ParentCycleEvents(ControllerContext(store=store, recorder=cast(Any, told), **others))
 
 
 def closed(store: Store, version: int = 2) -> None:
@@ -64,7 +64,9 @@ def closed(store: Store, version: int = 2) -> None:
     )
 
 
-def test_a_cycle_is_told_once_on_each_of_its_queues(store: Store, told: Told, cycling: ParentCycles) -> None:
+def test_a_cycle_is_told_once_on_each_of_its_queues(
+    store: Store, told: Told, cycling: ParentCycleEvents
+) -> None:
     """However often it is looked at, and whatever else changes; those below are not of it."""
     closed(store)
     store.queue_cache.set(queue("below", "a"))
@@ -77,7 +79,9 @@ def test_a_cycle_is_told_once_on_each_of_its_queues(store: Store, told: Told, cy
     assert told.take() == []
 
 
-def test_a_cycle_that_is_made_again_is_told_again(store: Store, told: Told, cycling: ParentCycles) -> None:
+def test_a_cycle_that_is_made_again_is_told_again(
+    store: Store, told: Told, cycling: ParentCycleEvents
+) -> None:
     """In between somebody mended it."""
     closed(store)
     cycling.record_events()
@@ -89,7 +93,9 @@ def test_a_cycle_that_is_made_again_is_told_again(store: Store, told: Told, cycl
     assert len(told.take()) == 2
 
 
-def test_nothing_is_told_before_both_edits_are_known(store: Store, told: Told, cycling: ParentCycles) -> None:
+def test_nothing_is_told_before_both_edits_are_known(
+    store: Store, told: Told, cycling: ParentCycleEvents
+) -> None:
     """The snapshot is published before the objects: in between the history is the one of before."""
     closed(store)
     before = store.queues.pop("b")
@@ -101,7 +107,7 @@ def test_nothing_is_told_before_both_edits_are_known(store: Store, told: Told, c
 
 
 def test_a_history_that_nobody_can_read_keeps_no_cycle_from_being_told(
-    store: Store, told: Told, cycling: ParentCycles
+    store: Store, told: Told, cycling: ParentCycleEvents
 ) -> None:
     """The way out is said all the same."""
     for name, parent in (("a", "b"), ("b", "a")):

@@ -1,0 +1,31 @@
+"""Sets the gauges that follow from the store: pods, queues by state, objects that cannot be read in full."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cluster.cache.store import Store
+from cluster.metrics import Metrics
+from queues.verdict import CauseKind
+
+
+def set_gauges(store: Store, metrics: Metrics) -> None:
+    """Set each gauge to what the store has now. A queue state that no queue is in any more has no series."""
+    members = store.members
+    waiting = (member for queue in store.snapshot.tree for member in members.waiting_in(queue))
+    metrics.members.set(len(members))
+    metrics.unguarded.set(sum(not member.marked for member in waiting))
+    metrics.orphans.set(
+        sum(len(members.in_queue(queue)) for queue in members.queues() if _is_absent(store, queue))
+    )
+    for kind, number in store.unreadable.counts().items():
+        metrics.unreadable.labels(kind).set(number)
+    metrics.queues.clear()
+    for state, number in Counter(obj.status.state for obj in list(store.queues.values())).items():
+        metrics.queues.labels(state).set(number)
+
+
+def _is_absent(store: Store, queue: str) -> bool:
+    """Return whether there is no such queue; members without a queue are in queue ""."""
+    stop = store.snapshot.decision(queue).stop
+    return not queue or (stop is not None and stop.kind is CauseKind.NOT_FOUND)
