@@ -7,8 +7,9 @@ Invariants
   knows that no answer from the earlier snapshot is still under way.
 - Not synced is an explicit error: kube-scheduler keeps the pod and tries again.
 - For a pod that is known, what is known counts, whatever the call says of it; a call with another UID is not
-  from the pod's scheduler. Of pods that are not known yet only so many have a pass at a time
-  (`passes.STRANGERS`), and none for longer than it takes to know all pods (`Store.settle_passes`).
+  from the pod's scheduler. At most `MAX_UNKNOWN_PODS` pods that are not known yet have a pass at a time, and
+  each such pass is dropped once the store has every pod that existed when it was recorded
+  (`Store.drop_settled_passes`).
 - No call moves the pass of a pod to another queue, or to another pod of the same name, or drops it for one.
 - A queue's text is the one in its status, where that is for the same specs. So replicas of different versions
   give the same text; with each change of the text kube-scheduler would try the pod again.

@@ -7,8 +7,8 @@ kube-scheduler has one attempt of a pod at a time. So once it has tried again, w
 when the replica was lost has ended: the pod is bound, which its next state shows, or its bind has failed.
 
 It writes a pod's condition only where that changes, and tries a refused pod again only where the pod does.
-So the condition's text is changed first (`texts.recalled`), then an annotation; the text that comes in the
-place of ours is the scheduler's, of an attempt that has ended since (`Store`, `Passes.attempt_over`).
+So the text of the condition is changed first (`messages.with_retry_mark`), then an annotation. The text that
+replaces ours is the scheduler's, of an attempt that has ended since (`BindPasses.end_attempt`).
 Where no scheduler answers, the API server's time for a request has to pass.
 
 Invariants

@@ -4,14 +4,14 @@
 |--------------------------------|-------------------------------------------------------------------------|
 | what other replicas have seen  | their Leases, read after the stop was heard of (`replica_readings`)      |
 | how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
-| what may be bound, and where   | the store's members, and the guard (`guarding`)                         |
+| what may be bound, and where   | the store's members, and the guard (`bind_guard`)                       |
 | what was let through here      | the store's passes, settled by the pods that are known                  |
-| what lost replicas let through | assumed of each pod (`Store.assume_passes`)                             |
+| what lost replicas let through | assumed of each pod (`Store.assume_bind_passes`)                        |
 
 What a lost replica may have let through is assumed once the pods are known as of a moment after the loss. Of
 a queue that it had said to have stopped, with nothing open, nothing is assumed.
 
-kube-scheduler is asked again about the pods that are assumed to have been let through (`recalling`), which
+kube-scheduler is asked again about the pods that are assumed to have been let through (`reschedule`), which
 shows that nothing of them is under way any more.
 
 A reading of the Leases counts for a stop only if it began after the stop was heard of: a replica that it does

@@ -16,7 +16,7 @@ Invariants. A stop that the queues have since version `since` is acknowledged on
    could be bound, and to every replica that the guard may call;
 3. all that a replica which is gone may have let pass is accounted for;
 4. the guard is known to be on in each namespace where a member could be bound; for members whose scheduler
-   does not call filter since `unasked_seconds`, longer than a bind takes from admission to storage;
+   does not call filter since `bypass_seconds`, longer than a bind takes from admission to storage;
 5. no open pass can lead to a bind any more. A pass of filter can, unless its bind must meet the guard: the
    guard has been on for longer than the API server lets a request take, or the bind had not been sent when
    the guard was on already (`unsent_at`). A bind that the guard itself let pass is stored within the time of
