@@ -17,7 +17,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
-            "sluice_requests", "Requests answered", ["path", "code"], registry=self.registry
+            "sluice_requests", "Requests answered or refused", ["path", "code"], registry=self.registry
         )
         self.seconds = Histogram(
             "sluice_request_seconds",

@@ -5,11 +5,13 @@
 | not JSON, wrong type, missing, nested too deep | 400                                |
 | unknown path                                  | 404                                 |
 | wrong method                                  | 405                                 |
-| longer than `BODY_LIMIT`                      | 413                                 |
+| longer than `BODY_LIMIT` (without the worker) | 413                                 |
 | not `application/json`                        | 415                                 |
 | the cluster has not been read yet (webhooks)  | 503                                 |
 
-The JSON is a Kubernetes `Status`, so the API server and kubectl show its message.
+The JSON is a Kubernetes `Status`, so the API server and kubectl show its message. The worker refuses some
+requests before the app is called, such as those with too large a body, in the same form
+(`server.http.refusals`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from queues.membership import MembershipSettings
 from server.health import Check
 from server.health import blueprint as health_routes
 from server.http.limits import REVIEW_BYTES
+from server.http.refusals import Count
 from server.http.responses import status_error
 from server.middleware import CloseWhenUnready, FastPath, Handler
 from webhooks.routes import handlers as webhook_handlers
@@ -122,6 +125,16 @@ def _record_metrics(app: Flask, metrics: Metrics) -> None:
         if "began" in g:
             metrics.seconds.labels(path).observe(time.perf_counter() - g.began)
         return response
+
+
+def refusal_counter(app: Flask, metrics: Metrics) -> Count:
+    """Counts requests that the worker refuses before `app` is called, by the paths of the app."""
+    paths = {rule.rule for rule in app.url_map.iter_rules()}
+
+    def count(path: str, status: int) -> None:
+        metrics.requests.labels(path if path in paths else "unknown", status).inc()
+
+    return count
 
 
 def _error_response(code: int, message: str) -> Response:

@@ -25,6 +25,7 @@ from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from gunicorn.errors import HaltServer  # type: ignore[import-untyped]
 
 from server.http.limits import Limits
+from server.http.refusals import Count
 from server.http.responses import WsgiApp
 from server.http.worker import Worker
 
@@ -59,8 +60,17 @@ class ServedApp(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     It never returns.
     """
 
-    def __init__(self, app: WsgiApp, *, settings: Mapping[str, Any], limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        app: WsgiApp,
+        *,
+        settings: Mapping[str, Any],
+        limits: Limits | None = None,
+        count_refusal: Count = lambda _path, _status: None,
+    ) -> None:
+        """`count_refusal`: called with the path and the status of each request that never reaches the app."""
         self.limits = limits or Limits()
+        self.count_refusal = count_refusal
         self._app = app
         self._settings = settings
         super().__init__()

@@ -17,7 +17,7 @@ from typing import Any
 
 from certs.exceptions import CertificateError
 from cluster.exceptions import ClusterError
-from server.app import create_app
+from server.app import create_app, refusal_counter
 from server.certificate_thread import ensure_certificate
 from server.configuration import Settings, SettingsError, read
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
@@ -77,6 +77,7 @@ def serve(settings: Settings) -> None:
                 "worker_exit": _worker_exit(runtime),
             },
         ),
+        count_refusal=refusal_counter(app, runtime.metrics),
     ).run()
 
 

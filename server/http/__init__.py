@@ -11,6 +11,7 @@ A request passes these modules in this order:
 | HTTP/2       | `http2/`                             | the same for many requests at once                  |
 | app          | `responses`                          | from a request to the WSGI app, and to its response |
 | large bodies | `large_bodies`                       | calls the app in a thread if decoding may take long |
+| refused      | `refusals`                           | counts and logs what never reaches the app          |
 
 These bound what a client can do:
 

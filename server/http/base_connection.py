@@ -20,6 +20,8 @@ from typing import Any, cast
 from server.http.connection_table import ConnectionTable, Phase
 from server.http.large_bodies import LargeBodies
 from server.http.limits import SLOW_READER_FACTOR, Limits
+from server.http.refusals import Refusals
+from server.http.request_parser import Request, RequestError
 from server.http.responses import Environ, WsgiApp
 from server.http.run_queue import RunQueue
 
@@ -38,6 +40,7 @@ class ConnectionContext:
     log: Any  # gunicorn's Logger, which is no logging.Logger
     run_queue: RunQueue
     large_bodies: LargeBodies
+    refusals: Refusals
     #: The loop's clock, which it reads once per turn.
     clock: Callable[[], float]
     #: A clock that also advances while a callback runs.
@@ -189,6 +192,9 @@ class BaseConnection(asyncio.Protocol):
             transport.write(piece)
         if self._closing and not self._unsent:
             transport.close()
+
+    def _record_refusal(self, error: RequestError, request: Request | None) -> None:
+        self._context.refusals.record(error, address=self._environ.get("REMOTE_ADDR", ""), request=request)
 
     def _should_close(self) -> bool:
         """Whether the next response is the last: the worker stops, or the connection is old."""

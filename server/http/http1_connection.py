@@ -106,7 +106,7 @@ class Http1Connection(BaseConnection):
         if parser.expects_continue and self._transport is not None:
             parser.expects_continue = False
             self._send(CONTINUE)
-        if not parser.in_request:
+        if parser.unfinished is None:
             if self._answered or connections.phase(self) not in (Phase.NEW, Phase.IDLE):  # else: empty lines
                 connections.set_phase(self, Phase.IDLE)
             return
@@ -128,6 +128,7 @@ class Http1Connection(BaseConnection):
                 self, request.body.tell(), answer=lambda: self._reply(request), done=self._on_thread_response
             )
         except RequestError as error:
+            self._record_refusal(error, request)
             self._send_response(self._render(error_response(error), request))
             return
         self._in_thread = True
@@ -149,6 +150,7 @@ class Http1Connection(BaseConnection):
             response = call_app(self._context.app, build_environ(request, base=self._environ))
             return self._render(response, request)
         except RequestError as error:
+            self._record_refusal(error, request)
             return self._render(error_response(error), request)
         except Exception:
             target = request.target.decode("latin-1")
@@ -172,6 +174,7 @@ class Http1Connection(BaseConnection):
         Closing with unread bytes would discard the response.
         """
         if self._transport is not None:
+            self._record_refusal(error, self._parser.unfinished)
             response = error_response(error)
             self._send(render(response, date=self._context.date, keep_alive=False, to_head=False))
             self._finished = True

@@ -70,9 +70,9 @@ class RequestParser:
         return 0 if self._request is None else self._request.header_bytes + self._request.body.tell()
 
     @property
-    def in_request(self) -> bool:
-        """Whether a request has begun and is not complete."""
-        return self._request is not None
+    def unfinished(self) -> Request | None:
+        """The request that has begun and is not complete, as far as it was read."""
+        return self._request
 
     def feed(self, data: bytes) -> None:
         """Parse received bytes. Never raises: a bad request sets `error`."""

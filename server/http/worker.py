@@ -5,7 +5,7 @@ does sockets and TLS. benchmarks/worker/ compares the result with gunicorn's own
 
 The worker uses gunicorn's settings bind, backlog, certfile, keyfile, timeout, graceful_timeout,
 worker_tmp_dir, those of logging, and all hooks except pre_request and post_request. The bounds are the
-application's `limits`.
+application's `limits`; its `count_refusal` counts what is refused before it reaches the app.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from server.http.connection_table import ConnectionTable, Phase
 from server.http.handshake import Handshake
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
+from server.http.refusals import Refusals
 from server.http.responses import base_environ
 from server.http.run_queue import RunQueue
 from server.http.tls import Certificate
@@ -82,6 +83,9 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             log=self.log,
             run_queue=RunQueue(call_soon=self.loop.call_soon, clock=time.perf_counter),
             large_bodies=LargeBodies(call_soon_threadsafe=self.loop.call_soon_threadsafe),
+            refusals=Refusals(
+                count=getattr(self.app, "count_refusal", _count_nothing), log=self.log, clock=time.monotonic
+            ),
             clock=self.loop.time,
             perf_counter=time.perf_counter,
         )
@@ -186,6 +190,10 @@ class Worker(GunicornWorker):  # type: ignore[misc]  # gunicorn has no types
             connection.abort()
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
+
+
+def _count_nothing(_path: str, _status: int) -> None:
+    pass
 
 
 def limit_to_open_files(limits: Limits) -> Limits:

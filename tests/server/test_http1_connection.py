@@ -12,6 +12,7 @@ from server.http.connection_table import ConnectionTable, Phase
 from server.http.http1_connection import Http1Connection
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
+from server.http.refusals import Refusals
 from server.http.run_queue import RunQueue
 
 
@@ -45,6 +46,9 @@ def context_where_every_slice_ends_at_once(turns: list[Any]) -> ConnectionContex
         log=logging.getLogger("test"),
         run_queue=RunQueue(call_soon=turns.append, clock=lambda: float(next(seconds))),
         large_bodies=LargeBodies(call_soon_threadsafe=turns.append),
+        refusals=Refusals(
+            count=lambda _path, _status: None, log=logging.getLogger("test"), clock=lambda: 0.0
+        ),
         clock=lambda: 0.0,
         perf_counter=lambda: float(next(seconds)),
     )

@@ -193,7 +193,7 @@ def test_a_client_that_stops_in_the_middle_is_disconnected(
 
 def test_a_connection_that_has_lasted_long_is_ended_after_an_answer(certificate: tuple[Path, Path]) -> None:
     """What comes with the greeting is of the same moment; what comes after it would find the end."""
-    with served(certificate, connection_age=0.0) as server, Caller(server) as caller:
+    with served(certificate, connection_age=-1.0) as server, Caller(server) as caller:
         caller.send(caller.words.greeting(), caller.words.ask(1))
         assert caller.answer(1)[0] == "200"
         assert caller.at_end()

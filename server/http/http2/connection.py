@@ -61,7 +61,7 @@ class Http2Connection(BaseConnection):
     def on_phase_timeout(self, phase: Phase) -> None:
         if phase in (Phase.NEW, Phase.IDLE):
             self.close()
-        elif phase is Phase.LINGERING or self._write_paused or not self._session.expire():
+        elif phase is Phase.LINGERING or self._write_paused or not self._expire():
             self.abort()
         else:
             self._flush_and_update(answered=False)
@@ -85,13 +85,30 @@ class Http2Connection(BaseConnection):
             if self._session.ready:
                 self._answer(*self._session.ready.popleft())
                 answered = True
-            elif not self._session.advance():
+            elif not self._advance():
                 self._flush_and_update(answered=answered)
                 return False
             if self._context.perf_counter() >= until:
                 self._flush_and_update(answered=answered)
                 return not self._finished and not self._write_paused
         return False
+
+    def _advance(self) -> bool:
+        goes_on = self._session.advance()
+        self._record_refusals()
+        return goes_on
+
+    def _expire(self) -> bool:
+        goes_on = self._session.expire()
+        self._record_refusals()
+        return goes_on
+
+    def _record_refusals(self) -> None:
+        refusals = self._session.refusals
+        if refusals:
+            for error, request in refusals:
+                self._record_refusal(error, request)
+            refusals.clear()
 
     @property
     def _unread_bytes(self) -> int:
@@ -111,7 +128,7 @@ class Http2Connection(BaseConnection):
         now = self._context.clock()
         if session.blocked_bytes and now - self._expiry_checked_at >= EXPIRY_CHECK_SECONDS:
             self._expiry_checked_at = now
-            if not session.expire():
+            if not self._expire():
                 self.abort()  # even if the client is active otherwise
                 return
         if self._finished or self._write_paused or self._transport is None:
@@ -166,6 +183,7 @@ class Http2Connection(BaseConnection):
                 done=lambda response: self._on_thread_response(stream, request, response),
             )
         except RequestError as error:
+            self._record_refusal(error, request)
             self._send_response(stream, request, error_response(error))
 
     def _on_thread_response(self, stream: int, request: Request, response: Response) -> None:
@@ -182,6 +200,7 @@ class Http2Connection(BaseConnection):
         try:
             return call_app(self._context.app, build_environ(request, base=self._environ))
         except RequestError as error:
+            self._record_refusal(error, request)
             return error_response(error)
         except Exception:
             self._context.log.exception("the app failed at %s %s", request.method, _target(request))

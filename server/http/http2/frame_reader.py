@@ -141,12 +141,13 @@ class Allowance:
 
 
 class ConnectionFault(Exception):
-    """The connection cannot go on."""
+    """The connection cannot go on. `status`: what HTTP/1.1 would answer."""
 
-    def __init__(self, error: ErrorCodes, reason: str) -> None:
+    def __init__(self, error: ErrorCodes, reason: str, *, status: int = 400) -> None:
         super().__init__(reason)
         self.error = error
         self.reason = reason
+        self.status = status
 
 
 class FrameBatch(NamedTuple):
@@ -219,7 +220,8 @@ class FrameReader:
             if len(data) - at < header.frame_bytes:
                 break
             if not self._allowance.spend(cost(header)):
-                raise ConnectionFault(ErrorCodes.ENHANCE_YOUR_CALM, "too many frames that ask nothing")
+                reason = "too many frames that ask nothing"
+                raise ConnectionFault(ErrorCodes.ENHANCE_YOUR_CALM, reason, status=429)
             if header.kind == Kind.GOAWAY and header.stream == 0 and self.header_block_since is None:
                 return at, True
             self._count_header_block(header)
@@ -235,7 +237,7 @@ class FrameReader:
         self._header_block_bytes = before + header.size
         if self._header_block_bytes > self._header_bytes:
             reason = f"the head of a request may have {self._header_bytes} bytes"
-            raise ConnectionFault(ErrorCodes.ENHANCE_YOUR_CALM, reason)
+            raise ConnectionFault(ErrorCodes.ENHANCE_YOUR_CALM, reason, status=431)
         if header.flags & END_HEADERS:
             self.header_block_since, self._header_block_bytes = None, 0
         elif self.header_block_since is None:

@@ -46,6 +46,13 @@ def check_field(name: bytes, value: bytes) -> None:
         raise ValueError("a header has one line")
 
 
+def check_trailer(name: bytes, value: bytes) -> None:
+    """Raises ValueError unless the header may stand behind a body."""
+    check_field(name, value)
+    if name.startswith(b":"):
+        raise ValueError(f"{name!r} is no trailer")
+
+
 @lru_cache(maxsize=1024)
 def _is_name(name: bytes) -> bool:
     return (

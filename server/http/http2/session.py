@@ -24,20 +24,24 @@ from typing import Any
 
 import h2.events
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
+from h2.exceptions import DenialOfServiceError, ProtocolError
 from hyperframe.frame import GoAwayFrame
 
 from server.http.http2.frame_reader import ALLOWANCE_PER_RESPONSE, Allowance, ConnectionFault, FrameReader
 from server.http.http2.h2_adapter import CONNECTION_WINDOW, build_connection
-from server.http.http2.headers import build_request, check_field, content_length
+from server.http.http2.headers import build_request, check_trailer, content_length
 from server.http.http2.send_buffer import SendBuffer
 from server.http.limits import SLOW_READER_FACTOR, Limits
-from server.http.request_parser import Header, Request, body_too_large
+from server.http.request_parser import Header, Request, RequestError, body_too_large
 
 #: Bytes of responses for which a client has not opened its windows.
 BLOCKED_BYTES_LIMIT = 32 * 1024 * 1024
 #: The header compression table for our responses; a client may allow a larger one.
 HEADER_TABLE_BYTES = 4_096
+
+_INVALID_HEADERS = RequestError(400, "the headers are not valid in HTTP/2")
+_INVALID_FRAMES = RequestError(400, "not valid HTTP/2")
+_TOO_SLOW = RequestError(408, "the request did not become complete in time")
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class Http2Session:
         self.closed = False
         #: Bytes of requests that are not complete.
         self.buffered_bytes = 0
+        #: What was refused by a reset or GOAWAY; the caller takes them out. The request, if one was read.
+        self.refusals: list[tuple[RequestError, Request | None]] = []
         self._limits = limits
         self._clock = clock
         self._connection = build_connection(limits)
@@ -135,6 +141,7 @@ class Http2Session:
             if batch.data:
                 self._feed_h2(batch.data)
         except ConnectionFault as fault:
+            self.refusals.append((RequestError(fault.status, fault.reason), None))
             self._fail(fault.error, fault.reason)
             return False
         if batch.goaway_follows:
@@ -144,7 +151,9 @@ class Http2Session:
     def _feed_h2(self, data: bytes) -> None:
         try:
             events = self._connection.receive_data(data)
-        except ProtocolError:
+        except ProtocolError as exc:
+            error = RequestError(431, str(exc)) if isinstance(exc, DenialOfServiceError) else _INVALID_FRAMES
+            self.refusals.append((error, None))
             self._send_buffer.collect()  # h2 has produced a GOAWAY
             self._close()
             return
@@ -160,12 +169,15 @@ class Http2Session:
     def _on_request(self, event: h2.events.RequestReceived) -> None:
         stream_id, headers = event.stream_id, event.headers
         if self._draining or len(self._streams) >= self._limits.concurrent_streams:
+            if not self._draining:  # else the client asks another replica, as our GOAWAY says
+                self.refusals.append((self._too_many_streams(), None))
             self._reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             return
         try:
             request = build_request(headers, header_lines=self._limits.header_lines)
             length = content_length(request)
         except ValueError:
+            self.refusals.append((_INVALID_HEADERS, None))
             self._reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
             return
         stream = _Stream(request, self._clock(), _header_size(headers))
@@ -175,16 +187,16 @@ class Http2Session:
         if length is not None and length > request.body_limit:
             self._reject_body(stream_id, stream)
 
+    def _too_many_streams(self) -> RequestError:
+        return RequestError(429, f"more than {self._limits.concurrent_streams} requests at once")
+
     def _on_trailers(self, event: h2.events.TrailersReceived) -> None:
         """Trailers are ignored, but they must be valid headers."""
         try:
             for name, value in event.headers:
-                check_field(name, value)
+                check_trailer(name, value)
         except ValueError:
-            self._reset_stream(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
-            return
-        if any(name.startswith(b":") for name, _ in event.headers):
-            self._reset_stream(event.stream_id, ErrorCodes.PROTOCOL_ERROR)
+            self._refuse(event.stream_id, _INVALID_HEADERS, ErrorCodes.PROTOCOL_ERROR)
 
     def _on_data(self, event: h2.events.DataReceived) -> None:
         self._return_window(event.flow_controlled_length)
@@ -197,7 +209,8 @@ class Http2Session:
             self._reject_body(event.stream_id, stream)
         elif self.buffered_bytes > self._limits.buffered_request_bytes // 2:
             youngest = max(stream_id for stream_id, other in self._streams.items() if not other.complete)
-            self._reset_stream(youngest, ErrorCodes.REFUSED_STREAM)
+            error = RequestError(503, "too many bytes of unfinished requests on one connection")
+            self._refuse(youngest, error, ErrorCodes.REFUSED_STREAM)
 
     def _return_window(self, size: int) -> None:
         """Open the connection's window again once half of it is used."""
@@ -276,10 +289,11 @@ class Http2Session:
             return False
         for stream_id, stream in list(self._streams.items()):
             if not stream.complete and stream.began < earliest_request:
-                self._reset_stream(stream_id, ErrorCodes.CANCEL)
+                self._refuse(stream_id, _TOO_SLOW, ErrorCodes.CANCEL)
         self._send_buffer.collect()
         begun = (self._reader.frame_since, self._reader.header_block_since)
         if any(since is not None and since < earliest_request for since in begun):
+            self.refusals.append((_TOO_SLOW, None))
             return False
         return self.blocked_since is None or self.blocked_since >= earliest_block
 
@@ -299,6 +313,13 @@ class Http2Session:
                 self._reset_stream(stream_id, ErrorCodes.NO_ERROR)
                 self._send_buffer.collect()
             self._forget_stream(stream_id)
+
+    def _refuse(self, stream_id: int, error: RequestError, code: ErrorCodes) -> None:
+        """Reset the stream of a request that is not served."""
+        stream = self._streams.get(stream_id)
+        if stream is not None and not stream.complete:
+            self.refusals.append((error, stream.request))
+        self._reset_stream(stream_id, code)
 
     def _reset_stream(self, stream_id: int, error: ErrorCodes) -> None:
         with suppress(ProtocolError):  # it has ended already

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ from server.http.limits import Limits
 from tests.support.paths import ROOT
 
 HUGE = 4_000_000
+#: How often the worker counted a refusal, by path and status; `app` shows it at /refusals.
+REFUSALS: Counter[tuple[str, int]] = Counter()
 WAIT = 20.0  # seconds for anything that is sure to come
 
 
@@ -48,6 +51,9 @@ def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable
     if path == "/huge":
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"x" * HUGE]
+    if path == "/refusals":
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps([[*refusal, number] for refusal, number in REFUSALS.items()]).encode()]
     if path.startswith("/wait/"):
         wait_for_file(Path(path.removeprefix("/wait")))
     body = environ["wsgi.input"].read()
@@ -86,7 +92,12 @@ def serve() -> None:
     if worker_class:
         settings |= {"worker_class": worker_class, "threads": 64, "keepalive": 100}
     threading.Thread(target=end_with_parent, name="parent watch", daemon=True).start()
-    ServedApp(app, settings=settings, limits=Limits(**json.loads(limits))).run()
+    ServedApp(
+        app,
+        settings=settings,
+        limits=Limits(**json.loads(limits)),
+        count_refusal=lambda path, status: REFUSALS.update([(path, status)]),
+    ).run()
 
 
 def end_with_parent() -> None:
