@@ -17,7 +17,7 @@ from kubectl_queue.cli.options import (
     TIMEOUT,
 )
 from kubectl_queue.commands.command import Verb, selected
-from kubectl_queue.edit.actions import ActionOperation
+from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import UsageError

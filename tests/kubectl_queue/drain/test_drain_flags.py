@@ -10,7 +10,7 @@ import pytest
 from kubectl_queue.cli.flags import Flags, parse
 from kubectl_queue.cli.label_selectors import parse_pod_selector
 from kubectl_queue.commands import table as verbs
-from kubectl_queue.drain.flags import drain_fields
+from kubectl_queue.drain.spec_flags import drain_fields
 from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
 from queues.apimachinery.label_selectors import parse_selector

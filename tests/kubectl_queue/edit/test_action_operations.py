@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.actions import ActionOperation
+from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.operation import Decision
 from kubectl_queue.queue_objects import QueueObjects
 from queues.states import ACTIONS, Action, State

@@ -10,7 +10,7 @@ import pytest
 from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.operation import Decision, apply_patch, patch_between
-from kubectl_queue.edit.stop_policy import StopPolicyOperation
+from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
 from queues.states import StopPolicy

@@ -25,7 +25,6 @@ from kubectl_queue.commands.actions import (
     wait_flag,
 )
 from kubectl_queue.commands.command import Verb
-from kubectl_queue.drain.flags import FLAGS, drain_fields
 from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.drain.preview import (
     may_evict_more_bare_pods,
@@ -33,9 +32,10 @@ from kubectl_queue.drain.preview import (
     preview_lines,
     previews,
 )
+from kubectl_queue.drain.spec_flags import FLAGS, drain_fields
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.edit.stop_policy import StopPolicyOperation
+from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import plural
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
 from kubectl_queue.queue_objects import QueueObjects, read_queues
