@@ -1,11 +1,24 @@
 """The plugin `kubectl queue`: shows, stops, drains and resumes queues, with the manners of kubectl.
 
-Read in this order
-- `main`: the exit code, and no stack trace. `cli.run` finds the command, reads its flags and runs it.
-- `session`: what a command is given: its flags, its console, and the API server once it asks for it.
-- `commands`: one file per command. They edit queues (`edit`), drain them (`drain`) and explain (`why`).
-- `queue_objects`: Queue objects as the rules of `queues` take them.
-- `access`: the API server, through kubectl. `output`: tables, trees, documents, the terminal.
+Every verb goes this way
+1. `main`: the exit code, and no stack trace. `cli.run` finds the verb in `commands.verbs`, reads its flags
+   (`cli.flags`) and runs it in a `session`, which has the flags, the console and the API server.
+2. `commands/`: each file has one verb or a few that are alike, and begins with the function that runs it.
+3. `access/`: requests to the API server, through kubectl. `queue_objects`: what was read, and what the rules
+   in `queues` decide on it.
+4. `output/`: tables, documents and the terminal.
+
+| verb                                | its files, in the order to read                                      |
+|-------------------------------------|----------------------------------------------------------------------|
+| list, get                           | `commands.get`, `output.tables`                                      |
+| tree                                | `commands.tree`                                                      |
+| why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`     |
+| history, create, delete, version    | the file of its name in `commands/`                                  |
+| open, close, suspend, resume        | `commands.actions`, `edit.action_operation`, `edit.editor`           |
+| hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |
+| drain, stop                         | `commands.drain`, `drain.spec_flags`, `edit.stop_policy_operation`,  |
+|                                     | `edit.editor`; --dry-run: `drain.inventory`, `drain.preview`         |
+| --wait of any of them               | `edit.wait`; of a drain `drain.progress`                             |
 
 Of the project it imports `queues` alone.
 """

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, NotFoundError
 from queues import labels

@@ -14,8 +14,7 @@ from kubectl_queue.cli.options import ACCESS, UNCHANGED, DryRun, Output, Templat
 from kubectl_queue.output.console import Console
 
 if TYPE_CHECKING:
-    from kubectl_queue.access.client import ApiClient
-    from kubectl_queue.access.queue_api import Queues
+    from kubectl_queue.access.client import ApiClient, Queues
 
 
 class Session:
@@ -38,7 +37,7 @@ class Session:
     @cached_property
     def api(self) -> Queues:
         client = self.client
-        from kubectl_queue.access.queue_api import Queues  # noqa: PLC0415 - imported while kubectl starts
+        from kubectl_queue.access.client import Queues  # noqa: PLC0415 - imported while kubectl starts
 
         return Queues(client)
 

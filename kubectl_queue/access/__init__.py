@@ -4,8 +4,7 @@ Read in this order
 - `kubectl`: starts `kubectl proxy` on a socket in a private directory, with the flags that the user gave.
 - `transport`: HTTP over that socket, with time limits; what went wrong below HTTP, in words.
 - `responses`: an answer of the API server as an object, or as an error in kubectl's words.
-- `client`: requests of any kind; hands on warnings, keeps the server's clock, reads objects for `why`.
-- `queue_api`: get, list, create, patch, delete and watch queues.
+- `client`: requests of any kind, those about queues, and the objects that `why` reads.
 
 Why kubectl and not a library: `docs/decisions/plugin-access.md`.
 """

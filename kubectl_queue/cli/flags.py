@@ -58,7 +58,7 @@ def duration_flag(name: str, help: str, *, default: timedelta | None = None) -> 
 
 
 def duration_with_unit_flag(name: str, help: str) -> Flag:
-    """A span whose unit is said: of a bare number nobody knows whether it is minutes or seconds."""
+    """A duration with a unit (30m); a bare number is refused, since it could be minutes or seconds."""
 
     def read(text: str) -> timedelta:
         if text.isascii() and text.isdigit():

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from kubectl_queue.cli.flags import Flag
 from kubectl_queue.cli.options import COMMAND, COMMON
-from kubectl_queue.commands import table as verbs
-from kubectl_queue.commands.command import Verb
+from kubectl_queue.commands import verbs
+from kubectl_queue.commands.verbs import Verb
 
 _INDENT = "  "
 _WIDTH = 100

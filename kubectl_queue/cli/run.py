@@ -8,7 +8,7 @@ from typing import TextIO
 from kubectl_queue.cli import flags
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.options import COMMAND, COMMON
-from kubectl_queue.commands import table as verbs
+from kubectl_queue.commands import verbs
 from kubectl_queue.errors import QueueError, UsageError
 from kubectl_queue.output.console import Console
 from kubectl_queue.session import Session

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import refusal
 from kubectl_queue.errors import NotFoundError, QueueError
 

@@ -1,7 +1,7 @@
-"""The commands, one file each; open, close, suspend and resume in `actions`, hold, drain and stop in
-`drain`.
+"""The verbs, one file for each or for a few that are alike.
 
-Read in this order: `table` (their names, and which file has each), `command` (what a command is), `get` as
-the simplest, `actions` (with the flags of all commands that edit queues), `drain`, then any other.
-Each file reads from the top: the function that runs the command, what that calls, and its entry in the help.
+Read in this order: `verbs` (what a verb is, their table, which file has each), `get` as the simplest,
+`actions` (open, close, suspend, resume, hold, and what all verbs share that edit queues), `drain` (drain,
+stop), then any other. Each file reads from the top: the function that runs the verb, what that calls, and the
+verb's entry in the help.
 """

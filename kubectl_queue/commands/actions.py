@@ -16,7 +16,7 @@ from kubectl_queue.cli.options import (
     SELECTOR,
     TIMEOUT,
 )
-from kubectl_queue.commands.command import Verb, selected
+from kubectl_queue.commands.verbs import Verb, selected
 from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.wait import PollTimer

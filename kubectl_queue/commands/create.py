@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kubectl_queue.access.queue_api import API_VERSION, KIND
+from kubectl_queue.access.client import API_VERSION, KIND
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli import flag_values as values
 from kubectl_queue.cli import label_selectors as selecting
@@ -23,14 +23,14 @@ from kubectl_queue.cli.options import (
     TIMEOUT,
     DryRun,
 )
-from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.commands.verbs import Verb, names
 from kubectl_queue.edit.wait import (
     PollTimer,
     acknowledgement_wait,
     wait,
 )
 from kubectl_queue.errors import UsageError
-from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.output.formats import Reporter
 from kubectl_queue.queue_objects import name_of, read_generations, read_queues, status_of
 from kubectl_queue.session import Session
 from queues.states import Action, Desired, StopPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.client import Queues
 from kubectl_queue.cli.flags import (
     Flags,
     bool_flag,
@@ -18,10 +18,10 @@ from kubectl_queue.cli.options import (
     SELECTOR,
     DryRun,
 )
-from kubectl_queue.commands.command import Verb, selected
+from kubectl_queue.commands.verbs import Verb, selected
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import NotFoundError, QueueError, WaitTimeout
-from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.output.formats import Reporter
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, read_queues
 from kubectl_queue.session import Session
 from queues.admission.queue_edits import deletion_refusal

@@ -24,7 +24,7 @@ from kubectl_queue.commands.actions import (
     selected_names,
     wait_flag,
 )
-from kubectl_queue.commands.command import Verb
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain.inventory import InventoryReader
 from kubectl_queue.drain.preview import (
     may_evict_more_bare_pods,

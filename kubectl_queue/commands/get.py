@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kubectl_queue.access import kubectl
-from kubectl_queue.access.queue_api import Event, Listing, Queues
+from kubectl_queue.access.client import Event, Listing, Queues
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags, bool_flag
@@ -18,7 +18,7 @@ from kubectl_queue.cli.options import (
     Output,
 )
 from kubectl_queue.cli.suggestions import with_suggestions
-from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.commands.verbs import Verb, names
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import ExpiredError, QueueError, UsageError
 from kubectl_queue.output.formats import (

@@ -12,11 +12,10 @@ from kubectl_queue.cli.options import (
     formats,
 )
 from kubectl_queue.cli.suggestions import with_suggestions
-from kubectl_queue.commands.command import Verb, names
+from kubectl_queue.commands.verbs import Verb, names
 from kubectl_queue.errors import UsageError
-from kubectl_queue.output.ages import age
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, value_at
+from kubectl_queue.output.tables import Layout, age, value_at
 from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.session import Session
 from queues.text import printable

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from kubectl_queue.access.responses import Request
 from kubectl_queue.cli.flags import Flags, bool_flag
 from kubectl_queue.cli.options import Output, formats
-from kubectl_queue.commands.command import Verb
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import QueueError, ServerError, UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import value_at

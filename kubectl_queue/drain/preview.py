@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from kubectl_queue.drain.inventory import Inventory
 from kubectl_queue.drain.progress import blocker_message
 from kubectl_queue.edit.wait import plural
-from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.output.tables import Layout
 from kubectl_queue.queue_objects import QueueObjects, spec_of
+from queues.apimachinery.timestamps import rfc3339
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.drain.model import (
     BlockedUnit,

@@ -24,7 +24,7 @@ from kubectl_queue.edit.wait import (
     plural,
 )
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.ages import age, rfc3339
+from kubectl_queue.output.tables import age
 from kubectl_queue.queue_objects import (
     condition_of,
     generation_of,
@@ -34,6 +34,7 @@ from kubectl_queue.queue_objects import (
     status_of,
 )
 from queues.apimachinery.conversion import Converter
+from queues.apimachinery.timestamps import rfc3339
 from queues.drain.progress import DRAINED, Blocker
 from queues.states import StopPolicy
 from queues.text import printable

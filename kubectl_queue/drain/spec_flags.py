@@ -22,8 +22,8 @@ from kubectl_queue.cli.flags import (
 )
 from kubectl_queue.cli.label_selectors import parse_pod_selector
 from kubectl_queue.errors import UsageError
-from kubectl_queue.output.ages import rfc3339
 from queues.admission.field_validation import INT32, field_refusal
+from queues.apimachinery.timestamps import rfc3339
 
 _RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)

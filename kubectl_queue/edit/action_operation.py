@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.operation import Decision, changed_fields, parent_verdict
 from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
-from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
 from queues.admission.command_validation import action_refusal
+from queues.apimachinery.timestamps import rfc3339
 from queues.messages import refusal_text, stop_text
 from queues.queue import Queue
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy

@@ -18,7 +18,7 @@ from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.edit.operation import Decision, Operation, apply_patch
 from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import ConflictError, QueueError
-from kubectl_queue.output.reporter import Reporter
+from kubectl_queue.output.formats import Reporter
 from kubectl_queue.queue_objects import QueueObjects, read_generations, read_queues
 from kubectl_queue.session import Session
 

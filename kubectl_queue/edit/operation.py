@@ -1,6 +1,6 @@
 """An operation on a queue: a function from the queues as they were read to a merge patch of `spec`.
 
-`editor.QueueEditor` carries operations out; `actions` and `stop_policy` are the two there are.
+There are two: `action_operation` and `stop_policy_operation`. `editor.QueueEditor` carries them out.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from kubectl_queue.edit.operation import (
 )
 from kubectl_queue.edit.wait import AcknowledgementWait, WaitCondition
 from kubectl_queue.errors import QueueError
-from kubectl_queue.output.ages import rfc3339
 from kubectl_queue.queue_objects import QueueObjects, name_of, spec_of
+from queues.apimachinery.timestamps import rfc3339
 from queues.drain.model import parse_drain_spec
 from queues.messages import stop_text
 from queues.queue import Queue

@@ -1,7 +1,11 @@
 """Objects as kubectl prints them: json, yaml, name, and by a template, which kubectl does itself.
 
-Promises: keys are sorted and `managedFields` left out; several objects, or whatever a list was
-asked for, make a v1 List.
+`Reporter` prints with them what a verb did to each queue.
+
+Promises
+- Keys are sorted and `managedFields` left out. Several objects, and the result of a list, make a v1 List.
+- A verb reports in words queue by queue, as things happen; documents, tables and templates come at the end
+  and as one. Of a queue that stays as it is stderr says so, where the format has no place for it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ from typing import Any
 
 from kubectl_queue.access import kubectl
 from kubectl_queue.access.responses import Object
-from kubectl_queue.cli.options import Output
+from kubectl_queue.cli.options import DryRun, Output
 from kubectl_queue.errors import QueueError
+from kubectl_queue.output.tables import Table
+from kubectl_queue.session import Session
 
 RESOURCE = "queue.scheduling.volcano.sh"
 
@@ -104,3 +110,56 @@ def _yaml(dump_objects: Object) -> str:
         width=1 << 30,
     )
     return str(dumped).rstrip("\n")
+
+
+_SUFFIX = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+
+
+class Reporter:
+    """For one command. Raises QueueError at once where a template of -o cannot be read."""
+
+    def __init__(self, session: Session, *, dry_run: DryRun = DryRun.NONE) -> None:
+        self._session = session
+        self._suffix = _SUFFIX[dry_run]
+        self._items: dict[str, Object] = {}
+        if session.template:
+            check_template(session.template, environ=session.environ)
+
+    def say(self, name: str, text: str) -> None:
+        """`text` follows the queue's name."""
+        line = f"{typed_name(name)} {text}{self._suffix}"
+        if self._session.output is None:
+            self._session.console.say(line)
+        elif text.startswith("unchanged"):
+            self._session.console.note(line)
+
+    def keep(self, item: Object) -> None:
+        """The item to print at the end, in the place of an earlier one of its name."""
+        self._items[item["metadata"]["name"]] = item
+
+    def deleted(self, name: str) -> None:
+        shown = (
+            typed_name(name)
+            if self._session.output is Output.NAME
+            else f'{RESOURCE} "{name}" deleted{self._suffix}'
+        )
+        self._session.console.say(shown)
+
+    def finish(self) -> None:
+        """Print what was kept until the end."""
+        output = self._session.output
+        items = list(self._items.values())
+        if output is None or not items:
+            return
+        if output is Output.TEMPLATE:
+            session = self._session
+            session.console.write(by_template(items, session.template, environ=session.environ))
+            return
+        if output in DOCUMENTS:
+            text = dump_objects(items, output=output, as_list=len(items) > 1)
+        elif output is Output.NAME:
+            text = "\n".join(typed_name(item["metadata"]["name"]) for item in items)
+        else:
+            table = Table(wide=output is Output.WIDE)
+            text = "\n".join(table.lines(items, now=self._session.api.now))
+        self._session.console.say(text)

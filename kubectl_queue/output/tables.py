@@ -1,4 +1,4 @@
-"""The table of queues, with the columns of `kubectl get queues`, and how tables are laid out.
+"""The table of queues, with the columns of `kubectl get queues`; the layout of every table; ages and times.
 
 Promises
 - The columns are the printer columns of the Queue's definition (`manifests/crds`), the spacing that of
@@ -7,7 +7,8 @@ Promises
 - After them come, with -o wide, NAMESPACES, where a queue selects some, and LEFT, the pods of a queue itself
   that its drain has still to end, where one drains; then a column for each label of -L; then RESUMES, when
   a stop ends by itself, where one does.
-- A name of more than 48 letters is cut in the middle, so that it is still told from the others.
+- A name of more than 48 letters is cut in the middle, so that it still differs from the others.
+- Ages are written as kubectl writes them (k8s.io/apimachinery/pkg/util/duration.HumanDuration).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.output.ages import age, with_time_left
+from queues.apimachinery.timestamps import rfc3339
 from queues.namespace_selectors import compile_selector
 
 _LEAST, _GAP = 6, 3
@@ -186,3 +187,45 @@ def first_line(text: str) -> str:
     """The first line, marked where there were more."""
     first, *more = _LINE_END.split(text, maxsplit=1)
     return first + "..." if more else first
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def age(created: str, *, now: datetime) -> str:
+    """The age of an object that was created at `created` (RFC 3339)."""
+    try:
+        since = now - datetime.fromisoformat(created)
+    except (ValueError, TypeError):
+        return "<unknown>"
+    return human_duration(since.total_seconds())
+
+
+def with_time_left(at: datetime, *, now: datetime) -> str:
+    """A time and how far away it is; a time in the past is shown as due. One without a zone is UTC."""
+    there = at if at.tzinfo else at.replace(tzinfo=UTC)
+    left = (there - now).total_seconds()
+    return f"{rfc3339(there)} ({f'in {human_duration(left)}' if left > 0 else 'due'})"
+
+
+def human_duration(span: float) -> str:
+    """A duration in seconds in at most two units, coarser the longer it is."""
+    seconds = int(span)
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 2 * _MINUTE:
+        return f"{max(seconds, 0)}s"
+    if seconds < 3 * _HOUR:
+        return _two(seconds, _MINUTE, "m", 1, "s", fine=10)
+    if seconds < 2 * _DAY:
+        return _two(seconds, _HOUR, "h", _MINUTE, "m", fine=8)
+    if seconds < 2 * _YEAR:
+        return _two(seconds, _DAY, "d", _HOUR, "h", fine=8)
+    return _two(seconds, _YEAR, "y", _DAY, "d", fine=8)
+
+
+def _two(seconds: int, big: int, big_unit: str, small: int, small_unit: str, *, fine: int) -> str:
+    """`big` units, and below `fine` of them the rest in `small` units."""
+    many, rest = divmod(seconds, big)
+    few = rest // small
+    return f"{many}{big_unit}" + (f"{few}{small_unit}" if many < fine and few else "")

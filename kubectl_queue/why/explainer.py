@@ -2,19 +2,24 @@
 
 Promises
 - Nothing is read twice by one command, and only what the answer needs.
-- Where the queue may not be read, the events of the object say what its user may know.
+- Where the queue may not be read, there are the events of the object instead, which a user with the rights
+  of the namespace may read: those of Sluice; where it has none, those of others.
 - A queue or an ancestor that is not there is not in the tree: the rules say what that means. An ancestor that
   may not be read counts as Open; where the queue itself may not be read, there is no chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
-from kubectl_queue.access.client import Objects
-from kubectl_queue.access.responses import Object
+import msgspec
+
+from kubectl_queue.access.client import ApiClient, Objects
+from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.cli.suggestions import with_suggestions
+from kubectl_queue.errors import ForbiddenError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import (
     QueueObjects,
@@ -29,10 +34,18 @@ from kubectl_queue.queue_objects import (
     stop_acknowledgement,
 )
 from kubectl_queue.session import Session
-from kubectl_queue.why.events import Event, read_events
 from kubectl_queue.why.membership import Owners, membership_of
-from kubectl_queue.why.subject import controller_of, labels_of, object_reference, subject
-from kubectl_queue.why.targets import NAMESPACE, QUEUE, Target, Type, type_of_owner
+from kubectl_queue.why.targets import (
+    NAMESPACE,
+    QUEUE,
+    Target,
+    Type,
+    controller_of,
+    labels_of,
+    object_reference,
+    subject,
+    type_of_owner,
+)
 from queues.status.conditions import ACCEPTING
 from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explain import explain
@@ -40,6 +53,14 @@ from queues.why.explanation import Explanation, Fate, ObjectRef, ObservedQueues,
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
+
+
+class Event(msgspec.Struct, frozen=True):
+    """`at`: when it last happened (RFC 3339)."""
+
+    reason: str
+    message: str
+    at: str
 
 
 class Answer(NamedTuple):
@@ -164,3 +185,45 @@ def _record(item: Object, *, chain: ObservedChain) -> QueueRecord:
         waiting_for=waiting_for(status_of(item).get("stop")),
         live=may_be_live(item),
     )
+
+
+_SLUICE = "sluice"
+#: Events that are shown: one of each reason.
+_SHOWN = 5
+
+
+def read_events(client: ApiClient, item: Object) -> Sequence[Event]:
+    """The latest event of each reason, newest first."""
+    namespace = quote(str(value_at(item, "metadata.namespace") or "default"), safe="")
+    query = {"fieldSelector": f"involvedObject.uid={value_at(item, 'metadata.uid')}"}
+    request = Request(method="GET", path=f"/api/v1/namespaces/{namespace}/events", query=query)
+    try:
+        listing = client.send(request, kind="events")
+    except ForbiddenError:
+        return ()
+    return latest_events(listing.get("items") or ())
+
+
+def latest_events(items: Iterable[Object]) -> Sequence[Event]:
+    items = list(items)
+    ours = [item for item in items if _source(item) == _SLUICE]
+    by_reason: dict[str, Event] = {}
+    for item in sorted(ours or items, key=_time, reverse=True):
+        event = Event(str(item.get("reason") or ""), str(item.get("message") or ""), _time(item))
+        by_reason.setdefault(event.reason, event)
+    return tuple(by_reason.values())[:_SHOWN]
+
+
+def _source(item: Object) -> str:
+    return str(item.get("reportingComponent") or value_at(item, "source.component") or "")
+
+
+def _time(item: Object) -> str:
+    paths = (
+        "series.lastObservedTime",
+        "lastTimestamp",
+        "eventTime",
+        "firstTimestamp",
+        "metadata.creationTimestamp",
+    )
+    return next((str(time) for time in (value_at(item, path) for path in paths) if time), "")

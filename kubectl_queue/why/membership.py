@@ -18,17 +18,15 @@ from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of
-from kubectl_queue.why.subject import (
-    annotations_of,
-    labels_of,
-    object_reference,
-)
 from kubectl_queue.why.targets import (
     NAMESPACE,
     POD,
     PODGROUP,
     QUEUE,
     Type,
+    annotations_of,
+    labels_of,
+    object_reference,
 )
 from queues import labels as names
 from queues.membership import (

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kubectl_queue.commands import table as verbs
+from kubectl_queue.commands import verbs
 from kubectl_queue.main import main
 from tests.support.plugin.plugin_stage import plugin
 

@@ -23,9 +23,9 @@ from kubectl_queue.cli.options import (
     Template,
 )
 from kubectl_queue.cli.run import split
-from kubectl_queue.commands import table as verbs
-from kubectl_queue.commands.command import names
+from kubectl_queue.commands import verbs
 from kubectl_queue.commands.create import spec
+from kubectl_queue.commands.verbs import names
 from kubectl_queue.errors import UsageError
 from queues.admission.field_validation import field_refusal
 

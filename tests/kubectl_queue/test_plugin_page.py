@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kubectl_queue.cli.flags import parse
-from kubectl_queue.commands import table as verbs
-from kubectl_queue.commands.table import load
+from kubectl_queue.commands import verbs
+from kubectl_queue.commands.verbs import load
 from kubectl_queue.drain import spec_flags as settings
 from queues.why import explain as why
 from queues.why.explanation import Fate

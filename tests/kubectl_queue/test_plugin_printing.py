@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kubectl_queue.cli.options import Output
+from kubectl_queue.commands.tree import ASCII, as_structure, draw
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
-from kubectl_queue.output.tree import ASCII, as_structure, draw
 from tests.support.plugin.plugin_stage import (
     NOW,
     item,

@@ -16,7 +16,7 @@ from kubectl_queue.cli.flag_values import (
     parse_time,
 )
 from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.output.ages import age, human_duration
+from kubectl_queue.output.tables import age, human_duration
 from tests.support.plugin.plugin_stage import NOW
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubectl_queue.cli.flags import Flags, parse
 from kubectl_queue.cli.label_selectors import parse_pod_selector
-from kubectl_queue.commands import table as verbs
+from kubectl_queue.commands import verbs
 from kubectl_queue.drain.spec_flags import drain_fields
 from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from kubectl_queue.access.responses import Object
+from kubectl_queue.commands.tree import draw
+from kubectl_queue.commands.why import lines as explained
 from kubectl_queue.drain.progress import (
     DrainWait,
     bar,
@@ -23,8 +25,6 @@ from kubectl_queue.edit.wait import PollTimer, wait
 from kubectl_queue.errors import QueueError, WaitTimeout
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.tables import Table
-from kubectl_queue.output.tree import draw
-from kubectl_queue.why.rendering import lines as explained
 from queues.why.explanation import (
     Explanation,
     Fate,

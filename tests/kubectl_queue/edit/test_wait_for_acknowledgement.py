@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from kubectl_queue.access.queue_api import Queues
+from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import Object
+from kubectl_queue.commands.tree import draw
 from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.wait import (
     AcknowledgementWait,
@@ -16,7 +17,6 @@ from kubectl_queue.edit.wait import (
     wait,
 )
 from kubectl_queue.errors import ForbiddenError, NotFoundError, SilentError, WaitTimeout
-from kubectl_queue.output.tree import draw
 from kubectl_queue.queue_objects import QueueObjects, read_chain, read_generations, stop_acknowledgement
 from kubectl_queue.why.explainer import records
 from queues.status.stop_status import (

@@ -10,16 +10,16 @@ import pytest
 
 from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
+from kubectl_queue.commands.why import lines
 from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.why.membership import membership_of
-from kubectl_queue.why.rendering import lines
-from kubectl_queue.why.subject import subject
 from kubectl_queue.why.targets import (
     NAMESPACE,
     POD,
     PODGROUP,
     QUEUE,
     TYPES,
+    subject,
     type_of,
 )
 from queues import labels as names

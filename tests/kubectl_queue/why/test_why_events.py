@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubectl_queue.why.events import Event, latest_events
-from kubectl_queue.why.rendering import lines
+from kubectl_queue.commands.why import lines
+from kubectl_queue.why.explainer import Event, latest_events
 from queues.why.explanation import Explanation, Fate, ObjectRef
 from tests.support.plugin.plugin_stage import NOW
 

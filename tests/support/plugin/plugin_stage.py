@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kubectl_queue.access.queue_api import Listing
+from kubectl_queue.access.client import Listing
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
-from kubectl_queue.commands.table import load
+from kubectl_queue.commands.verbs import load
 from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.errors import NotFoundError
 from kubectl_queue.output.console import Console

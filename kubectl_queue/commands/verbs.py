@@ -1,10 +1,16 @@
-"""What a verb is: its words in the help, its flags, and a function that does it."""
+"""What a verb is, and `TABLE`: all verbs in the order of the help, with the module that has each.
+
+A module is imported when one of its verbs is used: most of the time that a command takes goes into
+imports.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import NamedTuple
 
 from kubectl_queue.cli.flag_values import quoted
 from kubectl_queue.cli.flags import Flag, Flags
@@ -69,3 +75,36 @@ def _what_is_wrong(name: str) -> str:
 def _bare(word: str) -> str:
     kind, slash, name = word.partition("/")
     return name if slash and kind.partition(".")[0] in {"queue", "queues", "q"} else word
+
+
+class Row(NamedTuple):
+    """What a verb is for, and the module whose `VERBS` has it."""
+
+    short: str
+    module: str
+
+
+TABLE: Mapping[str, Row] = {
+    "list": Row("Show all queues.", "get"),
+    "get": Row("Show some queues, or all.", "get"),
+    "tree": Row("Draw the hierarchy, with states and their causes.", "tree"),
+    "why": Row("Say what stops a pod, a workload or a queue, who did that, and the way out.", "why"),
+    "history": Row("Show who changed a queue, when and why.", "history"),
+    "create": Row("Make a queue.", "create"),
+    "open": Row("Let queues take and schedule work.", "actions"),
+    "close": Row("Let queues take no new work and run out.", "actions"),
+    "suspend": Row("Let queues take work and schedule none.", "actions"),
+    "hold": Row("Let queues schedule nothing new, by their stop policy.", "drain"),
+    "drain": Row("Let queues schedule nothing new, and evict what runs.", "drain"),
+    "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
+    "resume": Row("Undo a suspension and a stop policy.", "actions"),
+    "delete": Row("Delete queues.", "delete"),
+    "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
+}
+
+
+def load(name: str) -> Verb:
+    """The verb of a name in the table."""
+    module = import_module(f"kubectl_queue.commands.{TABLE[name].module}")
+    verbs: dict[str, Verb] = {verb.name: verb for verb in module.VERBS}
+    return verbs[name]
