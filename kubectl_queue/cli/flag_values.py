@@ -1,7 +1,7 @@
 """What users write behind flags, read as kubectl reads it.
 
-Each function returns the value or raises ValueError with the reason alone; `flags` adds which
-flag it was.
+Each `parse_` function returns the value or raises ValueError with the reason alone; `flags` adds the name of
+the flag.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 #: A century: what is longer is a slip, and overflows dates.
-LONGEST = timedelta(days=36525)
+_LONGEST = timedelta(days=36525)
 
+#: The value of a flag that removes what the flag set before.
+NONE = "none"
 
 #: Characters of a user's word that an error repeats.
 _SHOWN = 80
@@ -55,7 +57,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def _bounded(seconds: float) -> timedelta:
-    if seconds > LONGEST.total_seconds():
+    if seconds > _LONGEST.total_seconds():
         raise ValueError("it is longer than a century")
     return timedelta(seconds=seconds)
 
@@ -83,6 +85,13 @@ def parse_time(text: str) -> Callable[[datetime], datetime]:
             f"{why}it must be a time such as 18:30, 2030-01-31T18:30 or 2030-01-31T18:30:00Z"
         ) from None
     return (lambda now: _next(at, now=now)) if isinstance(at, time) else (lambda now: at)
+
+
+def future_fault(at: datetime, *, now: datetime) -> str:
+    """What is wrong with a time that must be in the future; empty where nothing is."""
+    if at <= now:
+        return "is not in the future"
+    return "is more than a century away" if at - now > _LONGEST else ""
 
 
 def _time_of_day(text: str) -> time | None:

@@ -1,12 +1,13 @@
-"""open, close, suspend and resume, and the flags that every command which stops or resumes queues has."""
+"""open, close, suspend, resume and hold; and what all verbs share that stop or resume queues."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
-from kubectl_queue.cli.flag_values import LONGEST, parse_bool, parse_time
+from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
 from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag
 from kubectl_queue.cli.options import (
     ALL,
@@ -19,67 +20,68 @@ from kubectl_queue.cli.options import (
 from kubectl_queue.commands.verbs import Verb, selected
 from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.editor import QueueEditor
+from kubectl_queue.edit.operation import Operation, StopFields
+from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import UsageError
-from kubectl_queue.queue_objects import QueueObjects, read_queues
+from kubectl_queue.queue_objects import QueueObjects, name_of, read_queues
 from kubectl_queue.session import Session
 from queues.queue import ROOT
-from queues.states import Action, State
+from queues.states import Action, State, StopPolicy
 
-#: The value of a flag that takes away what it set before.
-NONE = "none"
 #: The value of --wait that waits for the end of a close.
 _CLOSED = "closed"
 
 
 def run_action(action: Action, session: Session, flags: Flags) -> int:
     """Do the action to every queue that was chosen; 1 if one of them failed."""
-    command = f"{COMMAND} {action.name.lower()}"
-    names = chosen_names(flags, command=command)
-    queues = read_queues(session.api, names)
-    operation = ActionOperation(
-        action=action,
-        reason=given_reason(flags),
-        resume_at=given_resume_time(flags, now=queues.now, command=command),
-        clear_resume_at=clears_resume_time(flags),
-        wait_for=State.CLOSED if flags.text("wait") == _CLOSED else None,
+    request = read_request(session, flags, command=f"{COMMAND} {action.name.lower()}")
+    wait_for = State.CLOSED if flags.text("wait") == _CLOSED else None
+    return _edit(
+        session, flags, request, ActionOperation(action=action, stop=request.stop, wait_for=wait_for)
     )
-    editor = QueueEditor(session, operation=operation, queues=queues, named=bool(names))
-    failed = editor.edit_all(names or selected_names(session, flags, queues))
-    return finish(editor, flags, failed=failed)
 
 
-def chosen_names(flags: Flags, *, command: str) -> tuple[str, ...]:
-    """The names given; none where --all or --selector chooses. Raises UsageError."""
+def run_hold(verb: str, session: Session, flags: Flags) -> int:
+    """`verb`: hold, or one that holds by a flag."""
+    request = read_request(session, flags, command=f"{COMMAND} {verb}")
+    operation = StopPolicyOperation(policy=StopPolicy.HOLD, stop=request.stop)
+    return _edit(session, flags, request, operation)
+
+
+def _edit(session: Session, flags: Flags, request: EditRequest, operation: Operation) -> int:
+    editor = new_editor(session, request, operation)
+    return finish(editor, flags, failed=editor.edit_all(chosen_names(session, flags, request)))
+
+
+class EditRequest(NamedTuple):
+    """What a command line asks for. `names`: those given; none where --all or --selector chooses."""
+
+    names: Sequence[str]
+    queues: QueueObjects
+    stop: StopFields
+
+
+def read_request(session: Session, flags: Flags, *, command: str) -> EditRequest:
+    """The request, with the queues as they are now. Raises UsageError."""
     names = selected(flags, command=command)
     if flags.has("for") and flags.has("until"):
         raise UsageError("--for and --until exclude each other", see=command)
-    return names
+    queues = read_queues(session.api, names)
+    return EditRequest(names, queues, _stop_fields(flags, now=queues.now, command=command))
 
 
-def selected_names(session: Session, flags: Flags, queues: QueueObjects) -> Sequence[str]:
-    """What --all or --selector chooses."""
-    selector = flags.text("selector")
-    items = session.api.list(selector=selector).items if selector else queues.items.values()
-    names = [item["metadata"]["name"] for item in items if item["metadata"]["name"] != ROOT or selector]
-    if not names:
-        session.console.note("No resources found")
-    return names
-
-
-def given_reason(flags: Flags) -> str | None:
-    """None where --reason was not given."""
-    return flags.text("reason") if flags.has("reason") else None
-
-
-def given_resume_time(flags: Flags, *, now: datetime, command: str) -> datetime | None:
-    """By the API server's clock, which decides when the stop is over. Raises UsageError."""
+def _stop_fields(flags: Flags, *, now: datetime, command: str) -> StopFields:
+    """`now`: by the API server's clock, which decides when the stop is over. Raises UsageError."""
     at = _resume_time(flags, now=now)
-    if at is not None and at <= now:
-        raise UsageError(f"the time to resume, {at.isoformat()}, is not in the future", see=command)
-    if at is not None and at - now > LONGEST:
-        raise UsageError(f"the time to resume, {at.isoformat()}, is more than a century away", see=command)
-    return at
+    fault = future_fault(at, now=now) if at is not None else ""
+    if at is not None and fault:
+        raise UsageError(f"the time to resume, {at.isoformat()}, {fault}", see=command)
+    return StopFields(
+        reason=flags.text("reason") if flags.has("reason") else None,
+        resume_at=at,
+        clear_resume_at=flags.has("until") and at is None,
+    )
 
 
 def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
@@ -90,17 +92,24 @@ def _resume_time(flags: Flags, *, now: datetime) -> datetime | None:
     return read(now) if read else None
 
 
-def clears_resume_time(flags: Flags) -> bool:
-    """Whether the user gave --until none."""
-    return flags.value("until") is _never
+def _time_or_none(text: str) -> Callable[[datetime], datetime | None]:
+    return (lambda now: None) if text == NONE else parse_time(text)
 
 
-def _never(now: datetime) -> None:
-    """The time to resume for --until none."""
+def new_editor(session: Session, request: EditRequest, operation: Operation) -> QueueEditor:
+    return QueueEditor(session, operation=operation, queues=request.queues, named=bool(request.names))
 
 
-def _moment_or_none(text: str) -> Callable[[datetime], datetime | None]:
-    return _never if text == NONE else parse_time(text)
+def chosen_names(session: Session, flags: Flags, request: EditRequest) -> Sequence[str]:
+    """The names given, else those that --all or --selector chooses."""
+    if request.names:
+        return request.names
+    selector = flags.text("selector")
+    items = session.api.list(selector=selector).items if selector else request.queues.items.values()
+    names = [name for name in map(name_of, items) if name != ROOT or selector]
+    if not names:
+        session.console.note("No resources found")
+    return names
 
 
 def finish(editor: QueueEditor, flags: Flags, *, failed: int) -> int:
@@ -126,7 +135,7 @@ def _true_false_or_closed(text: str) -> str:
 
 
 _REASON = Flag(
-    name="reason", help="Why, in your words; shown to those whose work it stops. Empty: takes it away."
+    name="reason", help="Why, in your words; shown to those whose work it stops. Empty: removes it."
 )
 #: Of each command that stops queues.
 STOP_FLAGS = (
@@ -134,11 +143,11 @@ STOP_FLAGS = (
     Flag(
         name="until",
         default=None,
-        read=_moment_or_none,
+        read=_time_or_none,
         value="TIME",
         help=(
             "Resume at this time: 18:30 or 2030-01-31T18:30 (both in your zone), or ...T18:30:00Z; "
-            f"{NONE}: takes it away."
+            f"{NONE}: removes it."
         ),
     ),
     _REASON,
@@ -154,21 +163,30 @@ _WAIT_CLOSED = wait_flag(
     read=_true_false_or_closed,
 )
 
-VERBS = (
-    Verb(
-        name="open",
+
+def _action_verb(action: Action, *, long: str, examples: Sequence[str], flags: Sequence[Flag]) -> Verb:
+    return Verb(
+        name=action.name.lower(),
         usage="NAME...",
+        long=long,
+        examples=examples,
+        flags=(*flags, *EDIT_FLAGS),
+        run=partial(run_action, action),
+    )
+
+
+VERBS = (
+    _action_verb(
+        Action.OPEN,
         long=(
             "Set spec.state to Open, whatever it was. A stopPolicy stays, and an ancestor that is "
             "stopped goes on stopping the queue: a warning names them."
         ),
         examples=("kubectl queue open research",),
-        flags=(_WAIT, *EDIT_FLAGS),
-        run=partial(run_action, Action.OPEN),
+        flags=(_WAIT,),
     ),
-    Verb(
-        name="close",
-        usage="NAME...",
+    _action_verb(
+        Action.CLOSE,
         long=(
             "Set spec.state to Closed. Nothing new is taken from then on, what was taken is still "
             "scheduled, also what waited in a Suspended queue, and the queue is Closed once nothing is live "
@@ -179,12 +197,10 @@ VERBS = (
             "kubectl queue close team-a --reason 'moved to team-b'",
             "kubectl queue close team-a --wait=closed",
         ),
-        flags=(_REASON, _WAIT_CLOSED, *EDIT_FLAGS),
-        run=partial(run_action, Action.CLOSE),
+        flags=(_REASON, _WAIT_CLOSED),
     ),
-    Verb(
-        name="suspend",
-        usage="NAME...",
+    _action_verb(
+        Action.SUSPEND,
         long=(
             "Set spec.state to Suspended. What runs goes on, what is submitted waits. With --for or "
             "--until it resumes by itself at that time. A queue that is Suspended already takes a new "
@@ -194,18 +210,33 @@ VERBS = (
             "kubectl queue suspend research --for 30m --reason 'quota change'",
             "kubectl queue suspend research team-a --until 18:30 --wait",
         ),
-        flags=(*STOP_FLAGS, _WAIT, *EDIT_FLAGS),
-        run=partial(run_action, Action.SUSPEND),
+        flags=(*STOP_FLAGS, _WAIT),
     ),
-    Verb(
-        name="resume",
-        usage="NAME...",
+    _action_verb(
+        Action.RESUME,
         long=(
             "Set spec.state of a Suspended queue to Open, and spec.stopPolicy to None; the reason and "
             "the time go with them. It does not undo Closed: use open for that."
         ),
         examples=("kubectl queue resume research --wait",),
-        flags=(_WAIT, *EDIT_FLAGS),
-        run=partial(run_action, Action.RESUME),
+        flags=(_WAIT,),
+    ),
+    Verb(
+        name="hold",
+        usage="NAME...",
+        long=(
+            "Set spec.stopPolicy to Hold. Nothing new is scheduled, what runs goes on, what is submitted "
+            "waits. A drain of the queue ends at once. With --for or --until it undoes itself at that time."
+        ),
+        examples=(
+            "kubectl queue hold research --reason 'audit' --wait",
+            "kubectl queue hold research --for 2h",
+        ),
+        flags=(
+            *STOP_FLAGS,
+            wait_flag("Wait until the controller has acknowledged that nothing is scheduled."),
+            *EDIT_FLAGS,
+        ),
+        run=partial(run_hold, "hold"),
     ),
 )

@@ -1,4 +1,4 @@
-"""hold, drain and stop: the stop policies of queues.
+"""drain and stop: what runs is evicted. With --keep-already-running they only hold, as `actions` does.
 
 Promises
 - Pods without a controller are named before they are evicted: the user is asked at a terminal; elsewhere
@@ -17,11 +17,10 @@ from kubectl_queue.commands.actions import (
     EDIT_FLAGS,
     STOP_FLAGS,
     chosen_names,
-    clears_resume_time,
     finish,
-    given_reason,
-    given_resume_time,
-    selected_names,
+    new_editor,
+    read_request,
+    run_hold,
     wait_flag,
 )
 from kubectl_queue.commands.verbs import Verb
@@ -38,7 +37,7 @@ from kubectl_queue.edit.operation import apply_patch
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import plural
 from kubectl_queue.errors import ForbiddenError, QueueError, UsageError
-from kubectl_queue.queue_objects import QueueObjects, read_queues
+from kubectl_queue.queue_objects import QueueObjects
 from kubectl_queue.session import Session
 from queues.drain.model import RunningPod
 from queues.states import StopPolicy
@@ -48,41 +47,34 @@ _HOLD_ONLY = "keep-already-running"
 _NAMED = 20
 
 
-def run_hold(session: Session, flags: Flags) -> int:
-    return _stop(session, flags, verb="hold", policy=StopPolicy.HOLD)
-
-
 def run_drain(verb: str, session: Session, flags: Flags) -> int:
     """drain, and stop, which is the same by another name."""
-    if not flags.on(_HOLD_ONLY):
-        return _stop(session, flags, verb=verb, policy=StopPolicy.HOLD_AND_DRAIN)
-    useless = [f"--{flag.name}" for flag in FLAGS.values() if flags.has(flag.name)]
-    if useless:
-        raise UsageError(f"{useless[0]} and --{_HOLD_ONLY} exclude each other", see=f"{COMMAND} {verb}")
-    return _stop(session, flags, verb=verb, policy=StopPolicy.HOLD)
-
-
-def _stop(session: Session, flags: Flags, *, verb: str, policy: StopPolicy) -> int:
-    command, drains = f"{COMMAND} {verb}", policy is StopPolicy.HOLD_AND_DRAIN
-    chosen = chosen_names(flags, command=command)
-    queues = read_queues(session.api, chosen)
+    command = f"{COMMAND} {verb}"
+    if flags.on(_HOLD_ONLY):
+        _check_no_drain_flags(flags, command=command)
+        return run_hold(verb, session, flags)
+    request = read_request(session, flags, command=command)
     operation = StopPolicyOperation(
-        policy=policy,
-        reason=given_reason(flags),
-        resume_at=given_resume_time(flags, now=queues.now, command=command),
-        clear_resume_at=clears_resume_time(flags),
-        drain=drain_fields(flags, now=queues.now, command=command) if drains else {},
+        policy=StopPolicy.HOLD_AND_DRAIN,
+        stop=request.stop,
+        drain=drain_fields(flags, now=request.queues.now, command=command),
         draw_bar=session.console.terminal,
     )
-    editor = QueueEditor(session, operation=operation, queues=queues, named=bool(chosen))
-    names = chosen or selected_names(session, flags, queues)
+    editor = new_editor(session, request, operation)
+    names = chosen_names(session, flags, request)
     is_dry_run = session.dry_run is not DryRun.NONE
-    if drains and not is_dry_run and not flags.on("yes"):
-        _confirm_bare_pods(session, operation, queues, names=names)
+    if not is_dry_run and not flags.on("yes"):
+        _confirm_bare_pods(session, operation, request.queues, names=names)
     failed = editor.edit_all(names)
-    if drains and is_dry_run:
+    if is_dry_run:
         failed += _print_preview(session, editor)
     return finish(editor, flags, failed=failed)
+
+
+def _check_no_drain_flags(flags: Flags, *, command: str) -> None:
+    given = [f"--{flag.name}" for flag in FLAGS.values() if flags.has(flag.name)]
+    if given:
+        raise UsageError(f"{given[0]} and --{_HOLD_ONLY} exclude each other", see=command)
 
 
 def _confirm_bare_pods(
@@ -163,24 +155,6 @@ _DRAIN_FLAGS = (
 )
 
 VERBS = (
-    Verb(
-        name="hold",
-        usage="NAME...",
-        long=(
-            "Set spec.stopPolicy to Hold. Nothing new is scheduled, what runs goes on, what is submitted "
-            "waits. A drain of the queue ends at once. With --for or --until it undoes itself at that time."
-        ),
-        examples=(
-            "kubectl queue hold research --reason 'audit' --wait",
-            "kubectl queue hold research --for 2h",
-        ),
-        flags=(
-            *STOP_FLAGS,
-            wait_flag("Wait until the controller has acknowledged that nothing is scheduled."),
-            *EDIT_FLAGS,
-        ),
-        run=run_hold,
-    ),
     Verb(
         name="drain",
         usage="NAME...",

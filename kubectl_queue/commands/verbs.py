@@ -94,7 +94,7 @@ TABLE: Mapping[str, Row] = {
     "open": Row("Let queues take and schedule work.", "actions"),
     "close": Row("Let queues take no new work and run out.", "actions"),
     "suspend": Row("Let queues take work and schedule none.", "actions"),
-    "hold": Row("Let queues schedule nothing new, by their stop policy.", "drain"),
+    "hold": Row("Let queues schedule nothing new, by their stop policy.", "actions"),
     "drain": Row("Let queues schedule nothing new, and evict what runs.", "drain"),
     "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
     "resume": Row("Undo a suspension and a stop policy.", "actions"),

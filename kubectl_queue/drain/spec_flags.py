@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from kubectl_queue.cli import flag_values as values
+from kubectl_queue.cli.flag_values import NONE
 from kubectl_queue.cli.flags import (
     Flag,
     Flags,
@@ -29,22 +30,6 @@ _RATE = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 _Number = TypeVar("_Number", int, float)
-#: The value that removes a stored field.
-NONE = "none"
-
-
-def _or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A reader that takes NONE too, as None. The error of `read` then names NONE as well."""
-
-    def read_or_none(text: str) -> Any:
-        if text == NONE:
-            return None
-        try:
-            return read(text)
-        except ValueError as exc:
-            raise ValueError(f"{exc}; or {NONE}, to remove it") from exc
-
-    return read_or_none
 
 
 def _rate(text: str) -> float:
@@ -86,11 +71,11 @@ def _deadline(text: str) -> Callable[[datetime], datetime | None]:
     except ValueError as exc:
         if "century" in str(exc):
             raise
-        return _moment(text)
+        return _time(text)
     return lambda now: now + span
 
 
-def _moment(text: str) -> Callable[[datetime], datetime]:
+def _time(text: str) -> Callable[[datetime], datetime]:
     try:
         return values.parse_time(text)
     except ValueError:
@@ -99,29 +84,40 @@ def _moment(text: str) -> Callable[[datetime], datetime]:
         ) from None
 
 
-#: By the field that each sets.
+def _removable(name: str, read: Callable[[str], Any], *, value: str, help: str) -> Flag:
+    """A flag that takes `none` too, as None. The error of `read` then names `none` as well."""
+
+    def read_or_none(text: str) -> Any:
+        if text == NONE:
+            return None
+        try:
+            return read(text)
+        except ValueError as exc:
+            raise ValueError(f"{exc}; or {NONE}, to remove it") from exc
+
+    return Flag(name=name, default=None, read=read_or_none, value=value, help=help)
+
+
+#: The flag that sets each field.
 FLAGS: Mapping[str, Flag] = {
-    "keep": Flag(
-        name="keep",
-        default=None,
-        read=_or_none(parse_pod_selector),
+    "keep": _removable(
+        "keep",
+        parse_pod_selector,
         value="SELECTOR",
         help="Pods that are to stay, by their labels, e.g. app=db,tier!=web; none: all go.",
     ),
     "barePods": bool_flag(
         "keep-bare-pods", "Pods without a controller are to stay; nothing would make them again."
     ),
-    "rate": Flag(
-        name="rate",
-        default=None,
-        read=_or_none(_rate),
+    "rate": _removable(
+        "rate",
+        _rate,
         value="N",
         help="Evictions a second, at most, e.g. 0.5 or 20; none: no limit of its own.",
     ),
-    "inFlight": Flag(
-        name="in-flight",
-        default=None,
-        read=_or_none(_in_flight),
+    "inFlight": _removable(
+        "in-flight",
+        _in_flight,
         value="N",
         help="Pods on their way out at a time, at most; none: no limit of its own.",
     ),
@@ -138,10 +134,9 @@ FLAGS: Mapping[str, Flag] = {
     "afterDeadline": bool_flag(
         "delete-after-deadline", "What is left at the deadline is deleted, whatever its budgets say."
     ),
-    "gracePeriodSeconds": Flag(
-        name="grace-period",
-        default=None,
-        read=_or_none(_grace),
+    "gracePeriodSeconds": _removable(
+        "grace-period",
+        _grace,
         value="SECONDS",
         help="Seconds that a pod has to end, also one that is being deleted already; none: its own.",
     ),
@@ -165,8 +160,7 @@ def _deadline_fields(given: Mapping[str, Any], *, now: datetime, command: str) -
         if given.get("afterDeadline") == "Delete":
             raise UsageError(f"--delete-after-deadline and --deadline={NONE} exclude each other", see=command)
         return {"deadline": None, "afterDeadline": "Keep"}
-    if at <= now:
-        raise UsageError(f"the --deadline, {rfc3339(at)}, is not in the future", see=command)
-    if at - now > values.LONGEST:
-        raise UsageError(f"the --deadline, {rfc3339(at)}, is more than a century away", see=command)
+    fault = values.future_fault(at, now=now)
+    if fault:
+        raise UsageError(f"the --deadline, {rfc3339(at)}, {fault}", see=command)
     return {"deadline": rfc3339(at)}

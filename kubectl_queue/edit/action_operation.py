@@ -12,18 +12,16 @@ Promises
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.edit.operation import Decision, changed_fields, parent_verdict
+from kubectl_queue.edit.operation import Decision, StopFields, changed_fields, parent_verdict
 from kubectl_queue.edit.wait import WaitCondition, acknowledgement_wait, live_count
 from kubectl_queue.queue_objects import QueueObjects, may_be_live, name_of, spec_of, status_of
 from queues.admission.command_validation import action_refusal
-from queues.apimachinery.timestamps import rfc3339
 from queues.messages import refusal_text, stop_text
 from queues.queue import Queue
 from queues.states import ACTIONS, Action, Desired, State, StopPolicy
@@ -46,16 +44,10 @@ _REACHED: Mapping[Action, frozenset[State]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ActionOperation:
-    """One of the actions of Commands, with what the command line gave.
-
-    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume. `wait_for`: the
-    state that --wait waits for besides the acknowledgement.
-    """
+    """One of the actions of Commands. `wait_for`: what --wait waits for besides the acknowledgement."""
 
     action: Action
-    reason: str | None = None
-    resume_at: datetime | None = None
-    clear_resume_at: bool = False
+    stop: StopFields = field(default_factory=StopFields)
     wait_for: State | None = None
 
     def refusal(self, name: str) -> str | None:
@@ -81,24 +73,14 @@ class ActionOperation:
         if self.action is Action.RESUME:
             return _resume_fields(queue, own=own, target=target)
         if target is None:
-            return self._given_fields() if own in _REACHED.get(self.action, ()) else {}
+            return self.stop.for_present_stop() if own in _REACHED.get(self.action, ()) else {}
         if self.action is Action.OPEN:
             return {"state": target.value, "resumeAt": None, "reason": None}
-        at = rfc3339(self.resume_at) if self.resume_at else None
-        return {"state": target.value, "reason": self.reason or None, "resumeAt": at}
-
-    def _given_fields(self) -> dict[str, Any]:
-        """Those of the stop that is there already."""
-        fields: dict[str, Any] = {}
-        if self.reason is not None:
-            fields["reason"] = self.reason or None
-        if self.resume_at is not None or self.clear_resume_at:
-            fields["resumeAt"] = rfc3339(self.resume_at) if self.resume_at else None
-        return fields
+        return {"state": target.value, **self.stop.for_new_stop()}
 
     def _outcome(self, target: Desired | None, patch: Mapping[str, Any], *, closing: bool) -> str:
         """`closing`: members are counted that keep the queue from Closed."""
-        until = f" until {rfc3339(self.resume_at)}" if self.resume_at else ""
+        until = self.stop.until
         if target is Desired.CLOSED and closing:
             return "closing"
         if target is not None or until:
@@ -115,7 +97,7 @@ class ActionOperation:
         undoes_a_stop = self.action in {Action.OPEN, Action.RESUME}
         judged = verdict if undoes_a_stop else parent_verdict(queue, after)
         texts = _stop_texts(judged, name=name, state=verdict.state, action=self.action) if judged else []
-        if self.resume_at is not None and _has_stop_policy(queue):
+        if self.stop.resume_at is not None and _has_stop_policy(queue):
             texts.append(f'stopPolicy {queue.stop_policy} of queue "{name}" ends at the same time')
         return texts
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.wait import WaitCondition
 from kubectl_queue.queue_objects import QueueObjects
+from queues.apimachinery.timestamps import rfc3339
 from queues.queue import ROOT, Queue
 from queues.verdict import Verdict
 
@@ -28,6 +30,38 @@ class Decision:
     #: Why the queue cannot be what was asked for: an error, unless the queue was chosen by --all or
     #: --selector.
     refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopFields:
+    """The fields of `spec` that belong to a stop, as the command line gave them.
+
+    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume.
+    """
+
+    reason: str | None = None
+    resume_at: datetime | None = None
+    clear_resume_at: bool = False
+
+    def for_new_stop(self) -> dict[str, Any]:
+        """The fields that are set with the stop; None removes those of the stop before."""
+        return {"reason": self.reason or None, "resumeAt": self._time}
+
+    def for_present_stop(self) -> dict[str, Any]:
+        """The fields that were given, for a queue that is stopped so already."""
+        fields: dict[str, Any] = {} if self.reason is None else {"reason": self.reason or None}
+        if self.resume_at is not None or self.clear_resume_at:
+            fields["resumeAt"] = self._time
+        return fields
+
+    @property
+    def until(self) -> str:
+        """The time to resume as it follows an outcome; empty where there is none."""
+        return f" until {self._time}" if self._time else ""
+
+    @property
+    def _time(self) -> str | None:
+        return rfc3339(self.resume_at) if self.resume_at else None
 
 
 class Operation(Protocol):
@@ -52,9 +86,9 @@ def changed_fields(fields: Mapping[str, Any], present: Mapping[str, Any]) -> dic
 
 
 def parent_verdict(queue: Queue, queues: QueueObjects) -> Verdict | None:
-    """The verdict for the parent, which does not depend on the queue's own spec;
+    """The verdict for the parent, which does not depend on the queue's own spec.
 
-    None where it was not read.
+    None where the parent was not read.
     """
     if queue.name == ROOT or (queue.parent or ROOT) not in queues.tree:
         return None

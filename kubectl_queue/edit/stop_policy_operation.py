@@ -21,6 +21,7 @@ from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.progress import DrainWait
 from kubectl_queue.edit.operation import (
     Decision,
+    StopFields,
     changed_fields,
     parent_verdict,
     patch_between,
@@ -44,17 +45,14 @@ _DEFAULTS = {"barePods": "Evict", "afterDeadline": "Keep"}
 
 @dataclass(frozen=True, kw_only=True)
 class StopPolicyOperation:
-    """Hold or HoldAndDrain, with what the command line gave.
+    """Hold or HoldAndDrain.
 
-    `reason`: None where --reason was not given. `clear_resume_at`: remove the time to resume. `drain`: the
-    fields of `spec.drain` to set; None removes one. `draw_bar`: --wait may draw the progress of the drain as
-    a bar.
+    `drain`: the fields of `spec.drain` to set; None removes one. `draw_bar`: --wait may draw the progress of
+    the drain as a bar.
     """
 
     policy: StopPolicy
-    reason: str | None = None
-    resume_at: datetime | None = None
-    clear_resume_at: bool = False
+    stop: StopFields = field(default_factory=StopFields)
     drain: Mapping[str, Any] = field(default_factory=dict)
     draw_bar: bool = False
 
@@ -69,11 +67,11 @@ class StopPolicyOperation:
         begins = queue.stop_policy_at(queues.now) is not self.policy
         if begins and self.policy is StopPolicy.HOLD_AND_DRAIN:
             _check_deadline(drain, now=queues.now, name=queue.name)
-        fields = changed_fields(self._stop_fields() if begins else self._given_fields(), present)
+        fields = changed_fields(self._stop_fields(begins=begins), present)
         drain_patch = patch_between(present.get("drain") or {}, drain)
         if not fields and not drain_patch:
             return Decision(outcome=f"unchanged ({_UNCHANGED[self.policy]})")
-        until = f" until {rfc3339(self.resume_at)}" if self.resume_at else ""
+        until = self.stop.until
         edited = ", ".join((*fields, *(f"drain.{key}" for key in drain_patch)))
         outcome = _OUTCOMES[self.policy] + until if begins or until else f"edited ({edited})"
         return Decision(outcome=outcome, patch={**fields, "drain": drain_patch} if drain_patch else fields)
@@ -83,18 +81,10 @@ class StopPolicyOperation:
         fields = {**(present.get("drain") or {}), **self.drain}
         return {key: value for key, value in fields.items() if value is not None}
 
-    def _stop_fields(self) -> dict[str, Any]:
-        at = rfc3339(self.resume_at) if self.resume_at else None
-        return {"stopPolicy": self.policy.value, "reason": self.reason or None, "resumeAt": at}
-
-    def _given_fields(self) -> dict[str, Any]:
-        """Those of the stop that is there already."""
-        fields: dict[str, Any] = {}
-        if self.reason is not None:
-            fields["reason"] = self.reason or None
-        if self.resume_at is not None or self.clear_resume_at:
-            fields["resumeAt"] = rfc3339(self.resume_at) if self.resume_at else None
-        return fields
+    def _stop_fields(self, *, begins: bool) -> dict[str, Any]:
+        if not begins:
+            return self.stop.for_present_stop()
+        return {"stopPolicy": self.policy.value, **self.stop.for_new_stop()}
 
     def warnings(self, name: str, *, before: QueueObjects, after: QueueObjects) -> list[str]:
         """What else stops the queue, what ends at the same time, which settings an earlier drain left."""
@@ -113,7 +103,7 @@ class StopPolicyOperation:
 
 def _check_resume_time(operation: StopPolicyOperation, own: State, *, name: str) -> None:
     """Raises QueueError for a time to resume on a queue that is to be Closed."""
-    if operation.resume_at is not None and own in {State.CLOSING, State.CLOSED}:
+    if operation.stop.resume_at is not None and own in {State.CLOSING, State.CLOSED}:
         raise QueueError(
             f'queue "{name}" is {own}, which no time undoes: --for and --until cannot be set; leave them '
             f"out, or open it first: kubectl queue open {name}"
@@ -152,7 +142,7 @@ def _stops_of_ancestors(queue: Queue, after: QueueObjects, *, policy: StopPolicy
 
 def _resume_times(operation: StopPolicyOperation, before: Queue, after: Queue) -> Iterator[str]:
     suspended = after.desired is Desired.SUSPENDED
-    if suspended and operation.resume_at is not None:
+    if suspended and operation.stop.resume_at is not None:
         yield f'the suspension of queue "{after.name}" ends at the same time'
     elif suspended and before.resume_time is not None and after.resume_time is None:
         yield (

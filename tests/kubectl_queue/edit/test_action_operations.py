@@ -9,7 +9,7 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.edit.action_operation import ActionOperation
-from kubectl_queue.edit.operation import Decision
+from kubectl_queue.edit.operation import Decision, StopFields
 from kubectl_queue.queue_objects import QueueObjects
 from queues.states import ACTIONS, Action, State
 from tests.support.plugin.plugin_stage import (
@@ -32,7 +32,7 @@ def decide(operation: ActionOperation, queue: Object, *others: Object) -> Decisi
 
 
 def patch(action: Action, queue: Object, **given: Any) -> dict[str, Any]:
-    return dict(decide(ActionOperation(action=action, **given), queue).patch)
+    return dict(decide(ActionOperation(action=action, stop=StopFields(**given)), queue).patch)
 
 
 @pytest.mark.parametrize("action", Action)
@@ -106,7 +106,7 @@ def test_suspend_of_a_suspended_queue_takes_a_new_reason_or_time() -> None:
 
 def test_the_time_to_resume_can_be_taken_away() -> None:
     queue = item("b", state="Suspended", reason="old", resumeAt="2030-01-01T12:10:00Z")
-    decision = decide(ActionOperation(action=Action.SUSPEND, clear_resume_at=True), queue)
+    decision = decide(ActionOperation(action=Action.SUSPEND, stop=StopFields(clear_resume_at=True)), queue)
     assert (decision.outcome, decision.patch) == ("edited (resumeAt)", {"resumeAt": None})
     assert patch(Action.SUSPEND, item("b", state="Suspended"), clear_resume_at=True) == {}
 
@@ -151,7 +151,7 @@ def test_open_leaves_a_stop_policy_and_says_that_it_still_stops() -> None:
 
 
 def warnings_after(action: Action, after: QueueObjects, **given: Any) -> list[str]:
-    return ActionOperation(action=action, **given).warnings("b", before=after, after=after)
+    return ActionOperation(action=action, stop=StopFields(**given)).warnings("b", before=after, after=after)
 
 
 def test_an_ancestor_that_still_stops_the_queue_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from kubectl_queue.access.responses import Object
 from kubectl_queue.drain.progress import DrainWait
-from kubectl_queue.edit.operation import Decision, apply_patch, patch_between
+from kubectl_queue.edit.operation import Decision, StopFields, apply_patch, patch_between
 from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
@@ -24,23 +25,29 @@ HOLD, DRAIN, NONE = StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN, StopPolicy.NONE
 PAST, LATER = "2030-01-01T11:00:00Z", "2030-01-01T13:00:00Z"
 
 
-def decided(operation: StopPolicyOperation, queue: Object, *others: Object) -> Decision:
-    return operation.decide(item=queue, queues=snapshot(queue, *others))
+def decided(edit: StopPolicyOperation, queue: Object, *others: Object) -> Decision:
+    return edit.decide(item=queue, queues=snapshot(queue, *others))
 
 
-def edit(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> dict[str, Any]:
-    return dict(decided(StopPolicyOperation(policy=policy, **wish), queue).patch)
+def operation(
+    policy: StopPolicy, *, drain: Mapping[str, Any] | None = None, **stop: Any
+) -> StopPolicyOperation:
+    return StopPolicyOperation(policy=policy, stop=StopFields(**stop), drain=drain or {})
 
 
-def said(queue: Object, policy: StopPolicy = DRAIN, **wish: Any) -> str:
-    return decided(StopPolicyOperation(policy=policy, **wish), queue).outcome
+def patch_for(queue: Object, policy: StopPolicy = DRAIN, **given: Any) -> dict[str, Any]:
+    return dict(decided(operation(policy, **given), queue).patch)
 
 
-def after(operation: StopPolicyOperation, queue: Object, *others: Object) -> list[str]:
+def outcome_for(queue: Object, policy: StopPolicy = DRAIN, **given: Any) -> str:
+    return decided(operation(policy, **given), queue).outcome
+
+
+def after(edit: StopPolicyOperation, queue: Object, *others: Object) -> list[str]:
     """What is said once it is done."""
     before = snapshot(queue, *others)
-    done = apply_patch(queue, {"spec": operation.decide(item=queue, queues=before).patch})
-    return operation.warnings("b", before=before, after=snapshot(done, *others))
+    done = apply_patch(queue, {"spec": edit.decide(item=queue, queues=before).patch})
+    return edit.warnings("b", before=before, after=snapshot(done, *others))
 
 
 @pytest.mark.parametrize("before", StopPolicy)
@@ -50,59 +57,59 @@ def test_each_change_of_policy_is_one_patch_and_the_same_policy_is_none(
 ) -> None:
     queue = item("b", stopPolicy=before.value)
     if before is policy:
-        assert said(queue, policy).startswith("unchanged (it is ")
-        assert edit(queue, policy) == {}
+        assert outcome_for(queue, policy).startswith("unchanged (it is ")
+        assert patch_for(queue, policy) == {}
     else:
-        assert said(queue, policy) == word
-        assert edit(queue, policy) == {"stopPolicy": policy.value}
+        assert outcome_for(queue, policy) == word
+        assert patch_for(queue, policy) == {"stopPolicy": policy.value}
 
 
 @pytest.mark.parametrize("state", ["Open", "Suspended", "Closed"])
 def test_a_stop_policy_leaves_the_state_as_it_is(state: str) -> None:
-    assert edit(item("b", state=state)) == {"stopPolicy": "HoldAndDrain"}
+    assert patch_for(item("b", state=state)) == {"stopPolicy": "HoldAndDrain"}
 
 
 def test_a_new_policy_replaces_the_reason_and_time_of_the_earlier_stop() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=LATER)
-    assert edit(queue) == {"stopPolicy": "HoldAndDrain", "reason": None, "resumeAt": None}
-    wish: dict[str, Any] = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
-    assert edit(queue, **wish) == {
+    assert patch_for(queue) == {"stopPolicy": "HoldAndDrain", "reason": None, "resumeAt": None}
+    given: dict[str, Any] = {"reason": "new racks", "resume_at": NOW + timedelta(minutes=30)}
+    assert patch_for(queue, **given) == {
         "stopPolicy": "HoldAndDrain",
         "reason": "new racks",
         "resumeAt": "2030-01-01T12:30:00Z",
     }
-    assert said(queue, **wish) == "draining until 2030-01-01T12:30:00Z"
+    assert outcome_for(queue, **given) == "draining until 2030-01-01T12:30:00Z"
 
 
 def test_the_same_policy_again_takes_a_new_reason_time_or_setting() -> None:
     queue = item("b", stopPolicy="HoldAndDrain", reason="old", drain={"rate": 5})
-    assert edit(queue, reason="new") == {"reason": "new"}
-    assert edit(queue, drain={"rate": 9}) == {"drain": {"rate": 9}}
-    assert said(queue, reason="new", drain={"rate": 9}) == "edited (reason, drain.rate)"
-    assert said(queue, drain={"rate": 5}) == "unchanged (it is to be drained already)"
+    assert patch_for(queue, reason="new") == {"reason": "new"}
+    assert patch_for(queue, drain={"rate": 9}) == {"drain": {"rate": 9}}
+    assert outcome_for(queue, reason="new", drain={"rate": 9}) == "edited (reason, drain.rate)"
+    assert outcome_for(queue, drain={"rate": 5}) == "unchanged (it is to be drained already)"
 
 
 def test_the_time_to_resume_can_be_taken_away() -> None:
     queue = item("b", stopPolicy="Hold", resumeAt=LATER)
-    assert edit(queue, HOLD, clear_resume_at=True) == {"resumeAt": None}
-    assert said(queue, HOLD, clear_resume_at=True) == "edited (resumeAt)"
+    assert patch_for(queue, HOLD, clear_resume_at=True) == {"resumeAt": None}
+    assert outcome_for(queue, HOLD, clear_resume_at=True) == "edited (resumeAt)"
 
 
 def test_a_setting_of_an_earlier_drain_can_be_taken_away() -> None:
     queue = item("b", stopPolicy="HoldAndDrain", drain={"rate": 5, "keep": {"matchLabels": {"app": "db"}}})
-    assert edit(queue, drain={"keep": None}) == {"drain": {"keep": None}}
-    assert said(queue, drain={"keep": None}) == "edited (drain.keep)"
+    assert patch_for(queue, drain={"keep": None}) == {"drain": {"keep": None}}
+    assert outcome_for(queue, drain={"keep": None}) == "edited (drain.keep)"
 
 
 def test_a_stop_whose_time_has_passed_is_set_again() -> None:
     queue = item("b", stopPolicy="Hold", reason="old", resumeAt=PAST)
-    assert (said(queue, HOLD), edit(queue, HOLD)) == ("held", {"reason": None, "resumeAt": None})
+    assert (outcome_for(queue, HOLD), patch_for(queue, HOLD)) == ("held", {"reason": None, "resumeAt": None})
 
 
 def test_settings_that_are_not_given_stay_and_a_given_one_is_replaced_as_a_whole() -> None:
     """What a merge would leave of the selector before would keep other pods."""
     stored = {"rate": 5, "keep": {"matchLabels": {"app": "db"}, "matchExpressions": [{"key": "x"}]}}
-    found = edit(item("b", drain=stored), drain={"keep": {"matchLabels": {"tier": "web"}}})
+    found = patch_for(item("b", drain=stored), drain={"keep": {"matchLabels": {"tier": "web"}}})
     patch = {"keep": {"matchLabels": {"app": None, "tier": "web"}, "matchExpressions": None}}
     assert found == {"stopPolicy": "HoldAndDrain", "drain": patch}
     assert apply_patch(stored, patch) == {"rate": 5, "keep": {"matchLabels": {"tier": "web"}}}
@@ -140,31 +147,31 @@ def test_no_drain_begins_while_the_stored_deadline_has_passed(stored: dict[str, 
     """It names the time and the way out, by which it then begins."""
     queue = item("b", drain=stored)
     with pytest.raises(QueueError) as error:
-        edit(queue)
+        patch_for(queue)
     assert PAST in str(error.value)
     assert then in str(error.value)
     assert "--deadline=none" in str(error.value)
-    assert edit(queue, drain={"deadline": None, "afterDeadline": "Keep"})["stopPolicy"] == "HoldAndDrain"
-    assert edit(queue, drain={"deadline": LATER})["drain"] == {"deadline": LATER}
+    assert patch_for(queue, drain={"deadline": None, "afterDeadline": "Keep"})["stopPolicy"] == "HoldAndDrain"
+    assert patch_for(queue, drain={"deadline": LATER})["drain"] == {"deadline": LATER}
 
 
 def test_a_passed_deadline_does_not_refuse_a_hold_or_a_drain_that_goes_on() -> None:
     drain = {"deadline": PAST}
-    assert edit(item("b", drain=drain), HOLD) == {"stopPolicy": "Hold"}
-    assert edit(item("b", stopPolicy="HoldAndDrain", drain=drain)) == {}
+    assert patch_for(item("b", drain=drain), HOLD) == {"stopPolicy": "Hold"}
+    assert patch_for(item("b", stopPolicy="HoldAndDrain", drain=drain)) == {}
 
 
 def test_delete_after_deadline_needs_a_deadline_that_is_given_or_stored() -> None:
-    wish: dict[str, Any] = {"drain": {"afterDeadline": "Delete"}}
+    given: dict[str, Any] = {"drain": {"afterDeadline": "Delete"}}
     with pytest.raises(QueueError, match=r"--delete-after-deadline needs a deadline; .* --deadline 2h"):
-        edit(item("b"), **wish)
-    assert edit(item("b", drain={"deadline": LATER}), **wish)["drain"] == {"afterDeadline": "Delete"}
+        patch_for(item("b"), **given)
+    assert patch_for(item("b", drain={"deadline": LATER}), **given)["drain"] == {"afterDeadline": "Delete"}
 
 
 @pytest.mark.parametrize("policy", [HOLD, DRAIN])
 def test_no_time_resumes_a_closed_queue(policy: StopPolicy) -> None:
     with pytest.raises(QueueError, match=r"is Closing, which no time undoes: .* kubectl queue open b"):
-        edit(item("b", state="Closed"), policy, resume_at=NOW + timedelta(hours=1))
+        patch_for(item("b", state="Closed"), policy, resume_at=NOW + timedelta(hours=1))
 
 
 def test_an_ancestor_that_stops_the_queue_too_is_named() -> None:
@@ -185,7 +192,7 @@ def test_a_stop_policy_warns_of_what_happens_to_the_time_of_a_suspension() -> No
     (lost,) = after(StopPolicyOperation(policy=HOLD), suspended)
     assert f"Suspended too, and no longer until {LATER}" in lost
     at = NOW + timedelta(hours=2)
-    assert after(StopPolicyOperation(policy=HOLD, resume_at=at), suspended) == [
+    assert after(operation(HOLD, resume_at=at), suspended) == [
         'the suspension of queue "b" ends at the same time'
     ]
 
