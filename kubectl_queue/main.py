@@ -3,8 +3,8 @@
 Promises
 - Exit codes: 0 done or nothing to do, 1 anything that went wrong, 130 interrupted, 141 when the
   reader of stdout went away.
-- Never a stack trace, from the first line on: what takes time to import is imported inside. What
-  nobody foresaw is one line too.
+- Never a stack trace. What takes time to import is imported inside, so that an interrupt meanwhile shows
+  none. An unexpected error is one line too.
 """
 
 from __future__ import annotations

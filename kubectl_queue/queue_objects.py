@@ -69,7 +69,8 @@ def condition_of(item: Object, kind: str) -> Mapping[str, Any]:
 def may_be_live(item: Object) -> bool:
     """Whether a member of the queue or of a queue below it may be live.
 
-    None is where the status says Closed, or says Closing and names nothing that keeps the queue from Closed.
+    No member is live if the status says Closed, or says Closing and names nothing that keeps the queue from
+    Closed.
     """
     if status_of(item).get("state") == State.CLOSED:
         return False
@@ -87,7 +88,7 @@ def is_observed(item: Object) -> bool:
 def stop_acknowledgement(item: Object, *, chain: ObservedChain) -> Acknowledgement:
     """Whether the status says that the stop of the queue is acknowledged for the specs that were read.
 
-    The queue does not schedule.
+    Only for a queue that does not schedule.
     """
     active = condition_of(item, ACTIVE)
     is_of_spec = int(active.get("observedGeneration") or 0) >= generation_of(item)

@@ -55,7 +55,7 @@ class Session:
 
     @property
     def access_flags(self) -> tuple[str, ...]:
-        """The flags that say who and where, for kubectl."""
+        """The flags for kubectl: which API server, and as whom."""
         return tuple(_for_kubectl(self.flags))
 
     @cached_property
@@ -77,7 +77,7 @@ class Session:
 
     @property
     def template(self) -> str:
-        """What kubectl prints by, where that was asked for."""
+        """The template of -o, which kubectl prints; empty where there is none."""
         value = self.flags.value("output")
         return value.text if isinstance(value, Template) else ""
 

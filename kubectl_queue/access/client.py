@@ -32,7 +32,7 @@ FIELD_MANAGER = "kubectl-queue"
 _PATH = f"/apis/{API_VERSION}/queues"
 #: kubectl's --chunk-size.
 _PAGE = "500"
-#: Bookmarks come about once a minute: two missed ones mean that nobody is there.
+#: Bookmarks come about once a minute: after two missed ones the connection counts as dead.
 _SILENCE = 130.0
 
 
@@ -45,7 +45,7 @@ class ApiClient:
         self.now = datetime.now(UTC)
 
     def send(self, request: Request, *, kind: str = QUEUES) -> Object:
-        """The object that is the answer. Raises the error that it is. `kind`: RESOURCE.GROUP asked for."""
+        """Return the object of the response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
         return self.read(self._transport.send(request), kind=kind)
 
     def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:
@@ -166,7 +166,7 @@ class Objects:
         self._read: dict[tuple[str, str, str], Object | None] = {}
 
     def get(self, kind: Type, name: str, *, namespace: str) -> Object:
-        """Raises what the server answers, NotFoundError and ForbiddenError among it."""
+        """Raises the error that the server answers, such as NotFoundError and ForbiddenError."""
         place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced else ""
         path = f"{kind.base}{place}/{kind.resource}/{quote(name, safe='')}"
         return self._client.send(Request(method="GET", path=path, query={}), kind=kind.full)

@@ -109,7 +109,7 @@ class KubectlProxy:
         environ: Mapping[str, str],
         forward: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Start it; this does not wait until it serves."""
+        """Start it, without waiting until it serves."""
         path = find(environ)
         self._forward = forward or _to_stderr
         self._directory = _private_directory()
@@ -144,7 +144,7 @@ class KubectlProxy:
         return self._socket
 
     def _wait_until_it_serves(self) -> bool:
-        """Whether it does; what it prints before is passed on: it asks for a username where it knows none."""
+        """Whether it serves. Passes on what it prints before, such as a question for a username."""
         while chunk := os.read(self._stdout.fileno(), 1 << 16):
             before, serves, _ = chunk.partition(_SERVES)
             if before:
@@ -177,7 +177,7 @@ class KubectlProxy:
 
 
 def without_log(chunk: bytes) -> bytes:
-    """What stands before the first entry of kubectl's log; kubectl writes an entry of many lines at once."""
+    """The text before the first entry of kubectl's log; kubectl writes an entry of many lines at once."""
     return _LOG_ENTRY.split(chunk, maxsplit=1)[0]
 
 
@@ -196,7 +196,7 @@ def _error(text: str) -> QueueError:
         return UnreachableError(text)
     if text == "error: EOF":
         return CredentialsError(
-            "there is nobody to ask for a username: the kubeconfig says nothing of who you are; "
+            "kubectl cannot ask for a username here, and the kubeconfig names no user; "
             "give --context, --user, --token or --client-certificate, or ask at a terminal"
         )
     return ConfigError(text.removeprefix("error: ") or "kubectl ended before it served")

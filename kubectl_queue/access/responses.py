@@ -57,7 +57,7 @@ _KINDS: Mapping[int, type[ServerError]] = {
 
 
 def read(response: Response, *, kind: str = QUEUES) -> Object:
-    """The object in a response. Raises the error that it is. `kind`: RESOURCE.GROUP that was asked for."""
+    """Return the object of a response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
     answer = decoded(response.body)
     if response.status < 300 and answer is not None:
         return answer
@@ -65,7 +65,7 @@ def read(response: Response, *, kind: str = QUEUES) -> Object:
 
 
 def _first_line(body: bytes) -> str:
-    """The first line of an answer that is no JSON: a proxy's, or of a server that is no API server."""
+    """The first line of an answer that is not JSON: of a proxy, or of a server that is no API server."""
     return body[:300].decode(errors="replace").strip().partition("\n")[0]
 
 
@@ -79,7 +79,7 @@ def decoded(body: bytes) -> Object | None:
 
 
 def refusal(status: Object, *, code: int, kind: str = QUEUES) -> QueueError:
-    """The error that a `Status` is; where the body was none `status` has a message at most."""
+    """The error for a `Status`. `status` has a message at most where the body was not a Status."""
     if code == 401:
         return CredentialsError(
             "You must be logged in to the server (Unauthorized); the credentials of this context are "
@@ -111,7 +111,7 @@ def _worded(status: Object, *, code: int) -> str:
 
 
 def _unknown_field(message: str) -> str:
-    """What a server says whose definition of queues lacks a field, without the object it repeats."""
+    """The message of a server whose Queue definition lacks a field, without the object that it repeats."""
     return (
         f"Error from server (BadRequest): {message[message.rindex(_STRICT) :]}; the definition of queues on "
         "this server is not Sluice's, install it with: kubectl apply -k manifests/crds"

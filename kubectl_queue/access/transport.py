@@ -20,7 +20,7 @@ from kubectl_queue.access.kubectl import KubectlProxy
 from kubectl_queue.access.responses import Request, Response
 from kubectl_queue.errors import CredentialsError, QueueError, SilentError, UnreachableError
 
-#: Seconds for an answer where --request-timeout says nothing: the API server itself gives up after 60.
+#: Seconds for an answer where --request-timeout is not given: the API server itself gives up after 60.
 DEFAULT_TIMEOUT = 65.0
 #: client-go asks again up to ten times.
 _ATTEMPTS = 10
@@ -45,7 +45,7 @@ class Transport:
     """Requests to the API server, one at a time."""
 
     def __init__(self, proxy: KubectlProxy, *, timeout: float | None) -> None:
-        """`timeout`: that of --request-timeout, None where it says nothing."""
+        """`timeout`: that of --request-timeout; None where it was not given."""
         self._proxy = proxy
         self._timeout = timeout
         self._answered = False
@@ -55,8 +55,8 @@ class Transport:
     def timeout(self) -> float | None:
         """Seconds for the next answer.
 
-        Without --request-timeout the first has no limit of ours, for a credential plugin may wait until
-        somebody has logged in. kubectl gives up after 30 s without a connection, and after 45 s without a
+        Without --request-timeout the first has no limit of ours, since a credential plugin may wait until
+        the user has logged in. kubectl gives up after 30 s without a connection, and after 45 s without a
         sign of life.
         """
         return self._timeout or (DEFAULT_TIMEOUT if self._answered else None)
@@ -116,7 +116,7 @@ class Transport:
     def _silent(self, request: Request) -> SilentError:
         return SilentError(
             f"Unable to connect to the server: it did not answer in {self.timeout:g} s; "
-            f"look at the network, or give it longer with --request-timeout{_doubt(request)}"
+            f"look at the network, or give it longer with --request-timeout{_outcome_unknown(request)}"
         )
 
 
@@ -141,19 +141,19 @@ def _pause(response: Response) -> float | None:
 
 
 def _checked(response: Response, request: Request) -> Response:
-    """The response. Raises the error that it is where kubectl answered, and not the API server.
+    """Return the response of the API server; raise an error where kubectl itself answered.
 
-    kubectl says so as 500 and text (k8s.io/kubectl/pkg/proxy); each answer of an API server has an Audit-Id.
+    Then the answer is 500 and text (k8s.io/kubectl/pkg/proxy); each answer of an API server has an Audit-Id.
     """
     plain = response.headers.get_content_type() == "text/plain"
     if response.status != 500 or not plain or "Audit-Id" in response.headers:
         return response
-    raise unreachable(response.body.decode(errors="replace").strip(), doubt=_doubt(request))
+    raise unreachable(response.body.decode(errors="replace").strip(), if_sent=_outcome_unknown(request))
 
 
 _REFUSED = re.compile(r"dial tcp (?P<address>\S+): connect: connection refused")
 _NO_SERVER = re.compile(r"(127\.0\.0\.1|\[::1\]|localhost):8080")
-#: What went wrong before a request was sent begins so.
+#: How errors begin that come before a request is sent.
 _BEFORE_SENDING = (
     "dial ",
     "getting credentials",
@@ -176,11 +176,14 @@ _ADVICE = {
 }
 
 
-def unreachable(cause: str, *, doubt: str = "") -> QueueError:
-    """The error for what kubectl says of a server that it could not reach."""
+def unreachable(cause: str, *, if_sent: str = "") -> QueueError:
+    """The error for what kubectl says of a server that it could not reach.
+
+    `if_sent`: what to add where the request may have been sent.
+    """
     if cause.startswith("getting credentials"):
         return CredentialsError(cause)
-    doubt = "" if cause.startswith(_BEFORE_SENDING) else doubt
+    note = "" if cause.startswith(_BEFORE_SENDING) else if_sent
     refused = _REFUSED.fullmatch(cause)
     if refused:
         address = refused["address"]
@@ -190,7 +193,7 @@ def unreachable(cause: str, *, doubt: str = "") -> QueueError:
             f"did you specify the right host or port?{hint}"
         )
     advice = next((f"; {text}" for part, text in _ADVICE.items() if part in cause), "")
-    return UnreachableError(f"Unable to connect to the server: {cause}{advice}{doubt}")
+    return UnreachableError(f"Unable to connect to the server: {cause}{advice}{note}")
 
 
 #: kubectl takes localhost:8080 where nothing else is configured.
@@ -203,12 +206,12 @@ _NOT_CONFIGURED = (
 def _ended(exc: Exception, request: Request) -> UnreachableError:
     return UnreachableError(
         f"Unable to connect to the server: kubectl proxy ended the connection ({exc or type(exc).__name__})"
-        + _doubt(request)
+        + _outcome_unknown(request)
     )
 
 
-def _doubt(request: Request) -> str:
-    """What to say of a change whose answer did not come."""
+def _outcome_unknown(request: Request) -> str:
+    """What to add to the error of a change whose answer did not come; empty for a read."""
     if request.method == "GET":
         return ""
     return "; whether it took the change is not known, look with: kubectl queue list"

@@ -1,6 +1,6 @@
 """What users write behind flags, read as kubectl reads it.
 
-Each `parse_` function returns the value or raises ValueError with the reason alone; `flags` adds the name of
+Each parser returns the value or raises ValueError with the reason alone; `flags` adds the name of
 the flag.
 """
 

@@ -122,7 +122,7 @@ def parse(words: Iterable[str], flags: Sequence[Flag], *, command: str) -> Flags
 
 
 def first_name(words: Sequence[str], flags: Sequence[Flag]) -> int:
-    """Where the first word stands that is no flag and no value of one of `flags`; -1 if there is none."""
+    """The index of the first word that is no flag and no value of one of `flags`; -1 if there is none."""
     valued = {form for flag in flags if flag.bare is None for form in (f"--{flag.name}", f"-{flag.short}")}
     place = 0
     while place < len(words) and words[place].startswith("-"):
@@ -131,7 +131,7 @@ def first_name(words: Sequence[str], flags: Sequence[Flag]) -> int:
 
 
 class _Reading:
-    """Where one reading of a command line has got to."""
+    """The state of one pass over a command line."""
 
     def __init__(self, flags: Sequence[Flag], *, command: str) -> None:
         self.by_name = {flag.name: flag for flag in flags}

@@ -18,11 +18,11 @@ Exit codes:
   0    done, or there was nothing to do, which is said
   1    anything else: a wrong command line, a refusal, a time-out of --wait; stderr says what to do
   130  interrupted
-  141  whoever read the output had enough"""
+  141  the reader of the output went away"""
 
 
 def overview() -> str:
-    """Of the command."""
+    """The help of `kubectl queue`."""
     return "\n\n".join(
         (
             "Stop, drain and steer the queues of a cluster.",
@@ -35,7 +35,7 @@ def overview() -> str:
 
 
 def page(verb: Verb) -> str:
-    """Of one verb."""
+    """The help of one verb."""
     return "\n\n".join(
         (
             textwrap.fill(verb.long, _WIDTH),

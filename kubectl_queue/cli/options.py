@@ -38,12 +38,12 @@ class Output(StrEnum):
 
 @dataclass(frozen=True)
 class Template:
-    """A value of -o that kubectl prints by, such as `jsonpath={.spec.weight}`."""
+    """A value of -o that is a template for kubectl, such as `jsonpath={.spec.weight}`."""
 
     text: str
 
 
-#: The templates that kubectl takes where it prints what it has changed, and where it gets something.
+#: The templates of kubectl's commands that change objects, and of `kubectl get`.
 EDIT_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template", "go-template-file")
 GET_TEMPLATES = (*EDIT_TEMPLATES, "custom-columns", "custom-columns-file")
 
@@ -99,7 +99,7 @@ def _dry_run(text: str) -> str:
     return text
 
 
-#: The flags that say which API server, and who we are: kubectl's own, which it is given as they are.
+#: Which API server, and as whom: flags of kubectl, which are passed on to it unchanged.
 ACCESS: tuple[Flag, ...] = (
     Flag(name="kubeconfig", value="FILE", help="The kubeconfig; else KUBECONFIG, else ~/.kube/config."),
     Flag(name="context", value="NAME", help="The context of the kubeconfig to use."),

@@ -1,4 +1,4 @@
-"""One command line: find the verb, read its flags, do it or print its help."""
+"""One command line: find the verb, read its flags, run it or print its help."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(
     environ: Mapping[str, str],
     source: TextIO | None = None,
 ) -> int:
-    """The exit code. What an operator has to know of is said on `err`, and never raised."""
+    """Run one command line; the exit code. Errors are printed on `err` and not raised."""
     console = Console(out, err, source)
     try:
         return _run(words, console=console, environ=environ)
@@ -34,7 +34,7 @@ def run(
 
 
 def _run(words: Sequence[str], *, console: Console, environ: Mapping[str, str]) -> int:
-    _readable(words)
+    _check_utf8(words)
     name, rest = split(words)
     if not name:
         flags.parse(rest, COMMON, command=COMMAND)
@@ -47,15 +47,15 @@ def _run(words: Sequence[str], *, console: Console, environ: Mapping[str, str]) 
         return verb.run(session, read)
 
 
-def _readable(words: Sequence[str]) -> None:
-    """Raises UsageError for a word whose bytes are no text: nothing that is sent could hold it."""
+def _check_utf8(words: Sequence[str]) -> None:
+    """Raises UsageError for a word whose bytes are not text: no request could hold it."""
     for place, word in enumerate(words, start=1):
         if not word.isascii() and word.encode(errors="replace").decode() != word:
             raise UsageError(f"word {place} of the command line is not valid UTF-8", see=COMMAND)
 
 
 def split(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The verb and all other words; no verb is a call for help. Flags of every verb may come before it."""
+    """The verb and all other words; "" where there is none. Flags of every verb may come before it."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     place = flags.first_name(words, COMMON)
@@ -63,7 +63,7 @@ def split(words: Sequence[str]) -> tuple[str, list[str]]:
         return "", list(words)
     name = words[place]
     if name not in verbs.TABLE:
-        raise UsageError(f'unknown command {quoted(name)} for "{COMMAND}"{_meant(name)}', see=COMMAND)
+        raise UsageError(f'unknown command {quoted(name)} for "{COMMAND}"{_did_you_mean(name)}', see=COMMAND)
     return name, [*words[:place], *words[place + 1 :]]
 
 
@@ -74,7 +74,7 @@ def _help(name: str, *, console: Console) -> int:
     return 0
 
 
-def _meant(name: str) -> str:
+def _did_you_mean(name: str) -> str:
     from kubectl_queue.cli import suggestions as spelling  # noqa: PLC0415 - for a slip of the finger
 
     return spelling.did_you_mean(spelling.suggested_verbs(name, verbs.TABLE))

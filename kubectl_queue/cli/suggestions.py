@@ -1,9 +1,9 @@
-"""What a misspelt word was meant to be.
+"""Suggestions for misspelt verbs and names: "Did you mean this?"
 
 Promises
-- What other tools call a thing comes first: it is no slip, and the nearest spelling may mean the opposite
-  (`remove` is near `resume`, `unsuspend` near `suspend`).
-- Else only a word that differs by little is offered, and only one that is there.
+- A word that other tools use for a verb gets that verb: the nearest spelling may mean the opposite (`remove`
+  is near `resume`, `unsuspend` near `suspend`).
+- Else only words that exist and differ by little are suggested.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kubectl_queue.access.client import Queues
 from kubectl_queue.access.responses import refusal
 from kubectl_queue.errors import NotFoundError, QueueError
 
-#: Of 1: a letter in six or so may differ.
+#: The ratio of difflib; about one letter in six may differ.
 _NEAR = 0.8
 _AT_MOST = 3
 
-#: Words of other tools, and of people, for our verbs.
+#: Words that other tools and people use for our verbs.
 _OTHERS: Mapping[str, str] = {
     word: verb
     for verb, words in {
@@ -39,7 +39,7 @@ _OTHERS: Mapping[str, str] = {
     }.items()
     for word in words.split()
 }
-#: Words that kubectl itself is for: a queue's spec is edited as that of any object.
+#: Words for what kubectl itself does with any object, such as edit.
 _KUBECTL: Mapping[str, str] = {
     word: f"kubectl {command} queue"
     for command, words in {
@@ -67,7 +67,7 @@ def close_matches(word: str, among: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(words: Iterable[str]) -> str:
-    """As kubectl asks; empty where there is nothing to ask."""
+    """The question as kubectl words it; empty where there is no word."""
     suggestions = "".join(f"\t{word}\n" for word in words)
     return f"\n\nDid you mean this?\n{suggestions}" if suggestions else ""
 
@@ -84,7 +84,7 @@ def with_suggestions(api: Queues, name: str) -> Iterator[None]:
 
 
 def queue_not_found(name: str, *, among: Iterable[str]) -> QueueError:
-    """What the API server answers for a queue that is not there, with the names that are near."""
+    """The API server's error for a queue that does not exist, with the names that are near."""
     message = f'queues.scheduling.volcano.sh "{name}" not found'
     error = refusal({"reason": "NotFound", "message": message, "details": {"name": name}}, code=404)
     error.add_note(similar_names(name, among))

@@ -36,14 +36,14 @@ def run_delete(session: Session, flags: Flags) -> int:
 
 
 class _Deletion:
-    """The options of one command. `_left`: with --dry-run=client, the queues that would be left."""
+    """One run of `delete`. `_left`: with --dry-run=client, the queues that would be left."""
 
     def __init__(self, session: Session, flags: Flags, *, names: Sequence[str]) -> None:
         self._session = session
         self._note = session.console.note
         self._dry_run = session.dry_run
         self._names = names
-        self._is_pretending = self._dry_run is DryRun.CLIENT
+        self._is_client_dry_run = self._dry_run is DryRun.CLIENT
         self._left: QueueObjects | None = None
         self._reporter = Reporter(session, dry_run=self._dry_run)
         self._timer = PollTimer(flags.duration("timeout")) if flags.on("wait") else None
@@ -57,7 +57,7 @@ class _Deletion:
         items = self._session.api.list(selector=selector).items
         tree = QueueObjects(items, now=self._session.api.now).tree
         names = {name_of(item) for item in items}
-        if self._is_pretending:
+        if self._is_client_dry_run:
             for name in sorted(names & BUILT_IN):
                 self._note(_refusal(name, None))
         if not names - BUILT_IN:
@@ -81,8 +81,8 @@ class _Deletion:
     def _delete(self, name: str) -> None:
         if name in BUILT_IN:
             raise QueueError(_refusal(name, None))
-        if self._is_pretending:
-            self._pretend(name)
+        if self._is_client_dry_run:
+            self._dry_run_delete(name)
             return
         uid = str(self._session.api.get(name)["metadata"]["uid"]) if self._timer is not None else ""
         is_gone = self._session.api.delete(name, dry_run=self._dry_run)
@@ -90,7 +90,7 @@ class _Deletion:
         if self._timer and not is_gone and self._dry_run is DryRun.NONE:
             _wait_until_gone(self._session.api, name, uid=uid, timer=self._timer)
 
-    def _pretend(self, name: str) -> None:
+    def _dry_run_delete(self, name: str) -> None:
         """Raises QueueError where the server would refuse, as far as the statuses tell."""
         queues = self._left if self._left is not None else read_queues(self._session.api, self._names)
         if name not in queues.items:

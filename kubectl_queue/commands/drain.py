@@ -161,7 +161,7 @@ VERBS = (
         long=(
             "Set spec.stopPolicy to HoldAndDrain. Nothing new is scheduled, and what runs goes: pods are "
             "evicted as their PodDisruptionBudgets allow, lowest priority first; Jobs are suspended, and "
-            "given back when the queue is resumed. Pods of DaemonSets, system-critical pods and those that "
+            "resumed with the queue. Pods of DaemonSets, system-critical pods and those that "
             "--keep selects stay. Pods without a controller are named first, and you are asked. "
             "--dry-run says what would go, in which order, what would stay and what would be blocked. "
             "Settings that are not given stay as an earlier drain left them; the value none takes one away."

@@ -58,10 +58,10 @@ def run_get(session: Session, flags: Flags) -> int:
         return _watch(session, flags, chosen)
     if not chosen:
         return _print(session, flags, session.api.list(selector=flags.text("selector")).items, as_list=True)
-    found, errors = _each(session.api, chosen, ignore=flags.on("ignore-not-found"))
-    code = _print(session, flags, found, as_list=len(chosen) > 1) if found else 0
+    items, errors = _read_each(session.api, chosen, ignore=flags.on("ignore-not-found"))
+    code = _print(session, flags, items, as_list=len(chosen) > 1) if items else 0
     if not flags.on("no-headers"):
-        _print_drains(session, found)
+        _print_drains(session, items)
     for error in errors:
         session.console.note(str(error))
     return 1 if errors else code
@@ -72,7 +72,7 @@ _SAME_IN_KUBECTL = ("selector", "sort-by", "no-headers", "ignore-not-found", "wa
 
 
 def _by_kubectl(session: Session, flags: Flags, chosen: Sequence[str]) -> int:
-    """kubectl gets the queues itself, and prints them by the template."""
+    """Let kubectl get the queues and print them by the template."""
     words = ["get", "queues.scheduling.volcano.sh", *chosen, f"--output={session.template}"]
     for name in filter(flags.has, _SAME_IN_KUBECTL):
         value = flags.value(name)
@@ -102,16 +102,16 @@ def run_list(session: Session, flags: Flags) -> int:
     return run_get(session, flags)
 
 
-def _each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Object], list[QueueError]]:
+def _read_each(api: Queues, chosen: Iterable[str], *, ignore: bool) -> tuple[list[Object], list[QueueError]]:
     """The queues of these names, and the errors of those that could not be read."""
-    found, errors = [], []
+    items, errors = [], []
     for name in chosen:
         try:
             with with_suggestions(api, name):
-                found += api.list(name=name).items if ignore else [api.get(name)]
+                items += api.list(name=name).items if ignore else [api.get(name)]
         except QueueError as exc:
             errors.append(exc)
-    return found, errors
+    return items, errors
 
 
 def _print(session: Session, flags: Flags, items: list[Object], *, as_list: bool) -> int:
@@ -190,7 +190,7 @@ def _watch(session: Session, flags: Flags, chosen: tuple[str, ...]) -> int:
 
 
 def changes(api: Queues, *, listed: Callable[[Listing], str], name: str, selector: str) -> Iterator[Event]:
-    """Changes without end, after a list; again from a list when the server has forgotten where we were."""
+    """Changes without end, after a list; lists again where the server no longer has the resourceVersion."""
     since = ""
     while True:
         since = since or listed(api.list(name=name, selector=selector))

@@ -58,7 +58,7 @@ def run_tree(session: Session, flags: Flags) -> int:
 
 
 class Glyphs(NamedTuple):
-    """The strokes of the drawing."""
+    """The lines that connect the queues of a tree."""
 
     child: str
     last: str
@@ -161,7 +161,7 @@ def _row(name: str, snapshot: QueueObjects) -> tuple[str, ...]:
         *_end(queue, now=snapshot.now),
         *_namespaces(queue),
         *_drain(name, verdict, snapshot),
-        *_doubts(verdict, str(status_of(item).get("state") or "")),
+        *_differing_status(verdict, str(status_of(item).get("state") or "")),
         *_acknowledgement(name, verdict, snapshot),
     ]
     return (
@@ -226,7 +226,7 @@ def _acknowledgement(name: str, verdict: Verdict, snapshot: QueueObjects) -> Ite
         yield f"not acknowledged yet{f' ({text})' if text else ''}"
 
 
-def _doubts(verdict: Verdict, written: str) -> Iterator[str]:
+def _differing_status(verdict: Verdict, written: str) -> Iterator[str]:
     if written != verdict.state:
         yield f"status still says {written}" if written else "no status yet"
 

@@ -8,7 +8,7 @@ Promises
 - A pod's queue is what admission wrote on it; for a pod that is older than the installation, what the rules
   give by their defaults (`why.membership`).
 - Jobs, JobSets (which own their Jobs) and `batch.volcano.sh` Jobs can be suspended; the last only once their
-  controller has seen them, since otherwise nobody would carry the suspension out. So can none that
+  controller has seen them, since otherwise no controller would carry the suspension out. So can none that
   `spec.managedBy` gives to another controller.
 - A budget that cannot be read is left out: the eviction API decides.
 """

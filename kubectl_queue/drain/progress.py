@@ -196,7 +196,7 @@ class DrainWait:
         self._named_blockers = False
 
     def missing(self, item: Object, *, since: int, chain: ChainReader = own_spec) -> str:
-        """Raises QueueError where somebody has ended the drain."""
+        """Raises QueueError where the drain was ended meanwhile."""
         if int(status_of(item).get("observedGeneration") or 0) < since:
             return not_acknowledged(item)
         policy = spec_of(item).get("stopPolicy") or StopPolicy.NONE.value

@@ -2,7 +2,7 @@
 
 Promises
 - A patch carries the resourceVersion that was decided on. After a conflict the queue is read and the decision
-  made again, so that no edit of somebody else is lost.
+  made again, so that no edit of another user is lost.
 - Queues are edited one after the other; a failure at one leaves the others to be edited.
 - With --wait all queues are patched first and waited for afterwards, within one time-out.
 """

@@ -27,8 +27,7 @@ class Decision:
 
     outcome: str
     patch: Mapping[str, Any] = field(default_factory=dict)
-    #: Why the queue cannot be what was asked for: an error, unless the queue was chosen by --all or
-    #: --selector.
+    #: Why the queue cannot get the state of the action: an error, unless --all or --selector chose the queue.
     refusal: str = ""
 
 

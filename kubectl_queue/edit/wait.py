@@ -7,7 +7,7 @@ Promises
   read now (`queues.status.stop_status`). What the acknowledgement waits for is shown.
 - A server that cannot be reached is asked again until the time is up.
 - The progress shows what is missing and how many members are left.
-- Where waiting cannot help, a warning says so once; the wait goes on, since somebody may remove the cause.
+- Where waiting cannot help, a warning says so once; the wait goes on, since the cause may be removed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class AcknowledgementWait:
 def acknowledgement_wait(
     action: Action, verdict: Verdict, *, state: State | None = None
 ) -> AcknowledgementWait:
-    """What the controller will write after the action, where the rules give this verdict for the queue."""
+    """What to wait for after the action: what the controller will write for this verdict."""
     if action in {Action.OPEN, Action.CLOSE}:
         return AcknowledgementWait(condition=ACCEPTING, wanted=verdict.accepts, state=state)
     return AcknowledgementWait(condition=ACTIVE, wanted=verdict.schedules, state=state)
@@ -142,7 +142,7 @@ def is_acknowledged(item: Object, *, chain: ChainReader) -> bool:
 
 
 def not_acknowledged(item: Object) -> str:
-    """That the edit is not acknowledged, and what that waits for where the controller says so."""
+    """The text for an edit that is not acknowledged, with what the controller waits for, if it says so."""
     return f"not acknowledged yet{_cause(item)}"
 
 

@@ -4,7 +4,7 @@ Promises
 - What the server or a user wrote cannot steer the terminal: control characters are shown, as `^[`.
 - A warning is printed once, however often it is given.
 - Progress is one line that is overwritten on a terminal, and elsewhere a line each time it changes.
-- Nobody is asked but at a terminal, and whatever is not yes is no.
+- Questions are asked only at a terminal; every answer but yes is no.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Console:
         return self._err.isatty()
 
     def ask(self, question: str) -> bool | None:
-        """Whether somebody says yes; None where nobody can be asked."""
+        """Whether the user answers yes; None where there is no terminal to ask at."""
         if self._source is None or not (self._source.isatty() and self.terminal):
             return None
         self.end_progress()
@@ -46,13 +46,13 @@ class Console:
         return self._source.readline().strip().lower() in {"y", "yes"}
 
     def say(self, text: str) -> None:
-        """A result. It is out before the next thing happens."""
+        """Print a result, and flush."""
         self.end_progress()
         self._out.write(_encodable(escape_controls(text), self._out) + "\n")
         self._out.flush()
 
     def write(self, text: str) -> None:
-        """A result that has its line ends, where it has any."""
+        """Print a result as it is, without adding a line end."""
         self.end_progress()
         self._out.write(_encodable(escape_controls(text), self._out))
         self._out.flush()
@@ -82,7 +82,7 @@ class Console:
 
 
 def _room(stream: TextIO) -> int | None:
-    """Letters of a line that does not wrap: one that does could not be overwritten. None: nobody knows."""
+    """Letters of a line that does not wrap: one that does could not be overwritten. None: not known."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:

@@ -25,7 +25,7 @@ from kubectl_queue.session import Session
 RESOURCE = "queue.scheduling.volcano.sh"
 
 
-#: Those that print objects, and so no words between them.
+#: The formats that are documents: no other words may stand between them.
 DOCUMENTS = frozenset({Output.JSON, Output.YAML})
 
 #: How kubectl begins where a template is wrong.
@@ -35,7 +35,7 @@ _C1 = re.compile("[\x7f-\x9f]")
 
 
 def typed_name(name: str) -> str:
-    """As kubectl names an object in what it says."""
+    """A queue as kubectl names it in messages."""
     return f"{RESOURCE}/{name}"
 
 
@@ -116,7 +116,7 @@ _SUFFIX = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (serve
 
 
 class Reporter:
-    """For one command. Raises QueueError at once where a template of -o cannot be read."""
+    """Prints what one command did. Raises QueueError at once where a template of -o cannot be read."""
 
     def __init__(self, session: Session, *, dry_run: DryRun = DryRun.NONE) -> None:
         self._session = session
@@ -126,7 +126,7 @@ class Reporter:
             check_template(session.template, environ=session.environ)
 
     def say(self, name: str, text: str) -> None:
-        """`text` follows the queue's name."""
+        """Report the outcome `text` for a queue."""
         line = f"{typed_name(name)} {text}{self._suffix}"
         if self._session.output is None:
             self._session.console.say(line)

@@ -91,7 +91,7 @@ class Explainer:
         self._namespace = namespace
 
     def explain(self, target: Target) -> Answer:
-        """Raises what the server answers where the object cannot be read."""
+        """Explain one object. Raises the server's error where it cannot be read."""
         item = self._read(target)
         owners = tuple(self._owners(item))
         membership = membership_of(target.type, item, owners=_read_owners(owners), objects=self._objects)
@@ -154,7 +154,7 @@ class Explainer:
         return [event for event in read_events(self._session.client, item) if event.message not in notes]
 
     def _draining(self, kind: Type, queue: str) -> Sequence[Object]:
-        """The queue of the object; for a queue that was asked about, with those below it."""
+        """The queue of the object; for a queue itself, with those below it."""
         queues = read_queues(self._session.api, [queue])
         if queue not in queues.items:
             return ()

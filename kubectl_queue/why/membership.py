@@ -106,7 +106,7 @@ def _rule(membership: Membership) -> str:
 
 
 def _written(kind: Type, item: Object) -> str:
-    """The answer that admission wrote on it, or into its template."""
+    """The queue that admission wrote on the object or into its template; empty if none."""
     places = (
         [annotations_of(item)]
         if kind is POD
@@ -132,13 +132,13 @@ def _origin(queue: str, items: Owners, objects: Objects) -> str:
 
 
 def _written_origin(kind: Type, item: Object) -> str:
-    """What admission noted beside a queue that the template does not name itself."""
+    """The origin that admission wrote beside a queue that the template does not name itself."""
     places = map(annotations_of, [item] if kind is POD else _templates(item))
     return next((str(place[names.QUEUE_FROM]) for place in places if place.get(names.QUEUE_FROM)), "")
 
 
 def _by_rules(kind: Type, item: Object, objects: Objects, *, rules: MembershipSettings) -> Membership | None:
-    """By the rules for what is submitted; the namespace is read where only that can tell."""
+    """The membership by the rules for new objects; the namespace is read only where it decides."""
     membership = _apply_rules(kind, item, objects, rules=rules, namespace_queue="")
     if membership is not None and membership.source is not Source.SCHEDULER:
         return membership

@@ -84,7 +84,7 @@ _SHORT: Mapping[str, Sequence[str]] = MappingProxyType(
 
 
 def type_of(word: str) -> Type | None:
-    """The type that a word names; None if it names none of ours."""
+    """The type that a word names; None if it names none that has a queue."""
     name, _, group = word.lower().partition(".")
     return next((each for each in TYPES if name in _names(each) and _fits(group, each)), None)
 
@@ -137,7 +137,7 @@ def _target(word: str) -> Target:
 
 
 def _nameless(kind: Type, word: str) -> str:
-    """For a type alone; a queue may be called like one."""
+    """The error for a type without a name; a queue may have the name of a type."""
     return (
         f"which {kind.kind}? give its name: {COMMAND} {word.lower()}/NAME "
         f"(a queue of this name: {COMMAND} queue/{word.lower()})"
@@ -181,20 +181,20 @@ def subject(
     kind: Type, item: Object, *, owners: tuple[ObjectRef, ...] = (), labels: Mapping[str, str] | None = None
 ) -> ObservedObject:
     """The object as it is stored. `labels`: of its namespace; None where they were not read."""
-    ended = _ended(kind, item)
+    phase = _finished_phase(kind, item)
     is_pod = kind is POD
     return ObservedObject(
         ref=object_reference(kind, item),
         owners=owners,
         group=_group(item),
-        phase=ended,
-        finished=bool(ended),
+        phase=phase,
+        finished=bool(phase),
         deleting=bool(value_at(item, "metadata.deletionTimestamp")),
         node=str(spec_of(item).get("nodeName") or "") if is_pod else "",
         gates=tuple(str(gate.get("name")) for gate in spec_of(item).get("schedulingGates") or ()),
-        calls_extender=not is_pod or _asked(item),
-        message=_said(kind, item),
-        idle_reason="" if is_pod else _idle(item),
+        calls_extender=not is_pod or _calls_extender(item),
+        message=_waiting_message(kind, item),
+        idle_reason="" if is_pod else _idle_reason(item),
         namespace_labels=labels,
     )
 
@@ -205,15 +205,15 @@ def _group(item: Object) -> ObjectRef | None:
     return ObjectRef(kind=PODGROUP.kind, name=named, namespace=place) if named else None
 
 
-def _asked(item: Object) -> bool:
-    """Whether kube-scheduler asks about the pod: it is marked, or has a scheduler that asks about all."""
+def _calls_extender(item: Object) -> bool:
+    """Whether kube-scheduler calls the extender for the pod: it is marked, or its scheduler calls for all."""
     containers = [*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())]
     marked = any(names.MARKER in (value_at(each, "resources.requests") or {}) for each in containers)
     return marked or spec_of(item).get("schedulerName") in _RULES.owned_schedulers
 
 
-def _ended(kind: Type, item: Object) -> str:
-    """In which way it has ended; empty while it has not."""
+def _finished_phase(kind: Type, item: Object) -> str:
+    """The phase or condition in which it ended; empty while it has not ended."""
     phase = str(status_of(item).get("phase") or "")
     if kind is POD:
         return phase if phase in _FINISHED_POD_PHASES else ""
@@ -222,16 +222,15 @@ def _ended(kind: Type, item: Object) -> str:
     phase = str(value_at(item, "status.state.phase") or "") if kind is not QUEUE else ""
     if phase in _FINISHED_PHASES:
         return phase
-    return next(
-        (str(each.get("type")) for each in _true(item) if each.get("type") in _FINISHED_CONDITIONS), ""
-    )
+    types = (str(condition.get("type")) for condition in _true_conditions(item))
+    return next((word for word in types if word in _FINISHED_CONDITIONS), "")
 
 
-def _true(item: Object) -> Iterator[Mapping[str, Any]]:
+def _true_conditions(item: Object) -> Iterator[Mapping[str, Any]]:
     return (each for each in status_of(item).get("conditions") or () if each.get("status") == "True")
 
 
-def _said(kind: Type, item: Object) -> str:
+def _waiting_message(kind: Type, item: Object) -> str:
     wanted = _WAITING.get(kind.kind)
     for each in status_of(item).get("conditions") or ():
         if wanted == (each.get("type"), each.get("status")):
@@ -239,8 +238,8 @@ def _said(kind: Type, item: Object) -> str:
     return ""
 
 
-def _idle(item: Object) -> str:
-    """Why a workload makes no pods by its own wish."""
+def _idle_reason(item: Object) -> str:
+    """Why a workload makes no pods by its own spec; empty where it makes pods."""
     if spec_of(item).get("suspend") is True:
         return "spec.suspend is true, so it makes no pods"
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""

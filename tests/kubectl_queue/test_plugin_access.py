@@ -63,7 +63,7 @@ def test_the_log_of_kubectl_is_left_out_and_what_a_login_asks_is_not() -> None:
     assert kubectl.without_log(b"open https://login/E1122 now\n") == b"open https://login/E1122 now\n"
 
 
-DOUBT = "; whether it took the change is not known"
+OUTCOME_UNKNOWN = "; whether it took the change is not known"
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ DOUBT = "; whether it took the change is not known"
         ),
         (
             "http2: client connection lost",
-            f"Unable to connect to the server: http2: client connection lost{DOUBT}",
+            f"Unable to connect to the server: http2: client connection lost{OUTCOME_UNKNOWN}",
         ),
-        ("EOF", f"Unable to connect to the server: EOF{DOUBT}"),
+        ("EOF", f"Unable to connect to the server: EOF{OUTCOME_UNKNOWN}"),
     ],
 )
 def test_what_kubectl_says_of_a_server_that_it_cannot_reach_is_said_with_what_to_look_at(
     cause: str, text: str
 ) -> None:
     """Of a change that may have been sent it is said that it may have been made."""
-    assert str(unreachable(cause, doubt=DOUBT)) == text
+    assert str(unreachable(cause, if_sent=OUTCOME_UNKNOWN)) == text
 
 
 def test_a_credential_plugin_that_fails_is_an_error_of_credentials() -> None:

@@ -340,7 +340,7 @@ def test_without_any_kubeconfig_it_says_what_to_give() -> None:
 def test_where_nothing_says_who_we_are_it_says_what_to_give(cluster: LocalCluster) -> None:
     """kubectl asks for a username; here is nobody to answer."""
     said = error("list", f"--server=https://127.0.0.1:{cluster.ports.apiserver}")
-    assert "there is nobody to ask for a username" in said
+    assert "kubectl cannot ask for a username here" in said
     assert "give --context, --user, --token or --client-certificate" in said
 
 

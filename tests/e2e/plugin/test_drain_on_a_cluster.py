@@ -67,7 +67,7 @@ def blocked_for_good(corner: Corner, queue: str) -> str:
         (("stop", "--keep-already-running"), "Hold"),
     ],
 )
-def test_k13_k15_each_stop_sets_its_policy_and_resume_undoes_it(
+def test_each_stop_sets_its_policy_and_resume_undoes_it(
     corner: Corner, queue: str, words: tuple[str, ...], policy: str
 ) -> None:
     """With a reason and a time, which go with it."""
@@ -81,7 +81,7 @@ def test_k13_k15_each_stop_sets_its_policy_and_resume_undoes_it(
 
 
 @pytest.mark.parametrize("words", [("hold",), ("drain",), ("stop",), ("stop", "--keep-already-running")])
-def test_k14_a_dry_run_changes_nothing_and_asks_nobody(
+def test_a_dry_run_changes_nothing_and_asks_nobody(
     corner: Corner, queue: str, words: tuple[str, ...]
 ) -> None:
     """Of what drains it says what would go."""

@@ -161,7 +161,7 @@ def test_a_reason_equal_to_the_earlier_one_is_kept(run: Run, queue: Callable[...
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_k15_resume_undoes_a_stop_policy(run: Run, queue: Callable[..., str], policy: str) -> None:
+def test_resume_undoes_a_stop_policy(run: Run, queue: Callable[..., str], policy: str) -> None:
     name = queue(f"--stop-policy={policy}")
     assert run("resume", name, "--wait").returncode == 0
     assert spec(run, name)["stopPolicy"] == "None"
@@ -169,7 +169,7 @@ def test_k15_resume_undoes_a_stop_policy(run: Run, queue: Callable[..., str], po
 
 @pytest.mark.parametrize("dry_run", ["--dry-run=client", "--dry-run=server", "--dry-run"])
 @pytest.mark.parametrize("verb", ["suspend", "close", "resume", "open", "delete"])
-def test_k14_a_dry_run_changes_nothing(run: Run, queue: Callable[..., str], verb: str, dry_run: str) -> None:
+def test_a_dry_run_changes_nothing(run: Run, queue: Callable[..., str], verb: str, dry_run: str) -> None:
     name = queue("--stop-policy=Hold")
     if verb in {"open", "delete"}:
         run("close", name, "--wait=closed")
@@ -180,7 +180,7 @@ def test_k14_a_dry_run_changes_nothing(run: Run, queue: Callable[..., str], verb
     assert json.loads(run("get", name, "-ojson").stdout)["spec"] == json.loads(before)["spec"]
 
 
-def test_k16_a_policy_patched_with_kubectl_is_visible_at_once(
+def test_a_policy_patched_with_kubectl_is_visible_at_once(
     run: Run, cluster: LocalCluster, queue: Callable[..., str]
 ) -> None:
     name = queue()
