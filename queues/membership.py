@@ -154,10 +154,10 @@ def workload_membership(
         return None
     templates = work.templates if work.owned else tuple(map(without_webhook_names, work.templates))
     metadata = (*templates, work.own_metadata, *work.job_templates)
-    named = [_named_queue(each, work.namespace, rules=rules, group=group) for each in metadata]
+    named = [_named_queue(part, work.namespace, rules=rules, group=group) for part in metadata]
     if work.spec_queue:
         named.append(Membership(work.spec_queue, Source.SPEC))
-    memberships = [each for each in named if each is not None]
+    memberships = [membership for membership in named if membership is not None]
     if memberships:
         return memberships[0] if work.owned else _one_queue(memberships)
     return _implied_queue(work.namespace_queue, work.schedulers, rules=rules)
@@ -165,11 +165,11 @@ def workload_membership(
 
 def _one_queue(memberships: list[Membership]) -> Membership | QueueConflict:
     """The queue that all of them name; the PodGroup that does not exist, where one names that."""
-    known = [each for each in memberships if each.queue is not None]
-    other = next((each for each in known if each.queue != known[0].queue), None)
+    decided = [membership for membership in memberships if membership.queue is not None]
+    other = next((membership for membership in decided if membership.queue != decided[0].queue), None)
     if other is not None:
-        return QueueConflict(known[0], other)
-    return next((each for each in memberships if each.queue is None), memberships[0])
+        return QueueConflict(decided[0], other)
+    return next((membership for membership in memberships if membership.queue is None), memberships[0])
 
 
 def without_webhook_names(template: NamingMetadata) -> NamingMetadata:

@@ -1,4 +1,6 @@
-"""What users read: one wording for each cause, wherever it shows.
+"""The texts of pod conditions, filter answers, events and denials: one wording for each cause.
+
+`queues.why.explain` has the sentences of `kubectl queue why`; it takes the causes from here.
 
 Promises
 - A text is a function of its arguments: the same queue and cause give the same bytes on every replica at any

@@ -70,16 +70,18 @@ class NamespaceSelector(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: str = ""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        return not self.unreadable and all(one.is_met(labels) for one in self.requirements)
+        return not self.unreadable and all(requirement.is_met(labels) for requirement in self.requirements)
 
     def unmet(self, labels: Mapping[str, str]) -> LabelRequirement | None:
         """The first requirement that the labels do not meet."""
-        return next((one for one in self.requirements if not one.is_met(labels)), None)
+        return next(
+            (requirement for requirement in self.requirements if not requirement.is_met(labels)), None
+        )
 
     @property
     def names_namespaces(self) -> bool:
         """Whether it requires only the namespace's name."""
-        return not self.unreadable and all(one.key == NAME_LABEL for one in self.requirements)
+        return not self.unreadable and all(requirement.key == NAME_LABEL for requirement in self.requirements)
 
 
 def compile_selector(value: Any) -> NamespaceSelector | None:
@@ -97,7 +99,7 @@ def compile_selector(value: Any) -> NamespaceSelector | None:
         return _unreadable(f"label {reserved} is written by sluice itself")
     requirements = tuple(_requirements(selector))
     return NamespaceSelector(
-        text=printable(",".join(one.text for one in requirements), limit=TEXT_LIMIT),
+        text=printable(",".join(requirement.text for requirement in requirements), limit=TEXT_LIMIT),
         requirements=requirements,
     )
 
@@ -122,15 +124,15 @@ def _requirements(selector: Selector) -> list[LabelRequirement]:
         )
         for key, value in sorted((selector.match_labels or {}).items())
     ]
-    for one in selector.match_expressions or ():
-        values = one.values or []
+    for expression in selector.match_expressions or ():
+        values = expression.values or []
         requirements.append(
             LabelRequirement(
-                key=one.key,
-                operator=one.operator,
+                key=expression.key,
+                operator=expression.operator,
                 values=frozenset(values),
                 example_value=values[0] if values else "",
-                text=printable(str(one), limit=TEXT_LIMIT),
+                text=printable(str(expression), limit=TEXT_LIMIT),
             )
         )
     return requirements

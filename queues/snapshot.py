@@ -90,21 +90,21 @@ class QueueSnapshot:
         snapshot = cls.__new__(cls)
         snapshot.tree, snapshot.resource_version, snapshot.now = tree, resource_version, now
         snapshot.valid_until = _next_resume(tree, now=now)
-        concerned = {name for one in changed for name in (*tree.subtree(one), *before.tree.subtree(one))}
+        concerned = {name for top in changed for name in (*tree.subtree(top), *before.tree.subtree(top))}
         kept = {name: decision for name, decision in before._decisions.items() if name not in concerned}
         snapshot._decisions = {**kept, **snapshot._decide(concerned & set(tree))}
         snapshot.restricted_queues = snapshot._restricted()
         above = {
-            one.name
-            for which in (tree, before.tree)
+            queue.name
+            for either in (tree, before.tree)
             for name in changed
-            if name in which
-            for one in which.chain(name).queues
+            if name in either
+            for queue in either.chain(name).queues
         }
-        left = above | concerned
+        outdated = above | concerned
         snapshot._scopes = {
-            name: scope for name, scope in dict(before._scopes).items() if name not in left
-        }  # a copy at once: others work scopes out meanwhile
+            name: scope for name, scope in dict(before._scopes).items() if name not in outdated
+        }  # a copy at once: other threads add scopes meanwhile
         return snapshot
 
     def _decide(self, queues: Collection[str] | Tree) -> dict[str, QueueDecision]:
@@ -130,7 +130,7 @@ class QueueSnapshot:
         scope = self._scopes.get(name)
         if scope is None:
             below = sorted(
-                self.tree.queues[one].revision for one in self.tree.subtree(name) if one in self.tree
+                self.tree.queues[lower].revision for lower in self.tree.subtree(name) if lower in self.tree
             )
             scope = self._scopes[name] = _digest(",".join((self.decision(name).revision, *below)))
         return scope

@@ -27,5 +27,5 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_controller(self, user: str) -> bool:
         return user in self.controller_users or any(
-            one.endswith("*") and user.startswith(one[:-1]) for one in self.controller_users
+            name.endswith("*") and user.startswith(name[:-1]) for name in self.controller_users
         )

@@ -114,7 +114,7 @@ def _sections(
     refusal = None if _is_among_stops(explanation) else explanation.refusal
     yield "Owned by", [str(owner) for owner in explanation.owners]
     yield "PodGroup", [str(explanation.group).removeprefix("PodGroup ")] if explanation.group else []
-    yield "Queue", _membership(explanation.belonging) if explanation.belonging and not is_queue else []
+    yield "Queue", _membership(explanation.membership) if explanation.membership and not is_queue else []
     yield "Chain", _chain(explanation, now=now)
     yield "Stopped by", [line for stop in explanation.stops for line in _who(stop, now=now)]
     yield "Let go by", [line for stop in explanation.stops for line in _way_out(stop, now=now)]
@@ -133,11 +133,11 @@ def _is_among_stops(explanation: Explanation) -> bool:
     )
 
 
-def _membership(belonging: ExplainedMembership) -> list[str]:
-    if belonging.queue is None:
-        return [f"not known yet: {printable(belonging.rule)} decides it, and does not exist"]
-    origin = f" (from {printable(belonging.origin)})" if belonging.origin else ""
-    return [f"{printable(belonging.queue)}, by {printable(belonging.rule)}{origin}"]
+def _membership(membership: ExplainedMembership) -> list[str]:
+    if membership.queue is None:
+        return [f"not known yet: {printable(membership.rule)} decides it, and does not exist"]
+    origin = f" (from {printable(membership.origin)})" if membership.origin else ""
+    return [f"{printable(membership.queue)}, by {printable(membership.rule)}{origin}"]
 
 
 def _chain(explanation: Explanation, *, now: datetime) -> list[str]:

@@ -49,7 +49,7 @@ from kubectl_queue.why.targets import (
 from queues.status.conditions import ACCEPTING
 from queues.status.stop_status import ObservedChain, waiting_for
 from queues.why.explain import explain
-from queues.why.explanation import Explanation, Fate, ObjectRef, ObservedQueues, QueueRecord
+from queues.why.explanation import Explanation, ObjectRef, ObservedQueues, Outcome, QueueRecord
 
 #: Owners above each other that are followed: a cycle of references ends.
 _MAX_OWNERS = 8
@@ -110,7 +110,7 @@ class Explainer:
         return Answer(
             explanation,
             draining=self._draining(target.type, str(queue)) if drains else (),
-            events=self._events(item, explanation) if explanation.fate is Fate.UNREAD else (),
+            events=self._events(item, explanation) if explanation.outcome is Outcome.UNREAD else (),
         )
 
     def _read(self, target: Target) -> Object:

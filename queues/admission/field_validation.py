@@ -228,10 +228,12 @@ def _namespace_selector(place: str, value: Any, before: Any) -> None:
     expressions = fields.get("matchExpressions")
     _several(f"{place}.matchExpressions", expressions, EXPRESSIONS_LIMIT, "expressions")
     _NAMESPACE_SELECTOR(place, value, before)
-    read = [one if isinstance(one, dict) else {} for one in expressions or ()]
-    for number, one in enumerate(read):
-        _several(f"{place}.matchExpressions[{number}].values", one.get("values"), VALUES_LIMIT, "values")
-    for key in (*(fields.get("matchLabels") or ()), *(str(one.get("key")) for one in read)):
+    read = [expression if isinstance(expression, dict) else {} for expression in expressions or ()]
+    for number, expression in enumerate(read):
+        _several(
+            f"{place}.matchExpressions[{number}].values", expression.get("values"), VALUES_LIMIT, "values"
+        )
+    for key in (*(fields.get("matchLabels") or ()), *(str(expression.get("key")) for expression in read)):
         if is_reserved_label(key):
             raise BadField(
                 f"{place}: label {show_value(key)} is written by sluice itself; select by another label"

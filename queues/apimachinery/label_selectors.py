@@ -79,7 +79,9 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def keys(self) -> frozenset[str]:
         """The keys of the labels that it asks for."""
-        return frozenset(self.match_labels or ()) | {one.key for one in self.match_expressions or ()}
+        return frozenset(self.match_labels or ()) | {
+            expression.key for expression in self.match_expressions or ()
+        }
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         wanted = self.match_labels
@@ -109,11 +111,11 @@ def parse_selector(value: Any) -> Selector | None:
 def _check(selector: Selector) -> None:
     for key, value in (selector.match_labels or {}).items():
         _check_label(key, [value])
-    for one in selector.match_expressions or ():
-        takes = one.operator in {Operator.IN, Operator.NOT_IN}
-        if takes is not bool(one.values):
-            raise BadSelector(f"{one.operator} takes {'one value or more' if takes else 'no values'}")
-        _check_label(one.key, one.values or [])
+    for expression in selector.match_expressions or ():
+        takes = expression.operator in {Operator.IN, Operator.NOT_IN}
+        if takes is not bool(expression.values):
+            raise BadSelector(f"{expression.operator} takes {'one value or more' if takes else 'no values'}")
+        _check_label(expression.key, expression.values or [])
 
 
 def _check_label(key: str, values: list[str]) -> None:

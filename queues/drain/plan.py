@@ -208,7 +208,7 @@ class _Planner:
         return units
 
     def _decide(self, unit: Unit, part: RunningPod | None) -> Unit | BlockedUnit | _ShortUnit:
-        """The unit with its budgets, as a step; or why it is none."""
+        """The unit as a step with its budgets, or as blocked with the reason."""
         if self._spec.unreadable:
             return _blocked_unit(
                 unit, BlockerReason.SETTINGS, "spec.drain", self._spec.unreadable, never=True

@@ -184,9 +184,9 @@ def _unguarded(evidence: Evidence) -> Iterator[Obstacle]:
 
 
 def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator[Obstacle]:
-    for each in evidence.passes:
-        if each.queue in evidence.queues and can_land(each, evidence):
-            yield _open(each, "this replica")
+    for bind_pass in evidence.passes:
+        if bind_pass.queue in evidence.queues and can_land(bind_pass, evidence):
+            yield _open(bind_pass, "this replica")
     for view in views:
         if view.open_queues is None:
             yield Obstacle(ObstacleReason.PASS_OPEN, f"replica {view.name} does not say what it let through")
@@ -196,9 +196,9 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             text = f"replica {view.name} let binds of {', '.join(sorted(met_guard))} pass the guard"
             yield Obstacle(ObstacleReason.PASS_OPEN, text)
         if view.passes is not None:
-            named = [each for each in view.passes if each.queue in concerned]
-            yield from (_open(each, view.name) for each in named if can_land(each, evidence))
-            concerned -= {each.queue for each in named}
+            named = [bind_pass for bind_pass in view.passes if bind_pass.queue in concerned]
+            yield from (_open(bind_pass, view.name) for bind_pass in named if can_land(bind_pass, evidence))
+            concerned -= {bind_pass.queue for bind_pass in named}
         # Passes without names: the pods are known, so each is in one of these namespaces, or bound, or gone.
         if any(
             p.queue in concerned and not _guarded_long(p.namespace, evidence)
@@ -208,14 +208,14 @@ def _open_passes(evidence: Evidence, views: tuple[ReplicaView, ...]) -> Iterator
             yield Obstacle(ObstacleReason.PASS_OPEN, text)
 
 
-def can_land(each: PodPass, evidence: Evidence) -> bool:
+def can_land(bind_pass: PodPass, evidence: Evidence) -> bool:
     """Whether a bind of this pod may still be stored without having met the guard."""
-    if each.bind:
+    if bind_pass.bind:
         return True
-    since = evidence.guards.get(each.namespace)
-    if since is not None and each.unsent_at is not None and each.unsent_at >= since:
+    since = evidence.guards.get(bind_pass.namespace)
+    if since is not None and bind_pass.unsent_at is not None and bind_pass.unsent_at >= since:
         return False
-    return not _guarded_long(each.namespace, evidence)
+    return not _guarded_long(bind_pass.namespace, evidence)
 
 
 def _guarded_long(namespace: str, evidence: Evidence) -> bool:
@@ -224,6 +224,6 @@ def _guarded_long(namespace: str, evidence: Evidence) -> bool:
     return since is not None and since <= evidence.now - evidence.request_seconds
 
 
-def _open(each: PodPass, replica: str) -> Obstacle:
-    where = f"pod {each.namespace}/{each.name}"
+def _open(bind_pass: PodPass, replica: str) -> Obstacle:
+    where = f"pod {bind_pass.namespace}/{bind_pass.name}"
     return Obstacle(ObstacleReason.PASS_OPEN, f"{where} was let through by {replica} and may still be bound")

@@ -2,10 +2,10 @@
 
 Promises
 - `explain` is a function of values: from what was read of the cluster to an `Explanation`.
-- The fate is the first that holds:
+- The outcome is the first that holds:
 
 ================  ==========================================================================
-fate              when
+outcome           when
 ================  ==========================================================================
 Finished          it has ended
 NotMember         it is in no queue
@@ -37,9 +37,9 @@ from queues.why.explanation import (
     QUEUE,
     ExplainedMembership,
     Explanation,
-    Fate,
     ObservedObject,
     ObservedQueues,
+    Outcome,
     QueueRecord,
     Stop,
 )
@@ -60,7 +60,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the object and its queue."""
 
     subject: ObservedObject
-    belonging: ExplainedMembership | None
+    membership: ExplainedMembership | None
     queues: ObservedQueues | None
     verdict: Verdict | None
     stops: tuple[Stop, ...]
@@ -70,7 +70,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def queue(self) -> str:
         """Its name, as it stands in a sentence."""
-        return f"queue {quoted((self.belonging and self.belonging.queue) or '')}"
+        return f"queue {quoted((self.membership and self.membership.queue) or '')}"
 
     @property
     def is_queue(self) -> bool:
@@ -78,41 +78,41 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(
-    subject: ObservedObject, belonging: ExplainedMembership | None, *, queues: ObservedQueues | None
+    subject: ObservedObject, membership: ExplainedMembership | None, *, queues: ObservedQueues | None
 ) -> Explanation:
     """The answer. `queues` is None where they may not be read."""
-    case = _case(subject, belonging, queues)
-    fate = _fate(case)
+    case = _case(subject, membership, queues)
+    outcome = _outcome(case)
     return Explanation(
         object=subject.ref,
-        fate=fate,
-        summary=_summary(case, fate),
+        outcome=outcome,
+        summary=_summary(case, outcome),
         owners=subject.owners,
         group=subject.group,
-        belonging=belonging,
+        membership=membership,
         chain=tuple(chain_members(case.verdict.queue, queues)) if case.verdict and queues else (),
         stops=case.stops,
         refusal=case.refusal,
         closing=_closing(case),
-        notes=tuple(_notes(case, fate)),
+        notes=tuple(_notes(case, outcome)),
     )
 
 
 def _case(
-    subject: ObservedObject, belonging: ExplainedMembership | None, queues: ObservedQueues | None
+    subject: ObservedObject, membership: ExplainedMembership | None, queues: ObservedQueues | None
 ) -> _Case:
-    queue = belonging.queue if belonging else None
+    queue = membership.queue if membership else None
     verdict = queues.verdict(queue) if queues and queue else None
     all_stops = tuple(explain_stops(verdict, queues=queues)) if verdict and queues else ()
     denied = _denied(subject, verdict, queues)
     if denied is not None:
         all_stops = (denied, *all_stops)
-    if belonging and queue is None:
-        missing = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=belonging.group)
+    if membership and queue is None:
+        missing = Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group)
         all_stops = (explain_cause(missing, queues=queues),)
     return _Case(
         subject=subject,
-        belonging=belonging,
+        membership=membership,
         queues=queues,
         verdict=verdict,
         stops=all_stops,
@@ -133,40 +133,40 @@ def _denied(subject: ObservedObject, verdict: Verdict | None, queues: ObservedQu
     )
 
 
-def _fate(case: _Case) -> Fate:
+def _outcome(case: _Case) -> Outcome:
     unread = case.verdict is None
-    for fate, holds in (
-        (Fate.FINISHED, case.subject.finished),
-        (Fate.STRANGER, case.belonging is None),
-        (Fate.RUNS, case.subject.node),
-        (Fate.STOPPED, case.stops),
-        (Fate.UNREAD, unread),
-        (Fate.WAITS, case.subject.ref.kind == POD),
-        (Fate.REFUSES, case.is_queue and case.refusal),
+    for outcome, holds in (
+        (Outcome.FINISHED, case.subject.finished),
+        (Outcome.NOT_MEMBER, case.membership is None),
+        (Outcome.RUNS, case.subject.node),
+        (Outcome.STOPPED, case.stops),
+        (Outcome.UNREAD, unread),
+        (Outcome.WAITS_FOR_OTHER, case.subject.ref.kind == POD),
+        (Outcome.TAKES_NOTHING_NEW, case.is_queue and case.refusal),
     ):
         if holds:
-            return fate
-    return Fate.FREE
+            return outcome
+    return Outcome.FREE
 
 
-def _summary(case: _Case, fate: Fate) -> str:
+def _summary(case: _Case, outcome: Outcome) -> str:
     thing, phase = str(case.subject.ref), case.subject.phase
-    if case.is_queue and fate in {Fate.STOPPED, Fate.REFUSES, Fate.FREE}:
+    if case.is_queue and outcome in {Outcome.STOPPED, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
         return _of_a_queue(case)
     words = {
-        Fate.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
-        Fate.STRANGER: "is of no queue: none holds it back",
-        Fate.RUNS: f"is on node {printable(case.subject.node)}",
-        Fate.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
-        Fate.UNREAD: f"is of {case.queue}, which you may not read",
-        Fate.WAITS: f"waits, but not for its queue: {case.queue} schedules its pods",
-        Fate.FREE: f"is held back by no queue: {case.queue} schedules its pods",
+        Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
+        Outcome.NOT_MEMBER: "is of no queue: none holds it back",
+        Outcome.RUNS: f"is on node {printable(case.subject.node)}",
+        Outcome.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
+        Outcome.UNREAD: f"is of {case.queue}, which you may not read",
+        Outcome.WAITS_FOR_OTHER: f"waits, but not for its queue: {case.queue} schedules its pods",
+        Outcome.FREE: f"is held back by no queue: {case.queue} schedules its pods",
     }
-    return f"{thing} {words[fate]}"
+    return f"{thing} {words[outcome]}"
 
 
 def _of_a_queue(case: _Case) -> str:
-    texts = [each.text for each in (*case.stops[:1], *filter(None, [case.refusal]))]
+    texts = [stop.text for stop in (*case.stops[:1], *filter(None, [case.refusal]))]
     return texts[0] if texts else f"{case.subject.ref} schedules its pods and takes new work"
 
 
@@ -178,28 +178,31 @@ def _closing(case: _Case) -> str:
     return printable(keyword + blockers, limit=_MESSAGE_LIMIT) if keyword else ""
 
 
-def _notes(case: _Case, fate: Fate) -> Iterator[str]:
+def _notes(case: _Case, outcome: Outcome) -> Iterator[str]:
     """What else is worth knowing."""
     if case.subject.deleting:
         yield "it is being deleted"
-    if case.subject.idle_reason and fate is not Fate.FINISHED:
+    if case.subject.idle_reason and outcome is not Outcome.FINISHED:
         yield case.subject.idle_reason
-    yield from _about_the_object(case, fate)
-    if fate is not Fate.FINISHED:
+    yield from _about_the_object(case, outcome)
+    if outcome is not Outcome.FINISHED:
         yield from _about_the_queue(case)
 
 
-def _about_the_object(case: _Case, fate: Fate) -> Iterator[str]:
+def _about_the_object(case: _Case, outcome: Outcome) -> Iterator[str]:
     is_pod = case.subject.ref.kind == POD
-    if fate is Fate.RUNS and case.verdict is not None:
+    if outcome is Outcome.RUNS and case.verdict is not None:
         yield from _running(case.verdict)
         if case.denied is not None:
             yield f"nothing new of its namespace is scheduled: {case.denied.text}"
-    elif fate is Fate.STOPPED and is_pod and not case.subject.calls_extender:
+    elif outcome is Outcome.STOPPED and is_pod and not case.subject.calls_extender:
         yield _without_marker(case.subject)
-    elif fate in {Fate.WAITS, Fate.UNREAD, Fate.STRANGER, Fate.FREE} and not case.subject.node:
+    elif (
+        outcome in {Outcome.WAITS_FOR_OTHER, Outcome.UNREAD, Outcome.NOT_MEMBER, Outcome.FREE}
+        and not case.subject.node
+    ):
         yield from _waiting(case)
-    if fate is Fate.FREE and not (is_pod or case.is_queue):
+    if outcome is Outcome.FREE and not (is_pod or case.is_queue):
         yield "if a pod of it waits, ask about that: kubectl queue why pod/NAME"
 
 

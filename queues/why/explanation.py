@@ -25,15 +25,15 @@ from queues.verdict import CauseKind, Verdict, verdict
 QUEUE, POD = "Queue", "Pod"
 
 
-class Fate(StrEnum):
-    """What becomes of an object."""
+class Outcome(StrEnum):
+    """What holds an object back, or that nothing does: `fate` of `-o json`."""
 
-    STRANGER = "NotMember"
+    NOT_MEMBER = "NotMember"
     FINISHED = "Finished"
     RUNS = "Runs"
     STOPPED = "Stopped"
-    WAITS = "WaitsForOther"
-    REFUSES = "TakesNothingNew"
+    WAITS_FOR_OTHER = "WaitsForOther"
+    TAKES_NOTHING_NEW = "TakesNothingNew"
     FREE = "Free"
     UNREAD = "Unread"
 
@@ -138,11 +138,11 @@ class Explanation(_JsonStruct, frozen=True):
     """The answer. `refusal`: why its queue accepts nothing new. `closing`: what keeps that from Closed."""
 
     object: ObjectRef
-    fate: Fate
+    outcome: Outcome = msgspec.field(name="fate")
     summary: str
     owners: tuple[ObjectRef, ...] = ()
     group: ObjectRef | None = None
-    belonging: ExplainedMembership | None = None
+    membership: ExplainedMembership | None = msgspec.field(default=None, name="belonging")
     chain: tuple[ChainMember, ...] = ()
     stops: tuple[Stop, ...] = ()
     refusal: Stop | None = None

@@ -1,4 +1,4 @@
-"""Why an object waits: each fate, who is named for it, and what is told beside it."""
+"""Why an object waits: each outcome, who is named for it, and what is told beside it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from queues.why.explain import explain
 from queues.why.explanation import (
     ExplainedMembership,
     Explanation,
-    Fate,
     ObjectRef,
     ObservedObject,
     ObservedQueues,
+    Outcome,
     QueueRecord,
 )
 from queues.why.stop_causes import find_change
@@ -67,7 +67,7 @@ STOPPED_BY_A = seen(
 def test_the_queue_at_fault_is_named_with_who_did_it_why_and_the_way_out() -> None:
     """A pod under a suspended ancestor leads to that ancestor, its last change and the command."""
     found = told(pod(gates=(names.GATE,)), STOPPED_BY_A)
-    assert found.fate is Fate.STOPPED
+    assert found.outcome is Outcome.STOPPED
     assert found.summary == 'Pod ns/p waits: queue "b" is Suspended by its ancestor "a" (quota)'
     (stop,) = found.stops
     assert (stop.queue, stop.change, stop.way_out) == ("a", SUSPENDED, "kubectl queue resume a")
@@ -98,7 +98,7 @@ def test_a_stop_that_its_time_has_ended_is_none() -> None:
     """Past `resumeAt` the queue schedules, whoever has yet to write that."""
     past = datetime(2030, 1, 1, 11, tzinfo=UTC)
     found = told(pod(), seen(queue("b", desired=Desired.SUSPENDED, resume_at=past)))
-    assert (found.fate, found.stops) == (Fate.WAITS, ())
+    assert (found.outcome, found.stops) == (Outcome.WAITS_FOR_OTHER, ())
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_a_broken_chain_names_the_queue_to_mend() -> None:
 def test_a_podgroup_that_is_not_there_is_what_its_pod_waits_for() -> None:
     """Which queue that will be nobody knows yet."""
     found = explain(pod(), ExplainedMembership(queue=None, group="gang"), queues=None)
-    assert found.fate is Fate.STOPPED
+    assert found.outcome is Outcome.STOPPED
     assert found.summary == 'Pod ns/p waits: PodGroup "gang" does not exist'
 
 
 def test_for_a_pod_whose_queue_schedules_the_message_of_kube_scheduler_is_shown() -> None:
     """The queue is not the cause, and is said not to be."""
     found = told(pod(message="0/3 nodes are available"), seen(queue("b")))
-    assert found.fate is Fate.WAITS
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
     assert found.summary == 'Pod ns/p waits, but not for its queue: queue "b" schedules its pods'
     assert found.notes == ("kube-scheduler says: 0/3 nodes are available",)
 
@@ -183,7 +183,7 @@ def test_what_else_may_keep_a_pod_waiting_is_reported(gates: tuple[str, ...], no
 def test_a_pod_of_no_queue_is_reported_as_such() -> None:
     """What kube-scheduler says of it is told all the same."""
     found = explain(pod(message="no room"), None, queues=None)
-    assert (found.fate, found.chain) == (Fate.STRANGER, ())
+    assert (found.outcome, found.chain) == (Outcome.NOT_MEMBER, ())
     assert found.summary == "Pod ns/p is of no queue: none holds it back"
     assert found.notes == ("kube-scheduler says: no room",)
 
@@ -201,13 +201,13 @@ def test_a_pod_of_no_queue_is_reported_as_such() -> None:
 def test_a_pod_on_a_node_runs_whatever_its_queue_is(policy: StopPolicy, note: str) -> None:
     """A stop is told all the same, with what it means for what runs."""
     found = told(pod(node="n1"), seen(queue("b", stop_policy=policy)))
-    assert (found.fate, found.summary, found.notes) == (Fate.RUNS, "Pod ns/p is on node n1", (note,))
+    assert (found.outcome, found.summary, found.notes) == (Outcome.RUNS, "Pod ns/p is on node n1", (note,))
 
 
 def test_what_has_finished_waits_for_nothing() -> None:
     """A finished pod of a stopped queue is not said to be stopped."""
     found = told(pod(finished=True, phase="Succeeded"), STOPPED_BY_A)
-    assert (found.fate, found.summary) == (Fate.FINISHED, "Pod ns/p has finished (Succeeded)")
+    assert (found.outcome, found.summary) == (Outcome.FINISHED, "Pod ns/p has finished (Succeeded)")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,10 @@ def test_a_closing_queue_says_what_keeps_it_from_closed() -> None:
     message = 'queue "b" is Closing and takes no new work; reopen it; kept from Closed by pod ns/p of queue b'
     queues = seen(queue("b", desired=Desired.CLOSED), b=QueueRecord(changes=(CLOSED,), accepting=message))
     found = of_queue(queues)
-    assert (found.fate, found.summary) == (Fate.REFUSES, 'queue "b" is Closing and takes no new work')
+    assert (found.outcome, found.summary) == (
+        Outcome.TAKES_NOTHING_NEW,
+        'queue "b" is Closing and takes no new work',
+    )
     assert found.closing == "kept from Closed by pod ns/p of queue b"
     assert found.refusal is not None
     assert (found.refusal.change, found.refusal.way_out) == (CLOSED, "kubectl queue open b")
@@ -243,14 +246,14 @@ def test_a_closed_queue_has_nothing_that_keeps_it() -> None:
 def test_a_waiting_pod_of_a_closing_queue_may_still_be_scheduled() -> None:
     """Closing schedules what it had taken."""
     found = told(pod(message="no room"), seen(queue("b", desired=Desired.CLOSED)))
-    assert found.fate is Fate.WAITS
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
     assert found.notes[-1] == "its queue takes nothing new; what it had taken before is still scheduled"
 
 
 def test_an_open_queue_is_free() -> None:
     """There is nothing to explain, and that is the answer."""
     found = of_queue(seen(queue("b")))
-    assert (found.fate, found.summary) == (Fate.FREE, 'queue "b" schedules its pods and takes new work')
+    assert (found.outcome, found.summary) == (Outcome.FREE, 'queue "b" schedules its pods and takes new work')
 
 
 def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
@@ -259,7 +262,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
         ref=ObjectRef(kind="Job", name="j", namespace="ns"), idle_reason="spec.suspend is true"
     )
     found = told(job, seen(queue("b")))
-    assert found.fate is Fate.FREE
+    assert found.outcome is Outcome.FREE
     assert found.notes[0] == "spec.suspend is true"
     assert "kubectl queue why pod/NAME" in found.notes[1]
 
@@ -267,7 +270,7 @@ def test_a_workload_that_nothing_stops_sends_to_its_pods() -> None:
 def test_a_queue_that_may_not_be_read_is_reported_as_unread() -> None:
     """What the pod says itself is told: it names the queue and the way out."""
     found = told(pod(message="queue b is Suspended", gates=(names.GATE,)), None)
-    assert (found.fate, found.chain, found.stops) == (Fate.UNREAD, (), ())
+    assert (found.outcome, found.chain, found.stops) == (Outcome.UNREAD, (), ())
     assert found.notes == ("it says: queue b is Suspended",)
 
 
@@ -302,7 +305,7 @@ NARROW = seen(
 def test_a_namespace_that_is_not_selected_is_named_first_with_who_set_the_selector() -> None:
     """A resume would let nobody go; what else stops the queue comes after it."""
     found = told(pod(gates=(names.GATE,), namespace_labels={}), NARROW)
-    assert found.fate is Fate.STOPPED
+    assert found.outcome is Outcome.STOPPED
     assert found.summary == (
         'Pod ns/p waits: queue "b" is not for namespace "ns": '
         'the namespaceSelector of its ancestor "a" asks for team=x'
@@ -330,7 +333,7 @@ def test_labels_that_could_not_be_read_are_reported_as_unread() -> None:
 
 def test_what_runs_goes_on_and_says_what_its_namespace_lacks() -> None:
     found = told(pod(node="node-1", namespace_labels={}), NARROW)
-    assert found.fate is Fate.RUNS
+    assert found.outcome is Outcome.RUNS
     assert any(note.startswith("nothing new of its namespace is scheduled: ") for note in found.notes)
 
 

@@ -170,7 +170,7 @@ def _value(meta: Metadata, spec: dict[str, Any]) -> Queue:
         raise Unreadable(str(exc).replace(" - at `$.", ", at `")) from exc
     for key, kind in (("state", Desired), ("stopPolicy", StopPolicy)):
         word = spec.get(key)
-        if word is not None and word not in {one.value for one in kind}:
+        if word is not None and word not in {member.value for member in kind}:
             shown = quoted(str(word), limit=80)
             raise Unreadable(f"spec.{key}: {shown} is not known; use one of {', '.join(kind)}")
     return queue_from_object(obj)

@@ -25,7 +25,7 @@ On UPDATE:
   whatever its namespace or PodGroup says now.
 - More replicas in a queue that does not schedule bring a warning.
 - A workload that is being deleted is admitted as it is, and so is what controllers do to what they made.
-- The mark of what a drain suspended stays ours, whoever writes it.
+- Users can neither set nor change annotation `sluice.dev/suspended`, the mark of what a drain suspended.
 
 A template is written to on CREATE. On UPDATE it is written to only where the queue changes or what was
 written is touched: a template that changes makes a Deployment replace its pods. The template of a ReplicaSet
@@ -300,7 +300,8 @@ def _podgroup_warnings(membership: Membership | None) -> tuple[str, ...]:
 
 def _deny_conflict(conflict: QueueConflict) -> Answer:
     first, second = (
-        f"{one.source} says {quoted(one.queue or '', limit=80)}" for one in (conflict.first, conflict.second)
+        f"{membership.source} says {quoted(membership.queue or '', limit=80)}"
+        for membership in (conflict.first, conflict.second)
     )
     return deny(f"it is in two queues: {first}, {second}; name one queue", code=422)
 

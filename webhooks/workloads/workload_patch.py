@@ -123,7 +123,7 @@ def submitted_names(before: WorkloadObject, after: WorkloadObject) -> tuple[Nami
 
 
 def _mark_webhook_names(before: NamingMetadata, after: NamingMetadata) -> NamingMetadata:
-    was, now = (one.annotations.get(VOLCANO_ANNOTATION, "") for one in (before, after))
+    was, now = (metadata.annotations.get(VOLCANO_ANNOTATION, "") for metadata in (before, after))
     if was == now:
         by_us = names.QUEUE_FROM in before.annotations
     else:

@@ -27,8 +27,8 @@ from kubectl_queue.output.console import Console
 from kubectl_queue.output.tables import Table
 from queues.why.explanation import (
     Explanation,
-    Fate,
     ObjectRef,
+    Outcome,
 )
 from tests.support.plugin.plugin_stage import (
     NOW,
@@ -332,7 +332,7 @@ def test_a_drain_that_has_ended_is_no_longer_shown() -> None:
 
 def test_why_shows_the_drain_under_its_own_heading() -> None:
     told = Explanation(
-        object=ObjectRef("Queue", "b"), fate=Fate.STOPPED, summary="it is stopped", notes=("note",)
+        object=ObjectRef("Queue", "b"), outcome=Outcome.STOPPED, summary="it is stopped", notes=("note",)
     )
     assert explained(told, now=NOW, drain=["Draining", "3 pods left"]) == [
         "it is stopped",

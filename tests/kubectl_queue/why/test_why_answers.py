@@ -31,8 +31,8 @@ from queues.why.explanation import (
     ChainMember,
     ExplainedMembership,
     Explanation,
-    Fate,
     ObjectRef,
+    Outcome,
     Stop,
 )
 from tests.support.plugin.plugin_stage import NOW, item
@@ -232,11 +232,11 @@ def test_each_part_of_an_explanation_has_its_heading() -> None:
     resume_at = NOW + timedelta(minutes=25)
     told = Explanation(
         object=ObjectRef(kind="Pod", name="p", namespace="ns"),
-        fate=Fate.STOPPED,
+        outcome=Outcome.STOPPED,
         summary="Pod ns/p waits",
         owners=(ObjectRef(kind="Job", name="j", namespace="ns"),),
         group=ObjectRef(kind="PodGroup", name="g", namespace="ns"),
-        belonging=ExplainedMembership(queue="b", rule="annotation sluice.dev/queue", origin="namespace"),
+        membership=ExplainedMembership(queue="b", rule="annotation sluice.dev/queue", origin="namespace"),
         chain=(
             ChainMember(
                 queue="b", state=State.SUSPENDED, desired=Desired.CLOSED, stop_policy=StopPolicy.HOLD
@@ -292,9 +292,9 @@ def test_a_missing_podgroup_is_said_to_decide_the_queue() -> None:
     """There is no queue yet, and no chain."""
     told = Explanation(
         object=ObjectRef(kind="Pod", name="p", namespace="ns"),
-        fate=Fate.STOPPED,
+        outcome=Outcome.STOPPED,
         summary="waits",
-        belonging=ExplainedMembership(queue=None, rule="PodGroup gang", group="gang"),
+        membership=ExplainedMembership(queue=None, rule="PodGroup gang", group="gang"),
     )
     assert (
         lines(told, now=NOW)[1] == "Queue:       not known yet: PodGroup gang decides it, and does not exist"
@@ -330,7 +330,7 @@ def test_times_are_shown_with_their_distance() -> None:
     """Past it is due: the controller has yet to do it."""
     told = Explanation(
         object=ObjectRef(kind="Queue", name="a"),
-        fate=Fate.FREE,
+        outcome=Outcome.FREE,
         summary="",
         chain=(
             ChainMember(
