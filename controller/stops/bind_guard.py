@@ -1,24 +1,22 @@
-"""The bind guard: on in each namespace that holds bindable members of a queue that does not schedule, or that
-does not select the namespace.
+"""The bind guard: turned on in each namespace with members that could be bound although their queue does not
+schedule, or does not select the namespace.
 
-The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. That the label is
-written does not say that every request meets the webhook, so it is asked: a dry-run bind of a pod
-that does not exist is refused by the guard (`PROBE_SEEN`), and answered 404 where it is not on. In a
-namespace that is being deleted the API server itself refuses every bind (`TERMINATING`), and asks nobody; one
-that has not heard of the deletion does not.
+The guard is a webhook that selects namespaces by the label `sluice.dev/guard`. A label that is stored is not
+yet known to every API server. So each of them is probed: with a dry-run bind of a pod that does not exist.
+The guard refuses it (`PROBE_SEEN`); without the guard the answer is 404. An API server that knows that the
+namespace is being deleted refuses every bind itself (`TERMINATING`), without the webhook.
 
 Invariants
 - `on` has a namespace only while its label is set and each API server refused a probe after that: each has a
-  cache of its own, and asks nobody about a bind while the label has not reached it.
-- The label's value is a token of whoever wrote it, new for each time that the guard goes on. So a removal
-  that was decided before, by us or by somebody who leads no more, does not land: it is for the state of the
-  namespace that had the former token.
-- A namespace is taken out of `on` before its label is removed. Of what was on before somebody else led, who
-  may have removed any, nothing is believed (`forget`).
-- Writes and probes run in threads of their own, since a probe may take long. What came of them is received,
-  and `on` changed, on the controller's thread, one write or probe a namespace at a time.
-- A namespace whose probe is not refused is tried again after a back-off (`RETRY`), after those that were not
-  tried yet.
+  cache of its own, and calls no webhook for a bind until the label has reached it.
+- The label's value is a random token, new for each time that the guard goes on. So a removal that was decided
+  earlier, by us or by a former leader, fails: its resourceVersion is of the former token.
+- A namespace is taken out of `on` before its label is removed. A new leader forgets what it knew (`forget`):
+  another leader may have removed the label meanwhile.
+- Writes and probes run on the threads of the guard writers, since a probe may take long. Their results are
+  received, and `on` is changed, on the controller's thread; one write or probe a namespace at a time.
+- A namespace whose probe is not refused is probed again after a back-off (`RETRY`), and after the namespaces
+  that were not probed yet.
 """
 
 from __future__ import annotations
@@ -26,213 +24,284 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
 from cluster.api.client import Client
 from cluster.backoff import Backoff
+from cluster.cache.store import Store
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Metadata
 from controller.context import ControllerContext
 from queues import labels as names
 from queues.snapshot import QueueSnapshot
 
-#: A label takes 11 to 46 ms to take effect; a probe that is not refused is repeated this often.
+#: A label takes effect after 11 to 46 ms; a probe that is not refused is repeated after this time.
 PROBE_SECONDS = 0.01
 PROBES = 10
 RETRY = Backoff(0.1, 5.0)
-#: What an API server says of whatever is to be made in a namespace that it knows is being deleted.
+#: Part of the message with which an API server refuses to create anything in a namespace that it deletes.
 TERMINATING = "because it is being terminated"
-#: By then the label that was written has come back by the watch.
+#: The time after which a label that was written is in the cache of namespaces.
 SEEN_SECONDS = 5.0
-#: Of the tries of one namespace.
-SAID_AFTER = 4
+#: The number of failures in one namespace after which the log has a warning.
+WARN_AFTER = 4
+#: The rank of a removal: after all that turn the guard on.
+REMOVAL_RANK = 8
 
 log = logging.getLogger(__name__)
 
 
-class Switched(msgspec.Struct, frozen=True):
-    """What came of a write: the label's token, "" if it was removed or nothing was done; and since when, in
-    monotonic seconds, the guard is known to be on, if it is."""
+class GuardWrite(msgspec.Struct, frozen=True):
+    """The result of one write and its probes.
+
+    `token`: of the label that is set; empty after a removal, or if nothing was written.
+    `on_since`: monotonic seconds since when the guard is known to be on; None if it is not.
+    """
 
     token: str = ""
     on_since: float | None = None
 
 
+class ProbeFailures(msgspec.Struct, frozen=True):
+    """How often a namespace was probed in vain, and when it is probed again, in monotonic seconds."""
+
+    times: int = 0
+    retry_at: float = 0.0
+
+
+class GuardChange(msgspec.Struct, frozen=True):
+    """One namespace in which the guard is to be turned on or off."""
+
+    namespace: str
+    turn_on: bool
+    rank: int
+
+
+def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
+    """The namespaces with a bindable member, or an open pass, of a queue that
+
+    - does not schedule, or does not exist, or is not known yet (`""`), or
+    - does not select the namespace.
+    """
+    absent = {queue for queue in store.members.queues() if queue not in snapshot.tree}
+    stopped = {*snapshot.stopped_queues(), *absent, ""}
+    of_stopped = {namespace for _, namespace in _places(store, stopped)}
+    not_selected = {
+        namespace
+        for queue, namespace in _places(store, snapshot.restricted_queues)
+        if not store.selects(queue, namespace)
+    }
+    return (of_stopped | not_selected) & store.namespaces.keys()
+
+
+def _places(store: Store, queues: Collection[str]) -> list[tuple[str, str]]:
+    """Queue and namespace of the bindable members and of the open passes of these queues."""
+    if not queues:
+        return []
+    members = [(queue, name) for queue in queues for name in store.members.bindable_namespaces(queue)]
+    passes = store.bind_passes.open_passes_of(frozenset(queues))
+    return [*members, *((bind_pass.queue, bind_pass.namespace) for bind_pass in passes)]
+
+
+def outdated_guards(on: Mapping[str, float], *, labelled: Collection[str], now: float) -> list[str]:
+    """The namespaces of `on` without the label; one that was just written is not in the cache yet."""
+    return [name for name, since in on.items() if name not in labelled and since < now - SEEN_SECONDS]
+
+
+def guard_changes(
+    wanted: set[str],
+    *,
+    on: Collection[str],
+    labelled: set[str],
+    under_way: set[str],
+    failures: Mapping[str, ProbeFailures],
+    now: float,
+) -> list[GuardChange]:
+    """Turn the guard on where it is wanted and not on, and off where it is labelled and not wanted.
+
+    A namespace with a write or probe under way is left alone, as is one whose pause has not ended. The more
+    often a namespace was probed in vain, the later its turn.
+    """
+    changes = []
+    for name in ((wanted - set(on)) | (labelled - wanted)) - under_way:
+        failed = failures.get(name, ProbeFailures())
+        if failed.retry_at <= now:
+            turn_on = name in wanted
+            changes.append(GuardChange(name, turn_on, rank=failed.times if turn_on else REMOVAL_RANK))
+    return changes
+
+
+def after_failure(before: ProbeFailures, *, now: float) -> ProbeFailures:
+    """One more probe was in vain."""
+    times = before.times + 1
+    return ProbeFailures(times, retry_at=now + RETRY.seconds(times))
+
+
+def proves_guard(answer: Refused) -> bool:
+    """Whether this answer to a probe shows that the API server lets no bind pass without the guard."""
+    if isinstance(answer, NotFound):
+        return False
+    return names.PROBE_SEEN in answer.message or TERMINATING in answer.message
+
+
 class BindGuards:
-    """Which namespaces are guarded. Owner: the controller's thread."""
+    """The namespaces that are guarded. Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext, *, changed: Callable[[], object]) -> None:
         """`changed`: called, on the controller's thread, when a guard may be on."""
         self._context = context
+        self._store = context.store
         self._changed = changed
-        #: Since when, in monotonic seconds, a namespace is known to be guarded.
+        #: Since when a namespace is known to be guarded, in monotonic seconds.
         self.on: dict[str, float] = {}
-        #: What we wrote as a namespace's label.
+        #: The value of the label that we wrote, by namespace.
         self._tokens: dict[str, str] = {}
-        #: How often a namespace was probed in vain, and when it is to be tried again.
-        self._failed: dict[str, tuple[int, float]] = {}
+        self._failures: dict[str, ProbeFailures] = {}
         #: Namespaces with a write or a probe under way.
         self._under_way: set[str] = set()
 
     @property
     def next_retry_at(self) -> float:
-        """When a namespace is to be tried again, in monotonic seconds."""
-        now = self._context.store.clock.monotonic()
-        return min((at for _, at in self._failed.values() if at > now), default=math.inf)
+        """When the next namespace is to be probed again, in monotonic seconds."""
+        now = self._store.clock.monotonic()
+        times = (failed.retry_at for failed in self._failures.values())
+        return min((at for at in times if at > now), default=math.inf)
 
     def forget(self) -> None:
-        """Somebody else leads, or has led meanwhile."""
+        """Forget everything: another replica leads, or has led meanwhile."""
         self.on.clear()
         self._tokens.clear()
-        self._failed.clear()
+        self._failures.clear()
 
     def reconcile(self, snapshot: QueueSnapshot) -> None:
-        """Have the guard on just where it is wanted."""
-        wanted = self.wanted(snapshot)
-        labelled = self._labelled()
-        now = self._context.store.clock.monotonic()
-        for name, since in list(self.on.items()):
-            if name not in labelled and since < now - SEEN_SECONDS:
-                self.on.pop(name, None)
-                self._tokens.pop(name, None)
-        for name in [name for name in list(self._failed) if name not in wanted]:
-            self._failed.pop(name, None)
-        for name in ((wanted - self.on.keys()) | (labelled - wanted)) - self._under_way:
-            times, at = self._failed.get(name, (0, 0.0))
-            if at <= now:
-                self._switch(name, rank=(times,) if name in wanted else (8,), wanted=name in wanted)
+        """Turn the guard on where it is wanted, and off everywhere else."""
+        wanted = namespaces_to_guard(self._store, snapshot)
+        labelled = self._labelled_namespaces()
+        now = self._store.clock.monotonic()
+        for name in outdated_guards(self.on, labelled=labelled, now=now):
+            self._drop(name)
+        for name in self._failures.keys() - wanted:
+            del self._failures[name]
+        for change in guard_changes(
+            wanted,
+            on=self.on,
+            labelled=labelled,
+            under_way=self._under_way,
+            failures=self._failures,
+            now=now,
+        ):
+            self._submit(change)
 
-    def wanted(self, snapshot: QueueSnapshot) -> set[str]:
-        """Where a member of a queue that does not schedule could be bound, or may be on its way to be."""
-        store = self._context.store
-        stopped = {*snapshot.stopped_queues(), *self._absent(snapshot), ""}
-        bindable = {name for queue in stopped for name in store.members.bindable_namespaces(queue)}
-        under_way = {one.namespace for one in store.bind_passes.open_passes_of(stopped)}
-        return (bindable | under_way | self._not_selected(snapshot)) & store.namespaces.keys()
+    def _labelled_namespaces(self) -> set[str]:
+        namespaces = list(self._store.namespaces.values())
+        return {namespace.metadata.name for namespace in namespaces if _has_label(namespace.metadata)}
 
-    def _not_selected(self, snapshot: QueueSnapshot) -> set[str]:
-        """The same for members of namespaces that their queue does not select."""
-        if not snapshot.restricted_queues:
-            return set()
-        store = self._context.store
-        members = [
-            (queue, name)
-            for queue in snapshot.restricted_queues
-            for name in store.members.bindable_namespaces(queue)
-        ]
-        passes = [
-            (one.queue, one.namespace)
-            for one in store.bind_passes.open_passes_of(frozenset(snapshot.restricted_queues))
-        ]
-        return {name for queue, name in (*members, *passes) if not store.selects(queue, name)}
+    def _drop(self, name: str) -> None:
+        self.on.pop(name, None)
+        self._tokens.pop(name, None)
 
-    def _absent(self, snapshot: QueueSnapshot) -> set[str]:
-        return {queue for queue in self._context.store.members.queues() if queue not in snapshot.tree}
+    def _submit(self, change: GuardChange) -> None:
+        """Have the label written; whether the guard is wanted is decided again just before that."""
+        name, term = change.namespace, self._context.term()
+        token = self._tokens.get(name, "")
+        if not change.turn_on:  # before the label may be removed
+            self._drop(name)
 
-    def _labelled(self) -> set[str]:
-        namespaces = list(self._context.store.namespaces.values())
-        return {one.metadata.name for one in namespaces if _guarded(one.metadata)}
-
-    def _switch(self, name: str, *, rank: tuple[int, ...], wanted: bool) -> None:
-        """Have the guard switched; the direction is decided again when that is sent."""
-        term, token = self._context.term(), self._tokens.get(name, "")
-        if not wanted:  # before the label may be removed
-            self.on.pop(name, None)
-            self._tokens.pop(name, None)
-
-        def leads() -> bool:
+        def still_leads() -> bool:
             return self._context.leading() and self._context.term() == term
 
-        def send() -> Switched:
-            if not leads():
-                return Switched()
-            if name not in self.wanted(self._context.store.snapshot):
-                if not wanted:
-                    self._switch_off(name)
-                return Switched()
-            sent = self._switch_on(name, token)
-            return Switched(sent, self._context.store.clock.monotonic() if self._probed(name) else None)
+        def send() -> GuardWrite:
+            if not still_leads():
+                return GuardWrite()
+            if name not in namespaces_to_guard(self._store, self._store.snapshot):
+                if not change.turn_on:
+                    self._remove_label(name)
+                return GuardWrite()
+            written = self._set_label(name, token)
+            on_since = self._store.clock.monotonic() if self._is_on_everywhere(name) else None
+            return GuardWrite(written, on_since)
 
-        def receive(switched: Switched | None) -> None:
+        def receive(result: GuardWrite | None) -> None:
             self._under_way.discard(name)
-            if leads():
-                self._receive(name, switched or Switched())
+            if still_leads():
+                self._receive(name, result or GuardWrite())
             self._changed()
 
-        if self._context.submit(self._context.guard_writers, ("guard", name), send, receive, rank=rank):
+        writers, rank = self._context.guard_writers, (change.rank,)
+        if self._context.submit(writers, ("guard", name), send, receive, rank=rank):
             self._under_way.add(name)
 
-    def _receive(self, name: str, switched: Switched) -> None:
-        if switched.token:
-            self._tokens[name] = switched.token
-        if switched.on_since is not None:
-            self._failed.pop(name, None)
-            self.on[name] = switched.on_since
-        elif switched.token:
-            self._try_later(name)
+    def _receive(self, name: str, result: GuardWrite) -> None:
+        if result.token:
+            self._tokens[name] = result.token
+        if result.on_since is not None:
+            self._failures.pop(name, None)
+            self.on[name] = result.on_since
+        elif result.token:
+            self._record_failure(name)
 
-    def _switch_on(self, name: str, token: str) -> str:
-        """The token that the label has by then."""
-        if not token or name not in self._labelled():
-            token = token or secrets.token_hex(4)
-            self._context.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
-        return token
-
-    def _switch_off(self, name: str) -> None:
-        """Only the label that is known here is removed, and no later one."""
-        namespace = self._context.store.namespaces.get(name)
-        if namespace is not None and _guarded(namespace.metadata):
-            meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
-            self._context.client.patch(_path(name), {"metadata": meta})
-
-    def _try_later(self, name: str) -> None:
-        times = self._failed.get(name, (0, 0.0))[0] + 1
-        self._failed[name] = (times, self._context.store.clock.monotonic() + RETRY.seconds(times))
-        if times == SAID_AFTER:
+    def _record_failure(self, name: str) -> None:
+        before = self._failures.get(name, ProbeFailures())
+        failed = self._failures[name] = after_failure(before, now=self._store.clock.monotonic())
+        if failed.times == WARN_AFTER:
             log.warning(
                 "the bind guard is not on in namespace %s, so stops there are not acknowledged; "
                 "is the ValidatingWebhookConfiguration there? is this server reachable from each API server?",
                 name,
             )
 
-    def _probed(self, name: str) -> bool:
-        """Whether nothing can be bound there unseen, through any API server; to be asked anew if not."""
+    def _set_label(self, name: str, token: str) -> str:
+        """Set the label if it is not set; returns its token."""
+        if not token or name not in self._labelled_namespaces():
+            token = token or secrets.token_hex(4)
+            self._context.client.patch(_path(name), {"metadata": {"labels": {names.GUARD: token}}})
+        return token
+
+    def _remove_label(self, name: str) -> None:
+        """Remove the label that is in the cache, and no later one."""
+        namespace = self._store.namespaces.get(name)
+        if namespace is not None and _has_label(namespace.metadata):
+            meta = {"resourceVersion": namespace.metadata.resource_version, "labels": {names.GUARD: None}}
+            self._context.client.patch(_path(name), {"metadata": meta})
+
+    def _is_on_everywhere(self, name: str) -> bool:
+        """Whether each API server refused a probe in this namespace; each gets `PROBES` of them."""
         for _ in range(PROBES):
-            if name not in self._context.store.namespaces:
+            if name not in self._store.namespaces:
                 return False
             try:
-                if all(self._refused(name, client) for client in self._context.api_servers.all()):
+                if all(_probe(name, client) for client in self._context.api_servers.all()):
                     return True
-            except ClusterError as exc:  # one that does not answer keeps other namespaces waiting
+            except ClusterError as exc:  # other namespaces do not wait for an API server without an answer
                 log.warning("an API server cannot be asked whether the bind guard is on in %s: %s", name, exc)
                 return False
             if self._context.guard_writers.pause(PROBE_SECONDS):
                 return False
         return False
 
-    def _refused(self, namespace: str, client: Client) -> bool:
-        name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
-        }
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
-        try:
-            client.create(path, body, dryRun="All")
-        except NotFound:
-            return False
-        except Refused as exc:
-            return names.PROBE_SEEN in exc.message or TERMINATING in exc.message
-        return False
+
+def _probe(namespace: str, client: Client) -> bool:
+    """Whether this API server refuses a bind in the namespace for the sake of the guard."""
+    name = f"{names.PROBE_PREFIX}{secrets.token_hex(4)}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+    try:
+        client.create(path, body, dryRun="All")
+    except Refused as exc:
+        return proves_guard(exc)
+    return False
 
 
 def _path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}"
 
 
-def _guarded(meta: Metadata) -> bool:
+def _has_label(meta: Metadata) -> bool:
     return bool(meta.label(names.GUARD))

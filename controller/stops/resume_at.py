@@ -1,12 +1,26 @@
-"""`resumeAt`, once it is past: written into the spec as what it means, once.
+"""Writes the end of a stop into the spec once its `resumeAt` is past.
 
-The verdict treats a stop whose time is past as undone from that very moment, so nothing waits for
-this write; it only makes the spec say what is true. A writer who restores the old text (a GitOps
-tool, say) changes nothing of the verdict either, and is told so by an event instead of being
-fought: the annotation `sluice.dev/resumed` remembers for which time the write was made.
+The verdict treats such a stop as undone from that moment on, so nothing waits for this write. It only makes
+the spec say what is true.
+
+| the queue                                                   | what the controller does                    |
+|-------------------------------------------------------------|---------------------------------------------|
+| has no `resumeAt`, or one in the future                     | nothing                                     |
+| is neither suspended nor held                               | nothing                                     |
+| is suspended or held, and `resumeAt` is past                | writes `Open` for `Suspended`, policy       |
+|                                                             | `None`, no `resumeAt` and no `reason`       |
+| the same, and annotation `sluice.dev/resumed` has that time | records the event ResumeAtPast              |
+
+The last row: the end was written before, and somebody has written the old text again (a GitOps tool, say).
+That changes nothing of the verdict, so the controller says so and does not write it a second time.
 """
 
 from __future__ import annotations
+
+from datetime import datetime
+from enum import Enum, auto
+from functools import partial
+from typing import Any
 
 from cluster.cache.queues import queue_from_object
 from cluster.objects import QueueObject
@@ -16,55 +30,82 @@ from controller.context import (
     queue_subject,
 )
 from queues import labels as names
+from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 
 AUTHOR = "sluice: resumeAt"
 
 
-def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
-    """Have the resumption written that a queue's `resumeAt` asked for, if its time has come."""
-    queue = queue_from_object(obj)
-    if (
-        queue.resume_time is None
-        or not queue.is_suspended_or_held
-        or not queue.is_resumed(context.store.clock.now())
-    ):
-        return
-    moment = queue.resume_time.isoformat()
-    if obj.metadata.annotation(names.RESUMED) == moment:
-        context.recorder.record(
-            queue_subject(obj),
-            reason="ResumeAtPast",
-            message=f"spec.resumeAt {moment} is past, so the stop it came with is undone although it was "
-            "written again; remove spec.resumeAt to stop the queue",
-            warning=True,
-        )
-        return
-    body = {
+class ResumeStep(Enum):
+    """What is to be done about a queue's `resumeAt`."""
+
+    NOTHING = auto()
+    WRITE = auto()
+    #: It was written before, and the stop was written again with the same time.
+    WARN = auto()
+
+
+def resume_step(queue: Queue, *, resumed_for: str, now: datetime) -> ResumeStep:
+    """The table of the module. `resumed_for`: the time of which annotation `sluice.dev/resumed` tells."""
+    if queue.resume_time is None or not queue.is_suspended_or_held or not queue.is_resumed(now):
+        return ResumeStep.NOTHING
+    return ResumeStep.WARN if resumed_for == _written_time(queue) else ResumeStep.WRITE
+
+
+def resume_patch(queue: Queue, *, resource_version: str) -> dict[str, Any]:
+    """The end of the stop, for the Queue of this resource version only."""
+    desired = Desired.OPEN if queue.desired is Desired.SUSPENDED else queue.desired
+    return {
         "metadata": {
-            "resourceVersion": obj.metadata.resource_version,
-            "annotations": {names.RESUMED: moment, names.ON_BEHALF_OF: AUTHOR},
+            "resourceVersion": resource_version,
+            "annotations": {names.RESUMED: _written_time(queue), names.ON_BEHALF_OF: AUTHOR},
         },
         "spec": {
-            "state": (Desired.OPEN if queue.desired is Desired.SUSPENDED else queue.desired).value,
+            "state": desired.value,
             "stopPolicy": StopPolicy.NONE.value,
             "resumeAt": None,
             "reason": None,
         },
     }
 
-    def receive(written: bool | None) -> None:
-        if written:
-            context.recorder.record(
-                queue_subject(obj),
-                reason="ResumedOnTime",
-                message=f"resumed, as spec.resumeAt {moment} asked",
-            )
 
-    def send() -> bool:
-        context.client.patch(f"{QUEUES}/{queue.name}", body)
-        return True
-
-    context.submit(
-        context.writers, ("resume", obj.metadata.uid), send, receive, rank=(0,), subject=queue_subject(obj)
+def resume_if_due(obj: QueueObject, *, context: ControllerContext) -> None:
+    """Submit the write that ends the stop, if the time has come."""
+    queue = queue_from_object(obj)
+    step = resume_step(
+        queue, resumed_for=obj.metadata.annotation(names.RESUMED), now=context.store.clock.now()
     )
+    if step is ResumeStep.WRITE:
+        body = resume_patch(queue, resource_version=obj.metadata.resource_version)
+        context.submit(
+            context.writers,
+            ("resume_queue", obj.metadata.uid),
+            partial(_send, context, queue.name, body),
+            partial(_record_resumed, context, obj, _written_time(queue)),
+            rank=(0,),
+            subject=queue_subject(obj),
+        )
+    elif step is ResumeStep.WARN:
+        context.recorder.record(
+            queue_subject(obj),
+            reason="ResumeAtPast",
+            message=f"spec.resumeAt {_written_time(queue)} is past, so the stop it came with is undone "
+            "although it was written again; remove spec.resumeAt to stop the queue",
+            warning=True,
+        )
+
+
+def _send(context: ControllerContext, queue: str, body: dict[str, Any]) -> bool:
+    context.client.patch(f"{QUEUES}/{queue}", body)
+    return True
+
+
+def _record_resumed(context: ControllerContext, obj: QueueObject, time: str, written: bool | None) -> None:
+    if written:
+        context.recorder.record(
+            queue_subject(obj), reason="ResumedOnTime", message=f"resumed, as spec.resumeAt {time} asked"
+        )
+
+
+def _written_time(queue: Queue) -> str:
+    return queue.resume_time.isoformat() if queue.resume_time is not None else ""

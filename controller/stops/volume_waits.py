@@ -1,24 +1,25 @@
-"""Pods that kube-scheduler holds for a volume, told from pods whose bind is under way.
+"""Tells pods that kube-scheduler holds until a volume is bound from pods whose bind may be under way.
 
 kube-scheduler passes filter and then holds a pod, for minutes perhaps, until each of its claims is bound to a
-volume (`VolumeBinding`, PreBind); only then it sends the bind. So a pod one of whose claims is read to be
-unbound has no bind under way at that moment. Where the bind guard was on by then, its bind will meet it.
+volume (`VolumeBinding`, PreBind). Only then it sends the bind. So a pod with a claim that is read to be
+unbound has no bind under way at that moment. If the bind guard was on by then, the later bind meets it.
 
-Who may edit the namespace can delete a claim that was bound and make another by its name while the bind is
-under way, and can write each annotation. So only what cannot be made up counts:
+Users who may edit the namespace can delete a claim that was bound and create another one of its name while
+the bind is under way, and can write each annotation. So only what cannot be made up counts:
 
-======================================================  ==================================
+======================================================  ==========================================
 a claim of the pod                                      the pod waits for it
-======================================================  ==================================
+======================================================  ==========================================
 has no volume, and is not younger than the pod          yes
-the same, made for the pod (ephemeral), soon after it   yes
-has a volume, whatever its annotations say              no: its name once set cannot change
-is being deleted, or is not there                       no: it may have been bound
-is younger than the pod                                 no: it may have taken another's place
-======================================================  ==================================
+has no volume, and was created for the pod (ephemeral)  yes, if created soon after it
+has a volume, whatever its annotations say              no: its volume name never changes again
+is being deleted, or does not exist                     no: it may have been bound
+is younger than the pod                                 no: it may replace one that was bound
+======================================================  ==========================================
 
 Invariants
-- `at` is a time before the pod and its claims were read from the API server, not from a cache.
+- `waiting_since` is a time before the pod and its claims were read, and they are read from the API server,
+  not from a cache.
 - A pod is read at most once in `AGAIN_SECONDS`, by the guard's writers, and only while a stop waits for it.
 """
 
@@ -34,8 +35,9 @@ from cluster.exceptions import NotFound
 from controller.context import ControllerContext
 
 AGAIN_SECONDS = 1.0
-KEPT = 1_000
-#: kube-controller-manager makes the claim of an ephemeral volume as soon as it hears of the pod.
+#: The number of pods whose last read is remembered.
+MAX_REMEMBERED = 1_000
+#: kube-controller-manager creates the claim of an ephemeral volume as soon as its watch has the pod.
 EPHEMERAL = timedelta(seconds=2)
 
 
@@ -44,7 +46,7 @@ class ClaimSource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Volume(msgspec.Struct, frozen=True, rename="camel"):
-    """`ephemeral`: its claim is made for the pod, and named after both."""
+    """`ephemeral`: its claim is created for the pod, and named after both."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -55,15 +57,15 @@ class PodVolumes(msgspec.Struct, frozen=True):
     volumes: list[Volume] | None = None
 
 
-class Made(msgspec.Struct, frozen=True, rename="camel"):
-    """When an object was made, to the second, and that it is being deleted."""
+class Lifetime(msgspec.Struct, frozen=True, rename="camel"):
+    """When an object was created, to the second; the second field is set while it is being deleted."""
 
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
 
 class PodWithVolumes(msgspec.Struct, frozen=True):
-    metadata: Made = Made()
+    metadata: Lifetime = Lifetime()
     spec: PodVolumes = PodVolumes()
 
 
@@ -72,7 +74,7 @@ class ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    metadata: Made = Made()
+    metadata: Lifetime = Lifetime()
     spec: ClaimSpec = ClaimSpec()
 
 
@@ -87,20 +89,20 @@ class VolumeWaits:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._waits: dict[Key, float] = {}
-        self._asked: dict[Key, float] = {}
+        self._waiting_since: dict[Key, float] = {}
+        #: When each pod was read last, in monotonic seconds.
+        self._read_at: dict[Key, float] = {}
 
     def waiting_since(self, namespace: str, name: str) -> float | None:
         """A time, in monotonic seconds, at which no bind of the pod had been sent; None if none is known.
 
-        Has the pod read, soon, if that was not done lately.
+        Submits a read of the pod unless it was read lately; the answer counts for a later call.
         """
         key, now = (namespace, name), self._context.store.clock.monotonic()
-        if now >= self._asked.get(key, float("-inf")) + AGAIN_SECONDS:
-            if len(self._asked) >= KEPT:
-                self._asked = {k: at for k, at in self._asked.items() if now < at + AGAIN_SECONDS}
-                self._waits = {k: at for k, at in list(self._waits.items()) if k in self._asked}
-            self._asked[key] = now
+        if now >= self._read_at.get(key, float("-inf")) + AGAIN_SECONDS:
+            if len(self._read_at) >= MAX_REMEMBERED:
+                self._forget_old(now)
+            self._read_at[key] = now
             self._context.submit(
                 self._context.guard_writers,
                 ("volumes", key),
@@ -108,30 +110,34 @@ class VolumeWaits:
                 partial(self._receive, key),
                 rank=(5,),
             )
-        return self._waits.get(key)
+        return self._waiting_since.get(key)
+
+    def _forget_old(self, now: float) -> None:
+        self._read_at = {key: at for key, at in self._read_at.items() if now < at + AGAIN_SECONDS}
+        self._waiting_since = {key: at for key, at in self._waiting_since.items() if key in self._read_at}
 
     def _read(self, key: Key) -> tuple[float, bool]:
-        """In another thread: a time before it was read, and whether the pod waits for a volume."""
+        """In another thread: a time before the read, and whether the pod waits for a volume."""
         return self._context.store.clock.monotonic(), self._waits_for_volume(*key)
 
     def _receive(self, key: Key, answer: tuple[float, bool] | None) -> None:
-        """None if the pod or its claims could not be read: what was known before stays."""
+        """`answer`: None if the pod or its claims could not be read; then what was known before stays."""
         if answer is None:
             return
         began, waits = answer
         if waits:
-            self._waits[key] = began
+            self._waiting_since[key] = began
         else:
-            self._waits.pop(key, None)
+            self._waiting_since.pop(key, None)
 
     def _waits_for_volume(self, namespace: str, name: str) -> bool:
-        client, home = self._context.client, f"/api/v1/namespaces/{namespace}"
+        client, path = self._context.client, f"/api/v1/namespaces/{namespace}"
         try:
-            pod = decode_response(client.get(f"{home}/pods/{name}"), _pod)
+            pod = decode_response(client.get(f"{path}/pods/{name}"), _pod)
         except NotFound:
             return False
         return any(
-            keeps_waiting(pod, volume, self._claim(f"{home}/persistentvolumeclaims/{claim}"))
+            keeps_waiting(pod, volume, self._claim(f"{path}/persistentvolumeclaims/{claim}"))
             for volume in pod.spec.volumes or ()
             if (claim := claim_of(volume, pod=name))
         )
@@ -144,16 +150,16 @@ class VolumeWaits:
 
 
 def claim_of(volume: Volume, *, pod: str) -> str:
-    """The name of the claim behind a volume of the pod; "" if there is none."""
+    """The name of the claim of a volume of the pod; "" if it has none."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod}-{volume.name}" if volume.ephemeral is not None else ""
 
 
 def keeps_waiting(pod: PodWithVolumes, volume: Volume, claim: Claim | None) -> bool:
-    """Whether the claim behind this volume is known to have had no volume for as long as the pod exists."""
+    """Whether this claim is known to have had no volume for as long as the pod exists (see the table)."""
     if claim is None or claim.spec.volume_name or claim.metadata.deletion_timestamp is not None:
         return False
-    after = EPHEMERAL if volume.ephemeral is not None else timedelta()
-    pod_made, claim_made = pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
-    return pod_made is not None and claim_made is not None and claim_made <= pod_made + after
+    delay = EPHEMERAL if volume.ephemeral is not None else timedelta()
+    pod_created, claim_created = pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
+    return pod_created is not None and claim_created is not None and claim_created <= pod_created + delay

@@ -20,7 +20,7 @@ from controller.pods.ungating import (
     Ungating,
 )
 from controller.status.closing import closing_blocker
-from controller.stops.bind_guard import BindGuards
+from controller.stops.bind_guard import namespaces_to_guard
 from controller.stops.reservations import Reservations
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
@@ -213,17 +213,16 @@ def test_a_nominated_node_is_given_up_by_strangers_alone(corner: Corner) -> None
 
 def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> None:
     """Also for a pass that is open; and nowhere for those who are selected."""
-    guards = BindGuards(corner.parts, changed=lambda: None)
     store = corner.server.store
     corner.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
-    assert guards.wanted(store.snapshot) == set()
+    assert namespaces_to_guard(store, store.snapshot) == set()
     corner.has("stranger")
-    assert guards.wanted(store.snapshot) == {"team"}
+    assert namespaces_to_guard(store, store.snapshot) == {"team"}
     corner.label(2, team="a")
-    assert guards.wanted(store.snapshot) == set()
+    assert namespaces_to_guard(store, store.snapshot) == set()
     corner.server.has(namespace("far"))
     store.bind_passes.record_filter_pass(namespace="far", name="x", queue="vision")
-    assert guards.wanted(store.snapshot) == {"far"}
+    assert namespaces_to_guard(store, store.snapshot) == {"far"}
 
 
 def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner: Corner) -> None:

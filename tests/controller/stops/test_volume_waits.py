@@ -1,4 +1,4 @@
-"""Pods that wait for a volume: what is known to keep kube-scheduler from sending a bind."""
+"""Which claims show that kube-scheduler holds a pod and has not sent its bind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from cluster.exceptions import NotFound
 from controller.stops.volume_waits import (
     AGAIN_SECONDS,
-    KEPT,
+    MAX_REMEMBERED,
     Claim,
     PodWithVolumes,
     Volume,
@@ -63,7 +63,7 @@ def test_the_claim_behind_a_volume(volume: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behind", "of_claim", "of_ephemeral"),
+    ("stored", "of_claim", "of_ephemeral"),
     [
         (claim(), True, True),
         (claim(made=SAME), True, True),
@@ -89,16 +89,18 @@ def test_the_claim_behind_a_volume(volume: Wire, name: str) -> None:
         "not there",
     ],
 )
-def test_what_keeps_a_pod_waiting(behind: Wire | None, *, of_claim: bool, of_ephemeral: bool) -> None:
-    """The table of the module: nothing counts that a user of the namespace can make up."""
-    its_claim = None if behind is None else read(behind, Claim)
+def test_which_claim_keeps_a_pod_waiting(
+    claim_obj: Wire | None, *, of_claim: bool, of_ephemeral: bool
+) -> None:
+    """The table of the module: what a user of the namespace can make up does not count."""
+    its_claim = None if stored is None else read(stored, Claim)
     owner = read(pod(), PodWithVolumes)
     assert keeps_waiting(owner, read(CLAIMED, Volume), its_claim) is of_claim
     assert keeps_waiting(owner, read(EPHEMERAL, Volume), its_claim) is of_ephemeral
 
 
 class Cluster:
-    """Answers what VolumeWaits reads; what it submits is carried out by `work`."""
+    """Answers what `VolumeWaits` reads; `work` carries out what it has submitted."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -115,7 +117,7 @@ class Cluster:
         return True
 
     def work(self) -> None:
-        """Also passes on what came of it."""
+        """Also hands the results back."""
         submitted, self._submitted = self._submitted, []
         for work, done in submitted:
             work()
@@ -143,8 +145,8 @@ def cluster() -> Cluster:
     return made
 
 
-def test_the_time_is_one_before_the_pod_was_read(cluster: Cluster) -> None:
-    """Nothing is known until it has been; what is said then was so at that time."""
+def test_the_time_is_before_the_read_of_the_pod(cluster: Cluster) -> None:
+    """Before that nothing is known. The answer is true for the time at which the read began."""
     assert cluster.at() is None
     cluster.now = 1000.5
     cluster.work()
@@ -152,8 +154,8 @@ def test_the_time_is_one_before_the_pod_was_read(cluster: Cluster) -> None:
     assert cluster.at() == 1000.5
 
 
-def test_a_pod_is_read_again_after_a_while_and_no_sooner(cluster: Cluster) -> None:
-    """However often it is asked for; and what was known is forgotten once its claim has a volume."""
+def test_a_pod_is_not_read_again_before_a_while_has_passed(cluster: Cluster) -> None:
+    """However often it is asked for. Once its claim has a volume, it is no longer known to wait."""
     for _ in range(5):
         cluster.at()
     cluster.work()
@@ -166,14 +168,14 @@ def test_a_pod_is_read_again_after_a_while_and_no_sooner(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("gone", [POD, CLAIM])
-def test_what_is_gone_keeps_nobody_waiting(cluster: Cluster, gone: str) -> None:
+def test_a_pod_or_claim_that_is_gone_is_not_waited_for(cluster: Cluster, gone: str) -> None:
     del cluster.objects[gone]
     cluster.at()
     cluster.work()
     assert cluster.at() is None
 
 
-def test_a_pod_without_claims_is_read_and_nothing_else(cluster: Cluster) -> None:
+def test_of_a_pod_without_claims_no_claim_is_read(cluster: Cluster) -> None:
     cluster.objects[POD] = pod({"name": "none", "emptyDir": {}})
     cluster.at()
     cluster.work()
@@ -181,7 +183,7 @@ def test_a_pod_without_claims_is_read_and_nothing_else(cluster: Cluster) -> None
     assert cluster.at() is None
 
 
-def test_one_claim_that_waits_is_enough(cluster: Cluster) -> None:
+def test_a_pod_waits_if_one_of_its_claims_has_no_volume(cluster: Cluster) -> None:
     other: Wire = {"name": "other", "persistentVolumeClaim": {"claimName": "bound"}}
     cluster.objects[POD] = pod(other, CLAIMED)
     cluster.objects[CLAIM.replace("mine", "bound")] = claim(volume="pv-1")
@@ -190,8 +192,8 @@ def test_one_claim_that_waits_is_enough(cluster: Cluster) -> None:
     assert cluster.at() == 1000.0
 
 
-def test_what_is_remembered_is_bounded(cluster: Cluster) -> None:
-    for number in range(KEPT + 10):
+def test_a_bounded_number_of_reads_is_remembered(cluster: Cluster) -> None:
+    for number in range(MAX_REMEMBERED + 10):
         cluster.waits.waiting_since("team", f"work-{number}")
         cluster.now += AGAIN_SECONDS
-    assert len(cluster.waits._asked) <= KEPT
+    assert len(cluster.waits._read_at) <= MAX_REMEMBERED
