@@ -43,15 +43,14 @@ from controller.drain.controller import DrainController
 from controller.events import ParentCycleEvents, UnreadableEvents, record_failure
 from controller.gauges import set_gauges
 from controller.pods.pod_conditions import PodConditions
-from controller.pods.preemption_retry import PreemptionRetry
-from controller.pods.reschedule import Reschedule
+from controller.pods.reservations import Reservations
+from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.ungating import Ungating
 from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
 from controller.stops.pending_stops import PendingStops
-from controller.stops.reservations import Reservations
 from controller.workqueue import Changes
 
 RESYNC_SECONDS = 30.0
@@ -77,8 +76,10 @@ class QueueController:
         self._observe_at = 0.0
         self._guards = BindGuards(context, changed=self._pending_stops.wake)
         self._preemption_retry = PreemptionRetry(context, namespace=context.namespace)
-        self._reschedule = Reschedule(context, nudge=self._preemption_retry.retry_all)
-        self._acknowledgement = StopAcknowledgement(context, guards=self._guards, reschedule=self._reschedule)
+        self._bind_pass_retry = BindPassRetry(context, trigger_retry=self._preemption_retry.trigger_retry)
+        self._acknowledgement = StopAcknowledgement(
+            context, guards=self._guards, bind_pass_retry=self._bind_pass_retry
+        )
         self._draining = DrainController(
             context, changed=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS)
         )
@@ -157,7 +158,7 @@ class QueueController:
         for queue in self._backoff.take_due_queues():
             changes.setdefault(queue, set()).add(QueueChange.SPEC)
         self._resync_if_due(changes)
-        self._step("retry_passes", self._reschedule.retry_old_passes)
+        self._step("retry_passes", self._bind_pass_retry.retry_old_passes)
         if not self._follow_leadership(changes):
             return
         self._sync_cluster(changes)
@@ -230,7 +231,7 @@ class QueueController:
                 self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
 
     def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
-        self._ungating.release(queue, self._members(queue, changes_of_queue), may_wake=_not_yet)
+        self._ungating.ungate(queue, self._members(queue, changes_of_queue), may_retry=_not_yet)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them that wait for their members; the top first."""
@@ -275,7 +276,7 @@ class QueueController:
     def _sync_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
         if queue:
-            self._release(queue, members)
+            self._ungate_or_retry(queue, members)
         else:
             self._ungating.assign_queues(members)
         if self._pod_conditions.explain(queue, members):
@@ -288,15 +289,15 @@ class QueueController:
         else:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
 
-    def _release(self, queue: str, members: list[Member]) -> None:
-        """A pod is woken only when every replica lets it pass: else one might refuse it again."""
+    def _ungate_or_retry(self, queue: str, members: list[Member]) -> None:
+        """A pod is retried only when every replica lets it pass: else one might refuse it again."""
 
-        def may_wake() -> bool:
+        def may_retry() -> bool:
             return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
 
-        if self._ungating.release(queue, members, may_wake=may_wake):
+        if self._ungating.ungate(queue, members, may_retry=may_retry):
             self._work_queue.add_after(queue, ACKNOWLEDGE_SECONDS, members=True)
-        if self._preemption_retry.retry_if_refused(queue, members, may_wake=may_wake):
+        if self._preemption_retry.retry_if_refused(queue, members, may_retry=may_retry):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:

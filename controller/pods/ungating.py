@@ -1,29 +1,35 @@
-"""Parked pods back into the scheduler's hands, as soon as their queue schedules.
+"""Removes our scheduling gate from pods, and makes kube-scheduler retry pods that filter refused, once their
+queue schedules.
 
-| the pod                                     | what is written                              |
-|---------------------------------------------|----------------------------------------------|
-| our gate is on it                           | the gate is taken off                        |
-| filter refused it (its condition says so)   | annotation `sluice.dev/woken`: it is retried |
-| its namespace is not selected by its queue  | nothing: it waits                            |
-| its PodGroup has come                       | its queue, and the gate off if that schedules |
+| the pod                                     | what is written                                   |
+|---------------------------------------------|---------------------------------------------------|
+| has our gate                                | the gate is removed                               |
+| was refused by filter (its condition says)  | annotation `sluice.dev/woken`, so it is retried   |
+| is in a namespace that its queue does not select | nothing: it waits                            |
+| waited for its PodGroup, which exists now   | its queue; the gate is removed if that schedules  |
 
-By priority, then age; as fast as the writers' threads are answered. Each write asks the snapshot again
-at the moment it is sent, so that a stop in the middle of a resume stops the resume. Nothing is
-remembered that matters: what is parked is read off the pods, so a crash leaves nobody behind.
+The order is by priority, then age. Each write reads the queue's decision again just before it is sent, so a
+stop in the middle of a resume takes effect at once. Which pods wait is read from the pods, so a crash loses
+nothing.
 
-A pod whose namespace came to be selected is retried again, less and less often, while its condition still
-says that it is not: another replica may have answered kube-scheduler before it saw the new labels.
+A pod whose namespace has come to be selected is retried several times, with growing pauses, while its
+condition still says that the namespace is not selected: another replica may have answered kube-scheduler
+before it saw the new labels.
 
-Without the annotation kube-scheduler would retry a pod that an extender refused when some other pod
-or node changes, or after five minutes.
+Without the annotation kube-scheduler would retry a pod that an extender refused only when another pod or a
+node changes, or after five minutes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from enum import Enum, auto
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
@@ -39,9 +45,74 @@ from queues import labels as names
 from queues.membership import label_value
 from queues.snapshot import QueueDecision
 
-#: How often a pod is retried whose condition still says that its namespace is not selected, and the waits
-#: in between.
+#: The number of retries of a pod whose condition still says that its namespace is not selected, and the
+#: pauses between them.
 TIMES, RETRY = 8, Backoff(1.0)
+
+#: What changes with each resume of a queue: its revision, and the number of changes of what it selects.
+Resume = tuple[str, int]
+
+
+class PodAction(Enum):
+    """What is to be done about a member once its queue schedules."""
+
+    NOTHING = auto()
+    UNGATE = auto()
+    RETRY = auto()
+
+
+class Retries(msgspec.Struct, frozen=True):
+    """The retries of one pod after one resume. `last`: when the latest was, in monotonic seconds."""
+
+    resume: Resume
+    times: int
+    last: float
+
+
+def pod_action(member: Member, decision: QueueDecision, *, selected: bool) -> PodAction:
+    """The first three rows of the table. `selected`: whether the queue selects the member's namespace."""
+    if not decision.schedules or not selected or not member.waiting or member.leaving:
+        return PodAction.NOTHING
+    if member.gated:
+        return PodAction.UNGATE
+    is_retried = member.woken == decision.revision and not decision.restricted
+    return PodAction.RETRY if refused_by_us(member) and not is_retried else PodAction.NOTHING
+
+
+def refused_by_us(member: Member) -> bool:
+    """Whether filter refused it: its own condition has the text of its queue or PodGroup."""
+    if not member.bindable or not member.condition:
+        return False
+    return f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.group}" ' in member.condition
+
+
+def next_retry_at(before: Retries | None, resume: Resume) -> float:
+    """When a pod of a queue with a selector may be retried, in monotonic seconds; infinity: no more."""
+    if before is None or before.resume != resume:
+        return -math.inf
+    if before.times >= TIMES:
+        return math.inf
+    return before.last + RETRY.seconds(before.times)
+
+
+def after_retry(before: Retries | None, resume: Resume, *, now: float) -> Retries:
+    """One more retry was sent."""
+    times = before.times if before is not None and before.resume == resume else 0
+    return Retries(resume, times + 1, last=now)
+
+
+def assignment(member: Member, queue: str, *, schedules: bool) -> dict[str, Any]:
+    """The last row of the table: the patch of a pod whose PodGroup exists now."""
+    body: dict[str, Any] = {
+        "metadata": {
+            "uid": member.uid,
+            "annotations": {names.QUEUE: queue},
+            "labels": {names.QUEUE: label_value(queue)},
+        }
+    }
+    if schedules:
+        body["spec"] = {"schedulingGates": [_DELETE_GATE]}
+    return body
 
 
 class Ungating:
@@ -49,97 +120,93 @@ class Ungating:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: Since which revision all members of a queue have been looked at.
-        self._begun: dict[str, str] = {}
-        #: The state of a pod for which a write was sent, by UID: not sent again for the same state.
+        #: For which revision all waiting members of a queue were ungated or retried.
+        self._resumed: dict[str, str] = {}
+        #: The version of a pod for which a write was sent, by UID: not sent again for the same version.
         self._sent: dict[str, int] = {}
-        #: Pods of queues with a selector, by UID: since which resume, how often and when each was retried.
-        self._retried: dict[str, tuple[tuple[str, int], int, float]] = {}
+        #: The retries of pods of queues with a selector, by UID.
+        self._retries: dict[str, Retries] = {}
 
-    def release(self, queue: str, members: Iterable[Member], *, may_wake: Callable[[], bool]) -> int:
-        """Let go whom of these members the queue's stop had parked.
+    def ungate(self, queue: str, members: Iterable[Member], *, may_retry: Callable[[], bool]) -> int:
+        """Ungate or retry the members that the queue's stop had parked.
 
-        `may_wake`: whether those that filter refused may be woken; asked only where there are any.
-        Returns how many were left because they may not yet.
+        `may_retry`: whether pods that filter refused may be retried; called only where there is one.
+        Returns the number of pods that it kept from being retried.
         """
         decision = self._context.store.snapshot.decision(queue)
         if not decision.schedules:
             return 0
-        if self._begun.get(queue) != decision.revision:
-            # Whoever is heard of first after a resume is not let go first: all are, in their order.
-            self._begun[queue] = decision.revision
+        if self._resumed.get(queue) != decision.revision:
+            # After a resume all waiting members are ungated in order of priority, not only the changed ones.
+            self._resumed[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
-        left = 0
+        kept = 0
 
-        def release(member: Member) -> None:
-            nonlocal left
-            left += self._release(member, decision, may_wake=may_wake)
+        def ungate(member: Member) -> None:
+            nonlocal kept
+            kept += not self._ungate_or_retry(member, decision, may_retry=may_retry)
 
-        # In order from the first on: the writers begin while the rest is still being asked for.
-        each_member(self._context, "ungate", sorted(members, key=_rank), release, queue=queue)
-        return left
+        # In order, so that the writers begin with the first ones while the rest is still being submitted.
+        each_member(self._context, "ungate", sorted(members, key=_rank), ungate, queue=queue)
+        return kept
 
     def is_resumed(self, queue: str) -> bool:
-        """Whether it was resumed, and nobody of it has been let go since."""
+        """Whether it was resumed, and none of its members was ungated since."""
         decision = self._context.store.snapshot.decision(queue)
-        return decision.schedules and self._begun.get(queue) != decision.revision
+        return decision.schedules and self._resumed.get(queue) != decision.revision
 
     def assign_queues(self, members: Iterable[Member]) -> None:
-        """Write down the queue of pods whose PodGroup was not there when they came."""
+        """Write the queue of pods whose PodGroup did not exist when they were created."""
         each_member(self._context, "assign_queue", members, self._assign_queue, queue="")
 
     def _assign_queue(self, member: Member) -> None:
         queue = self._context.store.queue_of_podgroup(member.namespace, member.group)
         if queue is not None:
-            self._send(member, "assign_queue", self._assigning(member, queue))
+            self._send(member, "assign_queue", partial(self._write_assignment, member, queue))
 
     def forget(self, uid: str) -> None:
         self._sent.pop(uid, None)
-        self._retried.pop(uid, None)
+        self._retries.pop(uid, None)
 
     def forget_absent_queues(self) -> None:
-        """What is remembered of queues without members."""
-        present = set(self._context.store.members.queues())
-        for queue in self._begun.keys() - present:
-            self._begun.pop(queue, None)
+        """Forget the queues without members."""
+        for queue in self._resumed.keys() - set(self._context.store.members.queues()):
+            del self._resumed[queue]
 
-    def _release(self, member: Member, decision: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
-        if not member.waiting or member.leaving:
+    def _ungate_or_retry(
+        self, member: Member, decision: QueueDecision, *, may_retry: Callable[[], bool]
+    ) -> bool:
+        """Returns False if it is to be retried and `may_retry` says no."""
+        selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
+        action = pod_action(member, decision, selected=selected)
+        if action is not PodAction.RETRY:
+            self._retries.pop(member.uid, None)
+        if action is PodAction.UNGATE:
+            self._send(member, "ungate", partial(self._remove_gate, member))
+        if action is not PodAction.RETRY:
+            return True
+        if not may_retry():
             return False
         if decision.restricted:
-            if not self._context.store.selects(decision.queue, member.namespace):
-                return False
-            if not member.gated:
-                return self._retry(member, decision, may_wake=may_wake)
-        if member.gated:
-            self._send(member, "ungate", self._ungating(member))
-        elif refused_by_us(member) and member.woken != decision.revision:
-            if not may_wake():
-                return True
-            self._send(member, "wake", self._waking(member, decision.revision))
-        return False
+            self._retry_until_it_changes(member, decision)
+        else:
+            self._send(member, "retry", partial(self._retry, member, decision.revision))
+        return True
 
-    def _retry(self, member: Member, decision: QueueDecision, *, may_wake: Callable[[], bool]) -> bool:
-        """The same for a pod whose namespace a selector was asked about: as long as filter's text stands."""
-        if not refused_by_us(member):
-            self._retried.pop(member.uid, None)
-            return False
-        if not may_wake():
-            return True
+    def _retry_until_it_changes(self, member: Member, decision: QueueDecision) -> None:
+        """Retry it several times, until its condition says something else."""
         now = self._context.store.clock.monotonic()
         resume = (decision.revision, self._context.store.selection_changes.get(decision.queue, 0))
-        since, times, at = self._retried.get(member.uid, (resume, 0, now))
-        if since != resume:
-            times = 0
-        if times >= TIMES:
-            return False
-        self._look_again(member.queue)
-        if now >= at + RETRY.seconds(times):
-            self._retried[member.uid] = (resume, times + 1, now)
-            self._send(member, "wake", self._waking(member, f"{decision.revision}-{now:.3f}"))
-        return False
+        before = self._retries.get(member.uid)
+        due = next_retry_at(before, resume)
+        if due == math.inf:
+            return
+        self._requeue(member.queue)
+        if now >= due:
+            self._retries[member.uid] = after_retry(before, resume, now=now)
+            self._send(member, "retry", partial(self._retry, member, f"{decision.revision}-{now:.3f}"))
 
-    def _look_again(self, queue: str) -> None:
+    def _requeue(self, queue: str) -> None:
         self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _send(self, member: Member, what: str, write: Callable[[], bool]) -> None:
@@ -151,51 +218,35 @@ class Ungating:
         if not self._context.submit_write(
             key, write, not_written, rank=rank, queue=member.queue, subject=subject
         ):
-            self._sent.pop(member.uid, None)  # a former write of it is still under way, or it backs off
+            self._sent.pop(member.uid, None)  # an earlier write for it is still under way, or it backs off
             if not self._context.writers.wait(key):
-                self._look_again(member.queue)
+                self._requeue(member.queue)
 
     def _not_written(self, member: Member, failed: bool) -> None:
         if self._sent.get(member.uid) == member.version:
             del self._sent[member.uid]
         if failed:
-            self._look_again(member.queue)
+            self._requeue(member.queue)
 
-    def _ungating(self, member: Member) -> Callable[[], bool]:
+    def _remove_gate(self, member: Member) -> bool:
+        if not self._schedules(member.queue, member):
+            return False
         body = {"metadata": {"uid": member.uid}, "spec": {"schedulingGates": [_DELETE_GATE]}}
-        return self._if_scheduling(
-            member,
-            lambda: self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH),
-        )
+        self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
+        return True
 
-    def _waking(self, member: Member, revision: str) -> Callable[[], bool]:
-        body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: revision}}}
-        return self._if_scheduling(member, lambda: self._context.client.patch(pod_path(member), body))
+    def _retry(self, member: Member, token: str) -> bool:
+        """Change the annotation, which makes kube-scheduler retry the pod."""
+        if not self._schedules(member.queue, member):
+            return False
+        body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: token}}}
+        self._context.client.patch(pod_path(member), body)
+        return True
 
-    def _assigning(self, member: Member, queue: str) -> Callable[[], bool]:
-        def write() -> bool:
-            body: dict[str, Any] = {
-                "metadata": {
-                    "uid": member.uid,
-                    "annotations": {names.QUEUE: queue},
-                    "labels": {names.QUEUE: label_value(queue)},
-                }
-            }
-            if self._schedules(queue, member):
-                body["spec"] = {"schedulingGates": [_DELETE_GATE]}
-            self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
-            return True
-
-        return write
-
-    def _if_scheduling(self, member: Member, write: Callable[[], object]) -> Callable[[], bool]:
-        def guarded() -> bool:
-            if not self._schedules(member.queue, member):
-                return False
-            write()
-            return True
-
-        return guarded
+    def _write_assignment(self, member: Member, queue: str) -> bool:
+        body = assignment(member, queue, schedules=self._schedules(queue, member))
+        self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
+        return True
 
     def _schedules(self, queue: str, member: Member) -> bool:
         return self._context.store.decision_for(queue, namespace=member.namespace).schedules
@@ -207,10 +258,3 @@ def _rank(member: Member) -> tuple[int, datetime]:
 
 
 _DELETE_GATE = {"name": names.GATE, "$patch": "delete"}
-
-
-def refused_by_us(member: Member) -> bool:
-    """Whether what keeps it from a node, as its own condition says, is a text of filter."""
-    if not member.bindable or not member.condition:
-        return False
-    return f'queue "{member.queue}" ' in member.condition or f'PodGroup "{member.group}" ' in member.condition

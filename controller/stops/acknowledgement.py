@@ -11,8 +11,8 @@
 What a lost replica may have let through is assumed once the pods are known as of a moment after the loss. Of
 a queue that it had said to have stopped, with nothing open, nothing is assumed.
 
-kube-scheduler is asked again about the pods that are assumed to have been let through (`reschedule`), which
-shows that nothing of them is under way any more.
+kube-scheduler is made to retry the pods that are assumed to have passed (`BindPassRetry`). After the retry no
+earlier bind of them is under way.
 
 A reading of the Leases counts for a stop only if it began after the stop was heard of: a replica that it does
 not name had no Lease by then, so it lists the queues later, with the stop in them. What a replica said of
@@ -33,7 +33,7 @@ from cluster.coordination.replica_report import ReplicaReport
 from cluster.coordination.replicas import ReplicaReading
 from cluster.inflight.binds import BindPass
 from controller.context import ControllerContext
-from controller.pods.reschedule import Reschedule
+from controller.pods.retry import BindPassRetry
 from controller.stops.bind_guard import BindGuards
 from controller.stops.replica_readings import PODS, ReplicaReadings
 from controller.stops.volume_waits import VolumeWaits
@@ -74,10 +74,12 @@ class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
 class StopAcknowledgement:
     """Owner: the controller's thread."""
 
-    def __init__(self, context: ControllerContext, *, guards: BindGuards, reschedule: Reschedule) -> None:
+    def __init__(
+        self, context: ControllerContext, *, guards: BindGuards, bind_pass_retry: BindPassRetry
+    ) -> None:
         self._store = context.store
         self._progress = context.store.progress
-        self._reschedule = reschedule
+        self._bind_pass_retry = bind_pass_retry
         self._guards = guards
         self._volumes = VolumeWaits(context)
         self._readings = ReplicaReadings(context, received=self._note_lost)
@@ -140,7 +142,7 @@ class StopAcknowledgement:
             self._agreed = max(self._agreed, since)
         else:
             self._readings.request(queue, QueueChange.STATUS, since=at)
-            self._reschedule.retry_pods(each.key for each in passes if each.assumed)
+            self._bind_pass_retry.retry_pods(each.key for each in passes if each.assumed)
         return first
 
     def specs_seen(self, queue: str) -> SpecsSeen:

@@ -35,7 +35,7 @@ def raises(*_: object, **__: object) -> NoReturn:
 
 
 STEPS = [
-    "_reschedule.retry_old_passes",
+    "_bind_pass_retry.retry_old_passes",
     "_parent_cycles.record_events",
     "_reconciler.send_questions",
     "_podgroup_statuses.reconcile_due",

@@ -1,4 +1,4 @@
-"""Decisions of the controller that are functions of values: who was parked, which Commands are dropped."""
+"""Which Commands are dropped, and which a queue records as carried out."""
 
 from __future__ import annotations
 
@@ -7,59 +7,15 @@ import json
 import msgspec
 import pytest
 
-from cluster.cache.members import Member
 from cluster.objects import Command, QueueObject
 from controller.commands import _why_dropped, recorded
-from controller.pods.ungating import refused_by_us
-from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
-    GROUP,
     Wire,
     command,
-    member,
-    pod,
     queue,
 )
 
 STAMPED = {"sluice.dev/author": "alice"}
-
-
-def parked(obj: Wire, *, message: str) -> Member:
-    said = [{"type": "PodScheduled", "status": "False", "message": message}]
-    server = Server().has({**obj, "status": {"phase": "Pending", "conditions": said}})
-    found = server.store.members.get("team", "work")
-    assert found is not None
-    return found
-
-
-REFUSED = (
-    '0/3 nodes are available: 3 queue "held" is stopped by stopPolicy Hold; resume it with: '
-    "kubectl queue resume held. no new claims to deallocate, preemption: 0/3 nodes are available."
-)
-
-
-def test_a_pod_whose_condition_bears_the_text_of_its_queue_was_refused_by_filter() -> None:
-    assert refused_by_us(parked(member(queue="held"), message=REFUSED))
-
-
-@pytest.mark.parametrize(
-    ("obj", "message"),
-    [
-        (member(queue="held"), ""),
-        (member(queue="held"), "0/3 nodes are available: 3 Insufficient cpu."),
-        (member(queue="other"), REFUSED),
-        (member(queue="held", gates=["sluice.dev/queue"]), REFUSED),
-        (member(queue="held", nodeName="node-1"), REFUSED),
-    ],
-    ids=["nothing said", "another cause", "another queue", "gated", "bound"],
-)
-def test_any_other_pod_was_not(obj: Wire, message: str) -> None:
-    assert not refused_by_us(parked(obj, message=message))
-
-
-def test_a_pod_that_waited_for_its_podgroup_was() -> None:
-    text = '3 PodGroup "gang" does not exist; create it with: kubectl create -f PODGROUP'
-    assert refused_by_us(parked(pod(annotations={GROUP: "gang"}), message=text))
 
 
 def dropped(of: Wire, queue_: Wire | None) -> str:

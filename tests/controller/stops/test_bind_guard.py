@@ -78,12 +78,19 @@ def test_the_guard_is_wanted_where_a_member_could_be_bound_against_its_queue(
 
 
 @pytest.mark.parametrize(
-    ("its_queue", "expected"), [(STOPPED, {"team"}), (OPEN, set()), (SELECTIVE, {"team"})]
+    ("its_queue", "of_pass", "expected"),
+    [
+        (STOPPED, "research", {"team"}),
+        (OPEN, "research", set()),
+        (SELECTIVE, "research", {"team"}),
+        (OPEN, "", {"team"}),
+    ],
+    ids=["a stopped queue", "an open queue", "a namespace that is not selected", "a queue not known yet"],
 )
-def test_the_guard_is_wanted_where_a_pass_is_open(its_queue: Wire, expected: set[str]) -> None:
+def test_the_guard_is_wanted_where_a_pass_is_open(its_queue: Wire, of_pass: str, expected: set[str]) -> None:
     """The pod that has it may not be in the cache yet."""
     server = Server().has(queue("root", parent=None), its_queue)
-    server.store.bind_passes.record_filter_pass(namespace="team", name="work", queue="research")
+    server.store.bind_passes.record_filter_pass(namespace="team", name="work", queue=of_pass)
     assert namespaces_to_guard(server.store, server.store.snapshot) == expected
 
 

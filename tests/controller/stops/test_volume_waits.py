@@ -89,9 +89,7 @@ def test_the_claim_behind_a_volume(volume: Wire, name: str) -> None:
         "not there",
     ],
 )
-def test_which_claim_keeps_a_pod_waiting(
-    claim_obj: Wire | None, *, of_claim: bool, of_ephemeral: bool
-) -> None:
+def test_which_claim_keeps_a_pod_waiting(stored: Wire | None, *, of_claim: bool, of_ephemeral: bool) -> None:
     """The table of the module: what a user of the namespace can make up does not count."""
     its_claim = None if stored is None else read(stored, Claim)
     owner = read(pod(), PodWithVolumes)

@@ -39,11 +39,11 @@ def test_a_gated_pod_is_let_go_by_one_write(sandbox: Sandbox) -> None:
     sandbox.pods("gated", PODS, queue)
     for number in range(PODS):
         sandbox.reason_on(f"gated-{number}", suspended_text(queue))
-    woken, ungated = (sandbox.counted(written(what)) for what in ("wake", "ungate"))
+    retried, ungated = (sandbox.counted(written(what)) for what in ("retry", "ungate"))
     sandbox.edit(queue, state="Open")
     sandbox.all_bound([f"gated-{number}" for number in range(PODS)])
     assert sandbox.counted(written("ungate")) - ungated == PODS
-    assert sandbox.counted(written("wake")) == woken
+    assert sandbox.counted(written("retry")) == retried
 
 
 def written(what: str) -> str:

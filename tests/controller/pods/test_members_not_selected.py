@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,8 @@ from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
 from cluster.write_queue import Key, WriteQueue
 from controller.pods.pod_conditions import PodConditions
-from controller.pods.preemption_retry import PreemptionRetry
+from controller.pods.reservations import Reservations
+from controller.pods.retry import PreemptionRetry
 from controller.pods.ungating import (
     RETRY,
     TIMES,
@@ -21,7 +23,6 @@ from controller.pods.ungating import (
 )
 from controller.status.closing import closing_blocker
 from controller.stops.bind_guard import namespaces_to_guard
-from controller.stops.reservations import Reservations
 from tests.support.controller.contexts import context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
@@ -87,7 +88,7 @@ class Corner:
             drain_writers=Writes(),
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )
-        self.releasing = Ungating(self.parts)
+        self.ungating = Ungating(self.parts)
 
     def has(self, name: str, where: str = "team", **more: Any) -> Wire:
         made = member(name, queue="vision", namespace=where, **more)
@@ -97,10 +98,10 @@ class Corner:
     def label(self, version: int, **labels: str) -> None:
         self.server.has(namespace("team", labels=labels, version=version))
 
-    def release(self, *, may_wake: bool = True) -> int:
+    def ungate(self, *, may_retry: bool = True) -> int:
         """What is done for all that wait, as after any change of the queue."""
         waiting = self.server.store.members.waiting_in("vision")
-        return self.releasing.release("vision", waiting, may_wake=lambda: may_wake)
+        return self.ungating.ungate("vision", waiting, may_retry=lambda: may_retry)
 
     def is_requeued(self) -> bool:
         """Whether the queue is to be looked at again; asking forgets it."""
@@ -124,10 +125,10 @@ def refused(text: str = DENIAL) -> dict[str, Any]:
 def test_the_gate_stays_on_who_is_not_selected_and_goes_with_the_label(corner: Corner) -> None:
     corner.has("stranger", gates=[GATE])
     corner.has("own", "ours", gates=[GATE])
-    corner.release()
+    corner.ungate()
     assert corner.written("ungate") == ["uid-own"]
     corner.label(2, team="a")
-    corner.release()
+    corner.ungate()
     assert corner.written("ungate") == ["uid-own", "uid-stranger"]
 
 
@@ -137,7 +138,7 @@ def test_a_label_that_goes_before_the_write_is_sent_keeps_the_gate(corner: Corne
     corner.has("stranger", gates=[GATE])
     found = corner.server.store.members.get("team", "stranger")
     assert found is not None
-    write = corner.releasing._ungating(found)
+    write = partial(corner.ungating._remove_gate, found)
     corner.label(3)
     write()
     assert corner.patches == []
@@ -146,15 +147,15 @@ def test_a_label_that_goes_before_the_write_is_sent_keeps_the_gate(corner: Corne
 def test_who_filter_refused_is_retried_again_until_its_condition_says_something_else(corner: Corner) -> None:
     """Another replica may have seen the label later: then the scheduler was refused once more."""
     corner.has("stranger", **refused())
-    corner.release()
-    assert corner.written("wake") == []
+    corner.ungate()
+    assert corner.written("retry") == []
     corner.label(2, team="a")
-    assert corner.release(may_wake=False) == 1
+    assert corner.ungate(may_retry=False) == 1
     seen = []
     for number in range(2 * TIMES):
         corner.has("stranger", version=number + 2, **refused())
-        corner.release()
-        seen.append(len(corner.written("wake")))
+        corner.ungate()
+        seen.append(len(corner.written("retry")))
         assert number >= TIMES or corner.is_requeued()
         corner.server.clock.seconds += RETRY.seconds(number + 1)
     assert seen[:TIMES] == list(range(1, TIMES + 1))
@@ -166,10 +167,10 @@ def test_who_filter_refused_is_retried_again_until_its_condition_says_something_
 def test_it_is_not_retried_sooner_than_it_could_have_been_answered(corner: Corner) -> None:
     corner.label(2, team="a")
     corner.has("stranger", **refused())
-    corner.release()
+    corner.ungate()
     corner.has("stranger", version=2, **refused())
-    corner.release()
-    assert corner.written("wake") == ["uid-stranger"]
+    corner.ungate()
+    assert corner.written("retry") == ["uid-stranger"]
 
 
 def test_a_second_change_of_the_labels_begins_anew(corner: Corner) -> None:
@@ -177,20 +178,20 @@ def test_a_second_change_of_the_labels_begins_anew(corner: Corner) -> None:
     corner.label(2, team="a")
     for number in range(TIMES + 2):
         corner.has("stranger", version=number + 1, **refused())
-        corner.release()
+        corner.ungate()
         corner.server.clock.seconds += 1000.0
     corner.label(3)
     corner.label(4, team="a")
     corner.has("stranger", version=90, **refused())
-    corner.release()
-    assert len(corner.written("wake")) == TIMES + 1
+    corner.ungate()
+    assert len(corner.written("retry")) == TIMES + 1
 
 
 def test_who_waits_for_something_else_is_not_retried(corner: Corner) -> None:
     corner.label(2, team="a")
     corner.has("stranger", **refused("Insufficient cpu"))
-    assert corner.release() == 0
-    assert corner.written("wake") == []
+    assert corner.ungate() == 0
+    assert corner.written("retry") == []
 
 
 def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
@@ -232,9 +233,9 @@ def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner:
 
     def consider() -> int:
         nudging.retry_if_refused(
-            "vision", corner.server.store.members.waiting_in("vision"), may_wake=lambda: True
+            "vision", corner.server.store.members.waiting_in("vision"), may_retry=lambda: True
         )
-        return len(corner.written("nudge"))
+        return len(corner.written("preemption_retry"))
 
     assert consider() == 0
     corner.label(2, team="a")

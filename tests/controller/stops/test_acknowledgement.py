@@ -11,7 +11,7 @@ import pytest
 from cluster.cache.changes import QueueChange
 from cluster.coordination.replica_report import ReplicaReport
 from cluster.inflight.binds import BindPass, Key
-from controller.pods.reschedule import Reschedule
+from controller.pods.retry import BindPassRetry
 from controller.stops.acknowledgement import StopAcknowledgement, may_be_a_bind
 from controller.stops.bind_guard import BindGuards
 from queues.status.acknowledgement import ObstacleReason
@@ -72,7 +72,7 @@ class Leader(Surroundings):
         self.acknowledgement = StopAcknowledgement(
             self.context,
             guards=cast(BindGuards, guards),
-            reschedule=cast(Reschedule, SimpleNamespace(retry_pods=self.retried.extend)),
+            bind_pass_retry=cast(BindPassRetry, SimpleNamespace(retry_pods=self.retried.extend)),
         )
         self.stopped_at = self.clock.seconds
 
