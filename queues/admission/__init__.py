@@ -1,6 +1,6 @@
 """What may be submitted and edited, for the webhooks.
 
-Of Queues: `field_validation` (each field), `queue_edits` (state, parent, deletion), `quota` (up and down the
-tree), `stop_fields` (`reason` and `resumeAt` of a stop). Of Commands: `command_validation`. Of work:
+Of Queues: `field_validation` (each field), `queue_edits` (state, parent, deletion; `reason` and
+`resumeAt` of a stop), `quota` (up and down the tree). Of Commands: `command_validation`. Of work:
 `accepted_work` (what a queue that no longer accepts still admits).
 """

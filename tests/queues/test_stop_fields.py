@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from queues.admission.stop_fields import fields_to_clear
+from queues.admission.queue_edits import fields_to_clear
 from queues.queue import Queue
 from queues.states import Desired, StopPolicy
 

@@ -4,7 +4,7 @@
   `vcctl queue create -S Closed` creates a closed queue.
 - `SchedulerPolicy` is copied to `schedulerPolicy`.
 - A change of state or stopPolicy removes the `resumeAt` and the `reason` of the stop before, unless the
-  request sets them (`queues.admission.stop_fields`). Where one stop replaces another, a warning says so.
+  request sets them (`queues.admission.queue_edits`). Where one stop replaces another, a warning says so.
 - Each change is added to the annotation `sluice.dev/changes`, with the author of the request, whatever the
   user wrote there. The controller shows it as `status.changes`.
 
@@ -23,7 +23,7 @@ from cluster.cache.store import Store
 from cluster.exceptions import Unreadable
 from cluster.objects import Metadata, QueueObject
 from queues import labels as names
-from queues.admission import stop_fields
+from queues.admission import queue_edits
 from queues.apimachinery.conversion import Converter
 from queues.queue import ROOT, Queue
 from queues.states import Desired, StopPolicy
@@ -68,16 +68,16 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     was = queue_from_object(stored_queue(before))
     steps += _policy_steps(spec, before.spec or {})
     same = _same(spec, before.spec or {})
-    cleared = stop_fields.fields_to_clear(
+    cleared = queue_edits.fields_to_clear(
         was,
         after,
         same=same,
         set_anew=_set_anew(request, before, submitted.metadata, spec, settings=settings) if same else (),
         now=store.clock.now(),
     )
-    warnings = _clearing_warnings(cleared) if stop_fields.replaces_stop(was, after) else ()
+    warnings = _clearing_warnings(cleared) if queue_edits.replaces_stop(was, after) else ()
     steps += [{"op": "remove", "path": f"/spec/{key}"} for key in cleared]
-    reason = "" if stop_fields.REASON in cleared and stop_fields.REASON in same else after.reason
+    reason = "" if queue_edits.REASON in cleared and queue_edits.REASON in same else after.reason
     after = _value(submitted.metadata, {key: value for key, value in spec.items() if key not in cleared})
     lines = changes_between(
         was, after, by=_author(request, submitted, settings=settings), reason=reason, at=store.clock.now()
@@ -124,7 +124,7 @@ def _policy_steps(after: dict[str, Any], before: dict[str, Any]) -> list[PatchSt
 
 def _same(after: dict[str, Any], before: dict[str, Any]) -> frozenset[str]:
     """The fields of a stop that are there, with the same value before and after."""
-    fields = stop_fields.FIELDS
+    fields = queue_edits.STOP_FIELDS
     return frozenset(key for key in fields if after.get(key) and after.get(key) == before.get(key))
 
 
