@@ -264,7 +264,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
 
 
 def test_each_delay_has_its_row() -> None:
-    """In the words of the code's own table; tests/queues/test_terminating.py shows each."""
+    """In the words of the code's own table; tests/queues/drain/test_terminating_pods.py shows each."""
     [rows] = tables("Pods that do not end")
     assert [plain(rows)] == [plain(table) for table in ruled(queues.drain.terminating_pods.__doc__)]
     assert [row[0] for row in rows] == list(Delay)
@@ -308,7 +308,7 @@ def test_each_count_of_the_status_has_its_row() -> None:
 
 
 def test_only_workloads_with_the_annotation_are_resumed() -> None:
-    """Only what bears it is given back (tests/webhooks/test_suspended_work.py shows who can touch it)."""
+    """Who can set and remove it: tests/webhooks/workloads/test_suspended_work.py."""
     assert f"annotation `{names.SUSPENDED}`" in PAGE
     for _, annotation, then in tables("Giving back")[0]:
         assert ("`GivenBack`" in then) is (annotation != "none")

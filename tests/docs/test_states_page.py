@@ -170,7 +170,10 @@ def test_each_cause_has_its_row() -> None:
             continue
         assert way_out.replace("NAME", "it") == remedy_command(Cause(kind=why, queue="it", by="it"))
         if why is CauseKind.NO_PODGROUP:
-            assert (schedules, accepts) == ("no", "yes")  # tests/webhooks/test_pod_admission.py shows both
+            assert (schedules, accepts) == (
+                "no",
+                "yes",
+            )  # tests/webhooks/pods/test_pod_admission.py
             continue
         found = CAUSED[why]
         assert (schedules, accepts) == (yes(found.schedules), yes(found.accepts))

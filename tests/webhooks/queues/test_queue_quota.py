@@ -12,7 +12,14 @@ from tests.support.http.wire_objects import (
     member,
     queue,
 )
-from tests.webhooks.test_queue_edits import STANDINGS, create, delete, edit, refused, with_spec
+from tests.webhooks.queues.test_queue_edits import (
+    STANDINGS,
+    create,
+    delete,
+    edit,
+    refused,
+    with_spec,
+)
 
 #: A value that each field may be edited to, from nothing.
 EDITS: dict[str, Any] = {

@@ -9,7 +9,12 @@ import pytest
 from cluster.inflight.queue_edits import SECONDS
 from tests.support.http.asking import Said, Server
 from tests.support.http.wire_objects import queue
-from tests.webhooks.test_queue_edits import create, delete, edit, refused
+from tests.webhooks.queues.test_queue_edits import (
+    create,
+    delete,
+    edit,
+    refused,
+)
 
 
 @pytest.fixture
