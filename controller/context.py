@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,7 +57,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     metrics: Metrics
 
-    def submit(
+    def submit(  # noqa: PLR0913 - those of `WriteQueue.submit`, and the way back
         self,
         writers: WriteQueue,
         key: Key,
@@ -68,11 +68,12 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
         queue: str | None = None,
         subject: ObjectReference | None = None,
         batched: bool = False,
+        lane: Hashable = None,
     ) -> bool:
         """Have a request sent by a thread of `writers`; False if it is not taken (see `WriteQueue.submit`).
 
         `receive` is called once, on the controller's thread: with what `send` returned, or with None if the
-        request was given up. `batched`: it can wait for others like it.
+        request was given up. `batched`: it can wait for others like it. `lane`: see `WriteQueue`.
         """
         returned: list[T] = []
 
@@ -82,7 +83,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
         def done(ok: bool) -> None:
             self.work_queue.deliver(partial(receive, returned[-1] if ok else None), batched=batched)
 
-        return writers.submit(key, write, rank=rank, done=done, queue=queue, subject=subject)
+        return writers.submit(key, write, rank=rank, done=done, lane=lane, queue=queue, subject=subject)
 
     def submit_write(
         self,

@@ -80,9 +80,7 @@ class QueueController:
         self._acknowledgement = StopAcknowledgement(
             context, guards=self._guards, bind_pass_retry=self._bind_pass_retry
         )
-        self._draining = DrainController(
-            context, changed=lambda queue: self._work_queue.add_batched(queue, QueueChange.STATUS)
-        )
+        self._draining = DrainController(context)
         self._reconciler = QueueReconciler(
             context,
             acknowledgement=self._acknowledgement,

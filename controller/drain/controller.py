@@ -11,7 +11,7 @@ A step:
 2. Plan. What may go now follows from both (`queues.drain.plan`).
 3. Execute. As many units as the limits allow are sent (`eviction`, `job_suspension`), each once. Grace
    periods of terminating pods are cut where the drain says so.
-4. Account. Results come back through one queue and are recorded at the beginning of the next step (`state`).
+4. Account. Results come back by the controller's work queue, and are recorded before the next step (`state`).
 5. Status. What is left, kept, blocked and delayed is handed to the status of each queue
    (`queues.drain.progress`).
 
@@ -29,14 +29,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from queue import SimpleQueue
 
 import msgspec
 
+from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError
-from controller.context import ControllerContext, workload_subject
-from controller.drain.eviction import DrainRequests, Outcome, RequestResult, tell_of_delay, tell_of_grant
-from controller.drain.job_suspension import JobSuspension, ResumedWorkload
+from controller.context import ControllerContext
+from controller.drain.eviction import DrainRequests, record_delay
+from controller.drain.job_suspension import JobSuspension
 from controller.drain.limits import share_limits, spare_places
 from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
 from controller.drain.snapshot import (
@@ -46,7 +46,7 @@ from controller.drain.snapshot import (
     merge_requests,
     read_snapshot,
 )
-from controller.drain.state import Drains, DrainState, uids
+from controller.drain.state import READ_SECONDS, STEP_SECONDS, Drains, DrainState, uids
 from queues.apimachinery.conversion import Converter
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
@@ -64,13 +64,8 @@ from queues.drain.progress import DrainCounts, QueueProgress, progress_by_queue
 from queues.drain.terminating_pods import DelayedPod, cut_grace, find_delays, requested_grace
 from queues.snapshot import QueueSnapshot
 
-STEP_SECONDS = 0.1
-READ_SECONDS = 0.5
-#: Where nothing but blocked and delayed pods is left.
+#: When the next step is due where nothing but blocked and delayed pods is left.
 IDLE_SECONDS = 5.0
-#: A step is followed by a rest of `REST_FACTOR` times its duration, at most `LONG_REST_SECONDS`, but at least
-#: `LONG_REST_FACTOR` times its duration.
-REST_FACTOR, LONG_REST_SECONDS, LONG_REST_FACTOR = 15.0, 0.5, 5.0
 
 log = logging.getLogger(__name__)
 
@@ -80,24 +75,20 @@ _stored_counts = Converter[DrainCounts | None](DrainCounts | None)
 class DrainController:
     """Owner: the controller's thread, which owns the state of all drains (`state.Drains`) too."""
 
-    def __init__(self, context: ControllerContext, *, changed: Callable[[str], None]) -> None:
-        """`changed`: a queue is to be looked at again; called from any thread."""
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._store = context.store
-        self._changed = changed
-        #: The way back from the writers' threads.
-        self._results: SimpleQueue[RequestResult | ReadResult | ResumedWorkload] = SimpleQueue()
-        self._requests = DrainRequests(context, report=self._report_result)
-        self._suspension = JobSuspension(context, requests=self._requests, resumed=self._results.put)
         self._drains = Drains()
+        self._requests = DrainRequests(context, self._drains)
+        self._suspension = JobSuspension(context, self._requests)
         #: The snapshot of the queues that the drains were made for.
         self._snapshot: QueueSnapshot | None = None
 
     def queue_changed(self, queue: str) -> None:
-        """Something of the queue has changed."""
+        """The queue, or one of its pods, has changed."""
         drain = self._drains.of_queue(queue)
         if drain is not None:
-            drain.due = min(drain.due, drain.last_step_at + STEP_SECONDS)
+            drain.wake()
 
     @property
     def due(self) -> float:
@@ -126,7 +117,6 @@ class DrainController:
 
         `all_have_version`: whether every replica goes by the queues of that version.
         """
-        self._record_results()
         self._follow_policies()
         changed: set[str] = set()
         in_flight = sum(drain.in_flight for drain in self._drains)
@@ -154,8 +144,9 @@ class DrainController:
     def _step_isolated(
         self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
-        """What is wrong with one drain delays no other, nor does a step that takes long."""
+        """A step that fails, or takes long, delays its own drain alone."""
         began = self._now()
+        drain.begin_step(began)
         try:
             return self._step(
                 drain, all_have_version=all_have_version, in_flight_of_others=in_flight_of_others
@@ -164,18 +155,17 @@ class DrainController:
             raise
         except Exception:
             log.exception("the drain of queue %s", drain.by)
-            drain.due = began + IDLE_SECONDS
+            drain.schedule(began + IDLE_SECONDS)
             return set()
         finally:
-            seconds = self._now() - began
-            drain.rests_until = began + rest_after(seconds, has_limit=bool(drain.spec.in_flight))
+            drain.end_step(self._now())
 
     def _step(
         self, drain: DrainState, *, all_have_version: Callable[[int], bool], in_flight_of_others: int
     ) -> set[str]:
-        now = drain.last_step_at = self._now()
-        if not self._is_acknowledged(drain, all_have_version=all_have_version):
-            drain.due = now + STEP_SECONDS
+        now, version = self._now(), self._store.snapshot.resource_version
+        if not drain.await_version(version, all_have_version=all_have_version):
+            drain.schedule(now + STEP_SECONDS)
             return set()
         drain.set_spec(self._spec_of(drain))
         # 1. Snapshot
@@ -184,7 +174,7 @@ class DrainController:
         self._request_read(drain, pods, now=now)
         if drain.snapshot is None:
             drain.expect_pods(len(pods))
-            drain.due = now + READ_SECONDS
+            drain.schedule(now + READ_SECONDS)
             return set()
         # 2. Plan
         planned = plan(
@@ -198,30 +188,17 @@ class DrainController:
         )
         delays = self._delays(drain, planned, gone_nodes=drain.snapshot.gone_nodes, now=now)
         for delay in drain.record_plan(planned, delays=delays.values(), now=now):
-            tell_of_delay(self._context, delay)
+            record_delay(self._context, delay)
         # 3. Execute
         wait = self._send_steps(drain, planned, in_flight_of_others=in_flight_of_others)
         # 5. Status
         planned = drain.with_refusals(planned)
-        drain.due = self._next_step_at(planned, wait, delayed=len(delays))
+        drain.schedule(self._next_step_at(planned, wait, delayed=len(delays)))
         drain.forget_absent(uids(pods))
         progress = progress_by_queue(planned, drain.queues, delays=delays, selects=self._store.selects)
         return self._drains.record_progress(progress, stored=self._counts_of_status)
 
     # 1. Snapshot
-
-    def _is_acknowledged(self, drain: DrainState, *, all_have_version: Callable[[int], bool]) -> bool:
-        """Whether every replica refuses new pods of its queues."""
-        version = self._store.snapshot.resource_version
-        if drain.acknowledged_version >= version:
-            return True
-        if drain.awaited_version <= drain.acknowledged_version:
-            # It stays the same until all have seen it: a newer one in each step would never be agreed on.
-            drain.awaited_version = version
-        if not all_have_version(drain.awaited_version):
-            return False
-        drain.acknowledged_version = drain.awaited_version
-        return True
 
     def _spec_of(self, drain: DrainState) -> DrainSpec:
         obj = self._store.queues.get(drain.by)
@@ -245,7 +222,7 @@ class DrainController:
 
     def _request_read(self, drain: DrainState, pods: list[RunningPod], *, now: float) -> None:
         """Have budgets read again, where the last read is old enough."""
-        if now < drain.requested_at + (READ_SECONDS if drain.all_budgets_known else STEP_SECONDS):
+        if not drain.wants_read(now):
             return
         waiting, nodes, time = set(), set(), self._store.clock.now()
         for member in (member for queue in drain.queues for member in self._store.members.in_queue(queue)):
@@ -254,34 +231,32 @@ class DrainController:
             elif member.leaves_at is not None and member.leaves_at < time:
                 nodes.add(member.node)
         to_go = (pod for pod in pods if keep_rule(pod, drain.spec) is None)
-        self._drains.read_requests[drain.by] = ReadRequest(
+        request = ReadRequest(
             at=self._now(),
             unread=drain.queues if drain.snapshot is None else (),
             pods_to_go={pod.uid: (pod.namespace, pod.labels) for pod in to_go},
             waiting_pods=frozenset(waiting),
             nodes=frozenset(nodes),
         )
+        self._drains.request_read(drain.by, request)
 
     def _send_read(self) -> None:
         """One read for all drains that want one, unless one is under way."""
-        requests = self._drains.take_read_requests(now=self._now())
+        requests, memory = self._drains.begin_read(self._now())
         if not requests:
             return
-        names, memory = tuple(requests), self._drains.read_memory
-        request = merge_requests(requests.values())
+        names, request = tuple(requests), merge_requests(requests.values())
 
-        def read() -> None:
-            try:
-                result = read_snapshot(self._context.client, request, memory, drains=names)
-            except Exception as exc:  # whatever it is, it is not the last read
-                log.exception("the disruption budgets cannot be read")
-                result = ReadResult(drains=names, memory=memory, error=str(exc))
-            if result.snapshot is None:
-                log.warning("the disruption budgets cannot be read: %s", result.error)
-            self._results.put(result)
-            self._changed(names[0])
+        def read() -> ReadResult:
+            return read_snapshot(self._context.client, request, memory, drains=names)
 
-        self._drains.read_pending = self._context.drain_writers.submit(("budgets", ""), read, rank=(0,))
+        def receive(result: ReadResult | None) -> None:
+            self._drains.record_read(result or ReadResult(drains=names, memory=memory))
+            self._context.work_queue.add_batched(names[0], QueueChange.STATUS)
+
+        writers = self._context.drain_writers
+        if not self._context.submit(writers, ("budgets", ""), read, receive, rank=(0,), batched=True):
+            self._drains.cancel_read()
 
     # 2. Plan
 
@@ -365,35 +340,6 @@ class DrainController:
             pod = unit.pods[0]
             self._requests.send(drain.by, unit, pod, grace=graces[pod.uid])
 
-    # 4. Account
-
-    def _report_result(self, result: RequestResult) -> None:
-        """From a writer's thread."""
-        self._results.put(result)
-        self._changed(result.drain)
-
-    def _record_results(self) -> None:
-        while not self._results.empty():
-            match self._results.get():
-                case RequestResult() as result:
-                    self._drains.record_result(result, now=self._now())
-                    if result.outcome is Outcome.GRANTED:
-                        tell_of_grant(self._context, result)
-                case ReadResult() as result:
-                    self._drains.record_read(result, step_seconds=STEP_SECONDS)
-                case ResumedWorkload() as result:
-                    self._tell_of_resume(result)
-
-    def _tell_of_resume(self, resumed: ResumedWorkload) -> None:
-        workload = resumed.workload
-        self._context.metrics.given_back.inc()
-        self._context.recorder.record(
-            workload_subject(workload),
-            reason="GivenBack",
-            message=f'resumed: queue "{workload.queue}" schedules its pods again',
-            again_after=0.0,
-        )
-
     # 5. Status
 
     def _counts_of_status(self, queue: str) -> DrainCounts:
@@ -404,13 +350,3 @@ class DrainController:
         except msgspec.ValidationError:
             counts = None
         return counts or DrainCounts(since=self._store.clock.now())
-
-
-def rest_after(seconds: float, *, has_limit: bool = False) -> float:
-    """How long no step is taken after one that took so many seconds: others need the interpreter meanwhile.
-
-    `has_limit`: the drain has an `inFlight`. A pod that leaves makes room for another, so a long rest would
-    slow the drain.
-    """
-    least = LONG_REST_FACTOR * seconds
-    return least if has_limit else max(min(REST_FACTOR * seconds, LONG_REST_SECONDS), least)

@@ -1,18 +1,18 @@
-"""The requests of drains: one eviction or deletion a pod, its outcome, and the event that tells of it.
+"""The requests of drains: one eviction or deletion a pod, its outcome, its metric and its events.
 
 Invariants
-- A request is sent in a writer's thread. Its result is handed to `report` and is read in the controller's
-  thread.
-- The queue is looked at again at the moment that the request is sent: a drain that has ended evicts no more
+- A request is sent by a thread of the drain's writers. Its result comes back by the controller's work queue,
+  and is recorded on the controller's thread, before the next step.
+- The queue's decision is read again just before the request is sent: a drain that has ended evicts no more
   pods, nor does a replica that no longer leads.
 - The UID is a precondition: another pod of that name is left alone.
-- What a budget refuses is an outcome like any other; the writer does not try it again.
+- The refusal by a budget is an outcome like any other; the writer does not try it again.
 - One eviction a budget is under way at a time: two meet in the budget's status, and the one that loses waits
   for half a second in the API server.
 - The requests of one namespace take `LANES_PER_NAMESPACE` of the writers at most: what makes them slow, such
   as a budget that is written all the time or a user's webhook, delays no other namespace.
-- What a webhook answers is about the object, whatever its status code: it is Refused, never Overloaded.
-- Events and metrics tell of a request exactly once, after it was granted.
+- The answer of a webhook is about the object, whatever its status code: it is Refused, never Overloaded.
+- Events and metrics are recorded for each request exactly once, after it was granted.
 
 ================  ==============================================================================
 outcome           the API server's answer
@@ -35,14 +35,17 @@ import logging
 import re
 import zlib
 from collections.abc import Callable, Hashable
-from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from cluster.cache.changes import QueueChange
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused
 from cluster.object_reference import ObjectReference
 from controller.context import ControllerContext, workload_subject
+from controller.drain.request_states import Outcome, RequestResult
+from controller.drain.state import Drains
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import DrainAction, RunningPod, Unit
 from queues.drain.terminating_pods import DelayedPod
@@ -58,47 +61,6 @@ _WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling
 log = logging.getLogger(__name__)
 
 
-class Outcome(StrEnum):
-    GRANTED = "Granted"
-    BUDGET = "Budget"
-    SEVERAL_BUDGETS = "SeveralBudgets"
-    ABSENT = "Absent"
-    REFUSED = "Refused"
-    OVERLOADED = "Overloaded"
-    DROPPED = "Dropped"
-    COMMAND_WITHDRAWN = "CommandWithdrawn"
-
-
-class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one request for a unit; `pod` is None where the unit's workload was asked for as a whole.
-
-    `retry_after`: seconds. `grace`: the grace period that was asked for, in seconds; None is the pod's own.
-    """
-
-    drain: str
-    unit: Unit
-    outcome: Outcome
-    pod: RunningPod | None = None
-    message: str = ""
-    retry_after: float = 0.0
-    grace: int | None = None
-
-    @property
-    def uid(self) -> str:
-        """Of the pod or the workload that was asked for."""
-        if self.pod is not None:
-            return self.pod.uid
-        return self.unit.workload.uid if self.unit.workload is not None else ""
-
-    @property
-    def queue(self) -> str:
-        return (self.pod or self.unit.pods[0]).queue
-
-    @property
-    def action(self) -> DrainAction:
-        return self.unit.action
-
-
 class DrainEnded(Exception):
     """The drain has ended."""
 
@@ -107,12 +69,20 @@ class SuspendBlocked(Exception):
     """The workload may not be suspended now."""
 
 
-class DrainRequests:
-    """Sends requests; it remembers nothing. `report`: takes each result, from any thread."""
+class Answer(msgspec.Struct, frozen=True):
+    """The outcome of a request, as the API server's answer says it. `retry_after`: seconds."""
 
-    def __init__(self, context: ControllerContext, *, report: Callable[[RequestResult], None]) -> None:
+    outcome: Outcome
+    message: str = ""
+    retry_after: float = 0.0
+
+
+class DrainRequests:
+    """Sends the requests of all drains, and records their results in `drains`."""
+
+    def __init__(self, context: ControllerContext, drains: Drains) -> None:
         self._context = context
-        self.report = report
+        self._drains = drains
 
     def send(
         self, drain: str, unit: Unit, pod: RunningPod, *, grace: int | None, budget: BudgetKey | None = None
@@ -120,47 +90,69 @@ class DrainRequests:
         """Evict one pod of the unit, or delete it past its budgets. `budget`: the one that selects it."""
         is_eviction = unit.action is DrainAction.EVICT
         request = self._eviction(pod, grace) if is_eviction else self._deletion(pod, grace)
-
-        def send() -> None:
-            outcome = self.outcome(pod.queue, request)
-            self.report(RequestResult(drain=drain, unit=unit, pod=pod, grace=grace, **outcome))
-
-        dropped = RequestResult(drain=drain, unit=unit, pod=pod, outcome=Outcome.DROPPED)
-        self.submit(pod.uid, send, dropped, budget=budget if is_eviction else None)
+        unsent = RequestResult(drain=drain, unit=unit, pod=pod, grace=grace, outcome=Outcome.DROPPED)
+        self.submit(request, unsent, budget=budget if is_eviction else None)
 
     def submit(
-        self, uid: str, send: Callable[[], None], dropped: RequestResult, *, budget: BudgetKey | None = None
+        self,
+        request: Callable[[], object],
+        unsent: RequestResult,
+        *,
+        granted: Outcome = Outcome.GRANTED,
+        budget: BudgetKey | None = None,
     ) -> None:
-        """Have it sent; `dropped` is reported where a former request for the same UID is under way.
+        """Have the request sent by a writer's thread. `granted`: its outcome where the API server grants it.
 
-        A workload goes before pods: an eviction takes long where its budget's status is written at the same
-        time, and hundreds may wait.
+        The result is `unsent` where a former request for the same UID is under way. A workload goes before
+        pods: an eviction takes long where its budget's status is written at the same time, and hundreds may
+        wait.
         """
-        rank = (1,) if dropped.pod is not None else (0,)
-        lane = lane_of(dropped.unit.pods[0].namespace, uid=uid, budget=budget)
-        if not self._context.drain_writers.submit(("drain", uid), send, rank=rank, lane=lane):
-            self.report(dropped)
+        context = self._context
 
-    def outcome(self, queue: str, request: Callable[[], object]) -> dict[str, Any]:
-        """Send a request that only a drain of that queue makes: its outcome, as fields of its result."""
-        try:
-            self.check_drains(queue)
-            request()
-        except DrainEnded:
-            return {"outcome": Outcome.DROPPED}
-        except SuspendBlocked as exc:
-            return {"outcome": Outcome.BUDGET, "message": str(exc)}
-        except ClusterError as exc:
-            return _failed(exc)
-        except Exception as exc:  # whatever it is, the drain waits for a result
-            log.exception("the drain of queue %s", queue)
-            return {"outcome": Outcome.OVERLOADED, "message": str(exc)}
-        return {"outcome": Outcome.GRANTED}
+        def send() -> RequestResult:
+            answer = self._send(unsent.queue, request, granted=granted)
+            return msgspec.structs.replace(
+                unsent, outcome=answer.outcome, message=answer.message, retry_after=answer.retry_after
+            )
+
+        if not context.submit(
+            context.drain_writers,
+            ("drain", unsent.uid),
+            send,
+            lambda result: self._receive(result or unsent),
+            rank=(1,) if unsent.pod is not None else (0,),
+            lane=lane_of(unsent.unit.pods[0].namespace, uid=unsent.uid, budget=budget),
+            batched=True,
+        ):
+            context.work_queue.deliver(partial(self._receive, unsent), batched=True)
 
     def check_drains(self, queue: str) -> None:
         """Raises `DrainEnded` where the queue does not drain any more, or this replica leads no longer."""
         if not self._context.leading() or not self._context.store.snapshot.decision(queue).drains:
             raise DrainEnded
+
+    def _send(self, queue: str, request: Callable[[], object], *, granted: Outcome) -> Answer:
+        """Send a request that only a drain of that queue makes. Raises nothing, since the drain waits."""
+        try:
+            self.check_drains(queue)
+            request()
+        except DrainEnded:
+            return Answer(Outcome.DROPPED)
+        except SuspendBlocked as exc:
+            return Answer(Outcome.BUDGET, str(exc))
+        except ClusterError as exc:
+            return answer_of(exc)
+        except Exception as exc:
+            log.exception("the drain of queue %s", queue)
+            return Answer(Outcome.OVERLOADED, str(exc))
+        return Answer(granted)
+
+    def _receive(self, result: RequestResult) -> None:
+        """On the controller's thread."""
+        self._drains.record_result(result, now=self._context.store.clock.monotonic())
+        if result.outcome is Outcome.GRANTED:
+            record_grant(self._context, result)
+        self._context.work_queue.add_batched(result.drain, QueueChange.STATUS)
 
     def _eviction(self, pod: RunningPod, grace: int | None) -> Callable[[], object]:
         body = {
@@ -189,48 +181,48 @@ def _options(pod: RunningPod, grace: int | None) -> dict[str, Any]:
     return options if grace is None else {**options, "gracePeriodSeconds": grace}
 
 
-def _failed(exc: ClusterError) -> dict[str, Any]:
-    message = str(exc)
+def answer_of(exc: ClusterError) -> Answer:
+    """The outcome of a request that failed."""
     match exc:
         case Overloaded() if "DisruptionBudget" in exc.causes:
-            return {"outcome": Outcome.BUDGET, "message": exc.message}
+            return Answer(Outcome.BUDGET, exc.message)
         case Overloaded() if exc.status == 500 and "more than one PodDisruptionBudget" in exc.message:
-            return {"outcome": Outcome.SEVERAL_BUDGETS, "message": exc.message}
+            return Answer(Outcome.SEVERAL_BUDGETS, exc.message)
         case Overloaded() if not _WEBHOOK.search(exc.message):
-            return {"outcome": Outcome.OVERLOADED, "message": message, "retry_after": exc.retry_after}
+            return Answer(Outcome.OVERLOADED, str(exc), exc.retry_after)
         case NotFound() | Conflict():
-            return {"outcome": Outcome.ABSENT, "message": exc.message}
+            return Answer(Outcome.ABSENT, exc.message)
         case Refused():
-            return {"outcome": Outcome.REFUSED, "message": exc.message}
+            return Answer(Outcome.REFUSED, exc.message)
         case _:
-            return {"outcome": Outcome.OVERLOADED, "message": message}
+            return Answer(Outcome.OVERLOADED, str(exc))
 
 
 # Metrics and events
 
 
-def tell_of_grant(context: ControllerContext, result: RequestResult) -> None:
-    """Count a granted request, and say on the pods and the workload why they went."""
+def record_grant(context: ControllerContext, result: RequestResult) -> None:
+    """Count a granted request, and record events on the pods and the workload with the reason."""
     context.metrics.evictions.labels(REASON, action_label(result.action)).inc()
     text = context.store.snapshot.decision(result.queue).text
     match result.action:
         case DrainAction.CUT_GRACE:
             for pod in result.unit.pods:
-                _tell_of_cut(context, pod, f"its grace period was cut to {result.grace} s: {text}")
+                _record_cut(context, pod, f"its grace period was cut to {result.grace} s: {text}")
         case DrainAction.EVICT:
             for pod in filter(None, [result.pod]):
-                _tell_of_eviction(context, pod, f"evicted: {text}")
+                _record_eviction(context, pod, f"evicted: {text}")
         case DrainAction.DELETE:
             for pod in filter(None, [result.pod]):
-                _tell_of_deletion(context, pod, text)
+                _record_deletion(context, pod, text)
         case DrainAction.SUSPEND | DrainAction.SUSPEND_ANYWAY:
-            _tell_of_suspension(context, result.uid, text)
+            _record_suspension(context, result.uid, text)
             for pod in result.unit.pods if result.action is DrainAction.SUSPEND_ANYWAY else ():
-                _tell_of_deletion(context, pod, text)
+                _record_deletion(context, pod, text)
 
 
-def tell_of_delay(context: ControllerContext, delay: DelayedPod) -> None:
-    """Say on a pod that it has lost its place in flight."""
+def record_delay(context: ControllerContext, delay: DelayedPod) -> None:
+    """Record an event on a pod that has lost its place in flight."""
     context.recorder.record(
         _subject(delay.pod),
         reason="EvictionDelayed",
@@ -240,12 +232,12 @@ def tell_of_delay(context: ControllerContext, delay: DelayedPod) -> None:
     )
 
 
-def _tell_of_eviction(context: ControllerContext, pod: RunningPod, message: str) -> None:
+def _record_eviction(context: ControllerContext, pod: RunningPod, message: str) -> None:
     budget = f"evictions/{pod.queue}"
     context.recorder.record(_subject(pod), reason="Evicted", message=message, budget=budget, again_after=0.0)
 
 
-def _tell_of_deletion(context: ControllerContext, pod: RunningPod, text: str) -> None:
+def _record_deletion(context: ControllerContext, pod: RunningPod, text: str) -> None:
     context.recorder.record(
         _subject(pod),
         reason="DeletedPastBudget",
@@ -255,7 +247,7 @@ def _tell_of_deletion(context: ControllerContext, pod: RunningPod, text: str) ->
     )
 
 
-def _tell_of_cut(context: ControllerContext, pod: RunningPod, message: str) -> None:
+def _record_cut(context: ControllerContext, pod: RunningPod, message: str) -> None:
     context.recorder.record(
         _subject(pod),
         reason="GracePeriodCut",
@@ -266,7 +258,7 @@ def _tell_of_cut(context: ControllerContext, pod: RunningPod, message: str) -> N
     )
 
 
-def _tell_of_suspension(context: ControllerContext, uid: str, text: str) -> None:
+def _record_suspension(context: ControllerContext, uid: str, text: str) -> None:
     workload = context.store.workloads.by_uid(uid)
     if workload is not None:
         context.recorder.record(

@@ -23,7 +23,6 @@ Invariants
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -38,12 +37,8 @@ from cluster.cache.workloads import (
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from controller.context import ControllerContext, workload_subject
-from controller.drain.eviction import (
-    DrainRequests,
-    Outcome,
-    RequestResult,
-    SuspendBlocked,
-)
+from controller.drain.eviction import DrainRequests, SuspendBlocked
+from controller.drain.request_states import Outcome, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
 from queues import labels as names
 from queues.drain.disruption_budgets import (
@@ -71,82 +66,71 @@ _pod = msgspec.json.Decoder(Pod)
 _workload = msgspec.json.Decoder(WorkloadObject)
 
 
-class ResumedWorkload(msgspec.Struct, frozen=True):
-    """A workload that was resumed."""
-
-    workload: Workload
-
-
 class JobSuspension:
-    """Suspends and resumes workloads; it remembers nothing. The requests run in writers' threads."""
+    """Suspends and resumes workloads; it remembers nothing. The requests are sent by writers' threads."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        *,
-        requests: DrainRequests,
-        resumed: Callable[[ResumedWorkload], None],
-    ) -> None:
-        """`resumed`: takes each workload that was resumed, from any thread."""
+    def __init__(self, context: ControllerContext, requests: DrainRequests) -> None:
         self._context = context
         self._requests = requests
-        self._resumed = resumed
 
     def send(self, drain: str, unit: Unit) -> None:
         """Suspend the unit's workload."""
         workload = unit.workload
-        if workload is None:
-            return
-
-        def send() -> None:
-            outcome = self._requests.outcome(unit.pods[0].queue, lambda: self._suspend(drain, unit, workload))
-            self._requests.report(RequestResult(drain=drain, unit=unit, **outcome))
-
-        self._requests.submit(workload.uid, send, _dropped(drain, unit))
+        if workload is not None:
+            self._requests.submit(lambda: self._suspend(drain, unit, workload), _unsent(drain, unit))
 
     def withdraw_command(self, drain: str, unit: Unit) -> None:
         """Take back a Command that no controller has taken; the outcome is `Outcome.COMMAND_WITHDRAWN`."""
         workload = unit.workload
-        if workload is None:
-            return
-
-        def withdraw() -> None:
-            outcome = self._requests.outcome(unit.pods[0].queue, lambda: self._withdraw_command(workload))
-            if outcome["outcome"] is Outcome.GRANTED:
-                outcome = {"outcome": Outcome.COMMAND_WITHDRAWN}
-            self._requests.report(RequestResult(drain=drain, unit=unit, **outcome))
-
-        self._requests.submit(workload.uid, withdraw, _dropped(drain, unit))
+        if workload is not None:
+            self._requests.submit(
+                lambda: self._withdraw_command(workload),
+                _unsent(drain, unit),
+                granted=Outcome.COMMAND_WITHDRAWN,
+            )
 
     def resume(self, queue: str) -> None:
-        """Resume what drains suspended and what is of this queue, if that schedules."""
-
-        def resume(workload: Workload) -> None:
-            if workload.live and self._may_resume(workload):
-                self._context.writers.submit(
-                    ("resume", workload.uid),
-                    lambda: self._resume(workload),
-                    rank=(1, 0, workload.created),
-                    subject=workload_subject(workload),
-                )
-
+        """Resume the workloads of this queue that drains have suspended, if it schedules."""
         store = self._context.store
         store.backoff.attempt_each(
             "resume",
             sorted(store.workloads.paused_by_us(queue), key=lambda each: each.created),
-            resume,
+            self._send_resume,
             key=str,
             version=lambda workload: workload.version,
             queue=queue,
             subject=workload_subject,
         )
 
+    def _send_resume(self, workload: Workload) -> None:
+        if workload.live and self._may_resume(workload):
+            self._context.submit(
+                self._context.writers,
+                ("resume_job", workload.uid),
+                lambda: self._resume(workload),
+                lambda resumed: self._record_resume(workload) if resumed else None,
+                rank=(1, 0, workload.created),
+                subject=workload_subject(workload),
+                batched=True,
+            )
+
+    def _record_resume(self, workload: Workload) -> None:
+        """On the controller's thread."""
+        self._context.metrics.given_back.inc()
+        self._context.recorder.record(
+            workload_subject(workload),
+            reason="GivenBack",
+            message=f'resumed: queue "{workload.queue}" schedules its pods again',
+            again_after=0.0,
+        )
+
     def _may_resume(self, workload: Workload) -> bool:
         return not workload.queue or self._context.store.snapshot.decision(workload.queue).schedules
 
-    def _resume(self, workload: Workload) -> None:
+    def _resume(self, workload: Workload) -> bool:
+        """Send the requests; whether they resumed it."""
         if not self._may_resume(workload):
-            return
+            return False
         path = _path(workload.kind, workload.namespace, workload.name)
         if (
             workload.kind.suspension is Suspension.COMMAND
@@ -158,8 +142,8 @@ class JobSuspension:
         except Refused as exc:
             if exc.status != UNPROCESSABLE:
                 raise
-            return  # it does not bear our mark any more: its user has taken it over
-        self._resumed(ResumedWorkload(workload))
+            return False  # it does not bear our mark any more: its user has taken it over
+        return True
 
     def _withdraw_command(self, workload: SuspendableWorkload) -> None:
         kind = KINDS[workload.kind]
@@ -263,7 +247,7 @@ def _command_name(uid: str, action: str) -> str:
     return f"sluice-{action.lower()}-{digest.hexdigest()}"
 
 
-def _dropped(drain: str, unit: Unit) -> RequestResult:
+def _unsent(drain: str, unit: Unit) -> RequestResult:
     return RequestResult(drain=drain, unit=unit, outcome=Outcome.DROPPED)
 
 

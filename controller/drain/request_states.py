@@ -28,14 +28,14 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from enum import StrEnum
 
 import msgspec
 
 from cluster.backoff import Backoff
-from controller.drain.eviction import Outcome, RequestResult
 from controller.drain.snapshot import DrainSnapshot
 from queues.drain.disruption_budgets import BudgetKey
-from queues.drain.model import DrainAction, Unit
+from queues.drain.model import DrainAction, RunningPod, Unit
 from queues.workload_kinds import KINDS, Suspension
 
 #: When a request that failed is sent again; and where a budget refused it.
@@ -48,6 +48,50 @@ SUSPEND_SECONDS = 10.0
 #: How long a granted request may take to show in the cache.
 GRANTED_SECONDS = 60.0
 NEVER = float("-inf")
+
+
+class Outcome(StrEnum):
+    """What came of a request; `controller.drain.eviction` has the answers of the API server for each."""
+
+    GRANTED = "Granted"
+    BUDGET = "Budget"
+    SEVERAL_BUDGETS = "SeveralBudgets"
+    ABSENT = "Absent"
+    REFUSED = "Refused"
+    OVERLOADED = "Overloaded"
+    DROPPED = "Dropped"
+    COMMAND_WITHDRAWN = "CommandWithdrawn"
+
+
+class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one request of a drain, for one pod of a unit or for the unit's workload as a whole.
+
+    `drain`: the queue whose policy it is. `pod`: None where the request is for the workload. `retry_after`:
+    seconds. `grace`: the requested grace period in seconds; None is the pod's own.
+    """
+
+    drain: str
+    unit: Unit
+    outcome: Outcome
+    pod: RunningPod | None = None
+    message: str = ""
+    retry_after: float = 0.0
+    grace: int | None = None
+
+    @property
+    def uid(self) -> str:
+        """The UID of the pod or of the workload."""
+        if self.pod is not None:
+            return self.pod.uid
+        return self.unit.workload.uid if self.unit.workload is not None else ""
+
+    @property
+    def queue(self) -> str:
+        return (self.pod or self.unit.pods[0]).queue
+
+    @property
+    def action(self) -> DrainAction:
+        return self.unit.action
 
 
 class Request(msgspec.Struct, kw_only=True):

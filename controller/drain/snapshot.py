@@ -122,24 +122,30 @@ class ReadMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a read for these drains. `snapshot` is None where nothing could be read (`error`)."""
+    """The result of a read for these drains. `snapshot` is None where nothing could be read."""
 
     drains: tuple[str, ...] = ()
     snapshot: DrainSnapshot | None = None
     memory: ReadMemory
-    error: str = ""
 
 
 def read_snapshot(
     client: Client, request: ReadRequest, memory: ReadMemory, *, drains: tuple[str, ...] = ()
 ) -> ReadResult:
-    """Ask the API server. `memory`: what the read before left. From any thread, one at a time."""
+    """Ask the API server. `memory`: what the read before left. From any thread, one at a time.
+
+    Raises nothing, since drains wait for the result: without a snapshot they ask for another read.
+    """
     reader = _Reader(client, request, memory)
     try:
         snapshot = reader.read()
     except ClusterError as exc:
-        return ReadResult(drains=drains, memory=reader.memory(), error=str(exc))
-    return ReadResult(drains=drains, snapshot=snapshot, memory=reader.memory())
+        log.warning("the disruption budgets cannot be read: %s", exc)
+    except Exception:
+        log.exception("the disruption budgets cannot be read")
+    else:
+        return ReadResult(drains=drains, snapshot=snapshot, memory=reader.memory())
+    return ReadResult(drains=drains, memory=reader.memory())
 
 
 class _Reader:

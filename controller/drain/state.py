@@ -29,9 +29,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from cluster.token_bucket import TokenBucket
-from controller.drain.eviction import Outcome, RequestResult
 from controller.drain.limits import OverloadPauses
-from controller.drain.request_states import NEVER, REFUSAL_LIMIT, SUSPEND_SECONDS, Requests
+from controller.drain.request_states import (
+    NEVER,
+    REFUSAL_LIMIT,
+    SUSPEND_SECONDS,
+    Outcome,
+    RequestResult,
+    Requests,
+)
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
 from queues.drain.disruption_budgets import BudgetKey
 from queues.drain.model import (
@@ -47,6 +53,11 @@ from queues.drain.progress import DrainCounts, QueueProgress
 from queues.drain.terminating_pods import Delay, DelayedPod
 from queues.text import printable
 
+#: How long after a step the next one is taken, where pods come or go; and where budgets are waited for.
+STEP_SECONDS, READ_SECONDS = 0.1, 0.5
+#: A step is followed by a rest of `REST_FACTOR` times its duration, at most `LONG_REST_SECONDS`, but at least
+#: `LONG_REST_FACTOR` times its duration.
+REST_FACTOR, LONG_REST_SECONDS, LONG_REST_FACTOR = 15.0, 0.5, 5.0
 #: The pods of a suspended workload that no controller deletes are evicted after so long.
 ABANDONED_SECONDS = 120.0
 #: How long the status of a budget takes to follow its pods.
@@ -61,19 +72,19 @@ class DrainState:
         self.by = by
         self.queues: tuple[str, ...] = ()
         self.spec = DrainSpec()
-        #: The version of the queues up to which every replica is known to refuse their pods.
-        self.acknowledged_version = -1
-        #: The version that every replica is asked about; not above the one before: none.
-        self.awaited_version = -1
-        # When it is looked at
+        #: Up to which version of the queues every replica is known to refuse their pods.
+        self._seen_version = -1
+        #: The version that the replicas are to have; none where it is not above the seen one.
+        self._awaited_version = -1
+        # When steps are taken
         #: When the next step is due; infinity is "when something changes".
-        self.due = 0.0
-        self.last_step_at = 0.0
+        self._due = 0.0
+        self._last_step_at = 0.0
         #: No step is taken before: the last one took long.
-        self.rests_until = 0.0
+        self._rests_until = 0.0
         # What was read
         self.snapshot: DrainSnapshot | None = None
-        self.requested_at = NEVER
+        self._read_at = NEVER
         #: Whether the snapshot had the budgets of all units of the last plan.
         self.all_budgets_known = True
         # What was asked for
@@ -104,12 +115,30 @@ class DrainState:
         self.last_sent_at = NEVER
 
     @property
-    def next_step_at(self) -> float:
-        return max(self.due, self.rests_until)
-
-    @property
     def own_rate(self) -> float:
         return self.spec.rate
+
+    def set_queues(self, queues: tuple[str, ...]) -> None:
+        """The queues that the policy drains by now, in a new snapshot. The next step is due at once."""
+        if queues != self.queues:  # an older version says nothing of a queue that joins
+            self._awaited_version = -1
+        self.queues = queues
+        self._due = self._rests_until = 0.0
+
+    def await_version(self, version: int, *, all_have_version: Callable[[int], bool]) -> bool:
+        """Whether every replica refuses new pods of the queues, which are of this version.
+
+        The replicas are asked about one version until all of them have it: a newer one in each step would
+        never be seen by all.
+        """
+        if self._seen_version >= version:
+            return True
+        if self._awaited_version <= self._seen_version:
+            self._awaited_version = version
+        if not all_have_version(self._awaited_version):
+            return False
+        self._seen_version = self._awaited_version
+        return True
 
     def set_spec(self, spec: DrainSpec) -> None:
         if spec.rate and not self.spec.rate:
@@ -122,7 +151,36 @@ class DrainState:
         self.in_flight_share, self._rate_share = in_flight, rate
         self._bucket.set_rate(min(self.spec.rate or rate, rate))
 
+    # When steps are taken
+
+    @property
+    def next_step_at(self) -> float:
+        return max(self._due, self._rests_until)
+
+    def begin_step(self, now: float) -> None:
+        self._last_step_at = now
+
+    def end_step(self, now: float) -> None:
+        """A step that takes long is followed by a rest."""
+        rest = rest_after(now - self._last_step_at, has_limit=bool(self.spec.in_flight))
+        self._rests_until = self._last_step_at + rest
+
+    def schedule(self, at: float) -> None:
+        """Take the next step then; infinity is "when something changes"."""
+        self._due = at
+
+    def wake(self) -> None:
+        """Something has changed: take the next step `STEP_SECONDS` after the last one, if not sooner."""
+        self._due = min(self._due, self._last_step_at + STEP_SECONDS)
+
     # 1. Snapshot
+
+    def wants_read(self, now: float) -> bool:
+        """Whether the last read is old enough for another one."""
+        return now >= self._read_at + (READ_SECONDS if self.all_budgets_known else STEP_SECONDS)
+
+    def begin_read(self, now: float) -> None:
+        self._read_at = now
 
     def record_snapshot(self, snapshot: DrainSnapshot) -> None:
         if self.snapshot is None:
@@ -175,7 +233,10 @@ class DrainState:
         return frozenset(uid for uid, at in since if at + SUSPEND_SECONDS < now)
 
     def record_plan(self, plan: Plan, *, now: float, delays: Iterable[DelayedPod] = ()) -> list[DelayedPod]:
-        """`delays`: the pods of the plan that have lost their places; those of them that had not before."""
+        """Record the pods of the plan that leave; return those that are delayed now and were not before.
+
+        `delays`: the pods of the plan that have lost their places in flight.
+        """
         delayed = {each.pod.uid: each for each in delays}
         new = [each for uid, each in delayed.items() if uid not in self.delayed_pods]
         self.delayed_pods = frozenset(delayed)
@@ -307,7 +368,7 @@ class DrainState:
                 self.unsuspendable.add(result.uid)
             case _:
                 self._record_failure(result, now=now)
-        self.due = min(self.due, now)
+        self._due = min(self._due, now)
 
     def _record_failure(self, result: RequestResult, *, now: float) -> None:
         """What it took of the rate is given back."""
@@ -332,9 +393,9 @@ class Drains:
         self._progress: dict[str, QueueProgress] = {}
         self._counts: dict[str, DrainCounts] = {}
         #: What each drain wants to have read: all of it in one read, and one read at a time.
-        self.read_requests: dict[str, ReadRequest] = {}
-        self.read_pending = False
-        self.read_memory = ReadMemory()
+        self._read_requests: dict[str, ReadRequest] = {}
+        self._read_pending = False
+        self._read_memory = ReadMemory()
 
     def __iter__(self) -> Iterator[DrainState]:
         return iter(self._by_policy.values())
@@ -352,34 +413,39 @@ class Drains:
         self._by_policy = {by: before.get(by) or DrainState(by, now=now, rate=rate) for by in draining}
         self._by_queue = {queue: self._by_policy[by] for by, queues in draining.items() for queue in queues}
         for by, drain in self._by_policy.items():
-            queues = tuple(draining[by])
-            if queues != drain.queues:  # of a queue that joins, an older version says nothing
-                drain.awaited_version = -1
-            drain.queues = queues
-            drain.due = drain.rests_until = 0.0
+            drain.set_queues(tuple(draining[by]))
         self._progress = {queue: each for queue, each in self._progress.items() if queue in self._by_queue}
         self._counts = {queue: each for queue, each in self._counts.items() if queue in self._by_queue}
 
     def forget(self) -> None:
         """Forget all drains: this replica leads no longer."""
         self.follow({}, now=0.0, rate=0.0)
-        self.read_requests.clear()
+        self._read_requests.clear()
 
-    def take_read_requests(self, *, now: float) -> dict[str, ReadRequest]:
-        """What is to be read now; empty while a read is pending."""
-        if self.read_pending:
-            return {}
-        requests, self.read_requests = self.read_requests, {}
+    def request_read(self, by: str, request: ReadRequest) -> None:
+        """Replaces what that drain wanted to have read before."""
+        self._read_requests[by] = request
+
+    def begin_read(self, now: float) -> tuple[dict[str, ReadRequest], ReadMemory]:
+        """What is to be read now, and what the read before left; nothing while a read is under way."""
+        if self._read_pending:
+            return {}, self._read_memory
+        requests, self._read_requests = self._read_requests, {}
         for drain in filter(None, map(self.of_policy, requests)):
-            drain.requested_at = now
-        return requests
+            drain.begin_read(now)
+        self._read_pending = bool(requests)
+        return requests, self._read_memory
 
-    def record_read(self, result: ReadResult, *, step_seconds: float) -> None:
-        self.read_pending, self.read_memory = False, result.memory
+    def cancel_read(self) -> None:
+        """The read was not sent."""
+        self._read_pending = False
+
+    def record_read(self, result: ReadResult) -> None:
+        self._read_pending, self._read_memory = False, result.memory
         for drain in filter(None, map(self.of_policy, result.drains)):
             if result.snapshot is not None:
                 drain.record_snapshot(result.snapshot)
-                drain.due = min(drain.due, drain.last_step_at + step_seconds)
+                drain.wake()
 
     def record_result(self, result: RequestResult, *, now: float) -> None:
         drain = self.of_policy(result.drain)
@@ -414,3 +480,13 @@ def _fits(size: int, *, flying: int, limit: int, spare: int) -> bool:
     if not flying:
         return limit > 0 and spare > 0
     return flying + size <= limit and size <= spare
+
+
+def rest_after(seconds: float, *, has_limit: bool = False) -> float:
+    """How long no step is taken after one that took so many seconds: others need the interpreter meanwhile.
+
+    `has_limit`: the drain has an `inFlight`. A pod that leaves makes room for another, so a long rest would
+    slow the drain.
+    """
+    least = LONG_REST_FACTOR * seconds
+    return least if has_limit else max(min(REST_FACTOR * seconds, LONG_REST_SECONDS), least)

@@ -52,7 +52,7 @@ class Corner:
             context, client=cast(Client, self.api), drain_rate=100.0, drain_in_flight=10
         )
         self.acknowledged = True
-        self.drains = DrainController(self.context, changed=lambda _queue: None)
+        self.drains = DrainController(self.context)
         self.hears(namespace("team"), queue("root"), queue("research", stopPolicy="HoldAndDrain"))
 
     def hears(self, *objects: Wire, event: str = "ADDED") -> None:
@@ -63,10 +63,15 @@ class Corner:
         """So many steps, each with what the writers do after it; the queues whose progress changed."""
         changed: set[str] = set()
         for _ in range(times):
+            self.receive()
             changed |= self.drains.step(all_have_version=lambda _version: self.acknowledged)
             self.writers.work()
             self.look.clock.seconds += 0.8
         return changed
+
+    def receive(self) -> None:
+        """The results of the writers come back, as before each step of the whole controller."""
+        self.context.work_queue.get([0.0], at_once=True)
 
     def evicted(self) -> list[str]:
         return [sent.body["metadata"]["name"] for sent in self.api.sent if sent.path.endswith("/eviction")]
@@ -107,6 +112,7 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
 
     for number in range(2, 10):
         corner.hears(queue("other", version=10 * number))
+        corner.receive()
         corner.drains.step(all_have_version=all_have_version)
         corner.writers.work()
         corner.look.clock.seconds += 0.8
@@ -136,6 +142,7 @@ def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner
     corner.drains.step(all_have_version=lambda _version: True)
     corner.writers.work()
     corner.look.clock.seconds += 0.8
+    corner.receive()
     corner.drains.step(all_have_version=lambda _version: True)
     corner.hears(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
     corner.writers.work()

@@ -9,17 +9,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.drain.controller import rest_after
-from controller.drain.eviction import Outcome, RequestResult
 from controller.drain.limits import PAUSE
 from controller.drain.request_states import (
     BUDGET_RETRY,
     GRANTED_SECONDS,
     RETRY,
     SUSPEND_SECONDS,
+    Outcome,
+    RequestResult,
 )
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, ReadResult
-from controller.drain.state import ABANDONED_SECONDS, BUDGET_SETTLE_SECONDS, Drains, DrainState
+from controller.drain.state import (
+    ABANDONED_SECONDS,
+    BUDGET_SETTLE_SECONDS,
+    STEP_SECONDS,
+    Drains,
+    DrainState,
+    rest_after,
+)
 from queues.drain.disruption_budgets import BudgetIndex
 from queues.drain.model import (
     DrainAction,
@@ -432,10 +439,51 @@ def test_the_rest_is_short_where_in_flight_is_limited() -> None:
 
 def test_a_result_does_not_end_the_rest_after_a_long_step() -> None:
     state, unit = drain(), evicting("one")
-    state.due, state.rests_until = NOW + 60.0, NOW + 0.3
+    state.begin_step(NOW - 0.02)
+    state.schedule(NOW + 60.0)
     state.record_request(unit, now=NOW)
+    state.end_step(NOW)
     record(state, unit)
-    assert (state.due, state.next_step_at) == (NOW, NOW + 0.3)
+    assert state.next_step_at == pytest.approx(NOW - 0.02 + rest_after(0.02))
+
+
+def test_a_change_makes_a_step_due_at_once_but_not_sooner_than_the_pace() -> None:
+    state = drain()
+    state.begin_step(NOW)
+    state.end_step(NOW)
+    state.schedule(float("inf"))
+    state.wake()
+    assert state.next_step_at == NOW + STEP_SECONDS
+    state.schedule(NOW + STEP_SECONDS / 2)
+    state.wake()
+    assert state.next_step_at == NOW + STEP_SECONDS / 2
+
+
+def test_replicas_are_asked_about_one_version_until_all_have_it() -> None:
+    """A newer one in each step would never be seen by all."""
+    state, asked = drain(), []
+
+    def await_version(version: int, *, has: int) -> bool:
+        def all_have_version(wanted: int) -> bool:
+            asked.append(wanted)
+            return wanted <= has
+
+        return state.await_version(version, all_have_version=all_have_version)
+
+    assert [await_version(5, has=4), await_version(6, has=4), await_version(7, has=5)] == [False, False, True]
+    assert asked == [5, 5, 5]
+    assert await_version(5, has=0), "known by now"
+    assert not await_version(7, has=6)
+    assert asked[3:] == [7]
+
+
+def test_a_queue_that_joins_a_drain_is_awaited_with_a_version_that_has_it() -> None:
+    state = drain()
+    state.set_queues(("research",))
+    assert not state.await_version(5, all_have_version=lambda _wanted: False)
+    state.set_queues(("research", "low"))
+    assert not state.await_version(9, all_have_version=lambda wanted: wanted <= 5)
+    assert state.await_version(9, all_have_version=lambda wanted: wanted <= 9)
 
 
 @pytest.mark.parametrize(
@@ -519,13 +567,23 @@ def test_progress_that_is_the_same_as_before_is_not_told_again() -> None:
 def test_one_read_is_under_way_at_a_time_and_serves_all_drains_that_wait() -> None:
     made = drains(a=["a"], b=["b"])
     request = ReadRequest(at=NOW, pods_to_go={}, waiting_pods=frozenset())
-    made.read_requests |= {"a": request, "b": request, "gone": request}
-    assert set(made.take_read_requests(now=NOW)) == {"a", "b", "gone"}
-    made.read_pending = True
-    made.read_requests["a"] = request
-    assert made.take_read_requests(now=NOW) == {}
+    for by in ("a", "b", "gone"):
+        made.request_read(by, request)
+    assert set(made.begin_read(NOW)[0]) == {"a", "b", "gone"}
+    made.request_read("a", request)
+    assert made.begin_read(NOW)[0] == {}
     snapshot = DrainSnapshot(at=NOW, index=BudgetIndex([]))
     result = ReadResult(drains=("a", "b", "gone"), snapshot=snapshot, memory=ReadMemory())
-    made.record_read(result, step_seconds=0.1)
+    made.record_read(result)
     assert [drain.snapshot for drain in made] == [snapshot, snapshot]
-    assert set(made.take_read_requests(now=NOW)) == {"a"}
+    assert set(made.begin_read(NOW)[0]) == {"a"}
+
+
+def test_a_read_that_was_not_sent_does_not_keep_others_waiting() -> None:
+    made = drains(a=["a"])
+    request = ReadRequest(at=NOW, pods_to_go={}, waiting_pods=frozenset())
+    made.request_read("a", request)
+    assert set(made.begin_read(NOW)[0]) == {"a"}
+    made.cancel_read()
+    made.request_read("a", request)
+    assert set(made.begin_read(NOW)[0]) == {"a"}

@@ -7,10 +7,10 @@ import pytest
 from cluster.exceptions import ClusterError, Conflict, NotFound, Overloaded, Refused, Unreachable
 from controller.drain.eviction import (
     LANES_PER_NAMESPACE,
-    Outcome,
-    _failed,
+    answer_of,
     lane_of,
 )
+from controller.drain.request_states import Outcome
 
 BUDGET = frozenset({"DisruptionBudget"})
 DENIED = 'admission webhook "evictions.example.com" denied the request: not before Monday'
@@ -40,7 +40,7 @@ def overloaded(code: int, message: str, *, causes: frozenset[str] = frozenset())
 )
 def test_each_answer_has_its_outcome(answer: ClusterError, outcome: Outcome) -> None:
     """What a webhook answers concerns its pod alone, whatever the status code."""
-    assert _failed(answer)["outcome"] is outcome
+    assert answer_of(answer).outcome is outcome
 
 
 def test_a_namespace_takes_a_few_of_the_writers_however_many_budgets_it_has() -> None:

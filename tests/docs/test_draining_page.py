@@ -12,9 +12,9 @@ import queues.drain.model
 import queues.drain.plan
 import queues.drain.progress
 import queues.drain.terminating_pods
-from controller.drain.eviction import LANES_PER_NAMESPACE, Outcome, RequestResult
+from controller.drain.eviction import LANES_PER_NAMESPACE
 from controller.drain.limits import MAX_OVERCOMMIT, PAUSE
-from controller.drain.request_states import SUSPEND_SECONDS
+from controller.drain.request_states import SUSPEND_SECONDS, Outcome, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
 from controller.drain.state import ABANDONED_SECONDS, DrainState
 from controller.events import DRAIN_EVENTS
