@@ -23,6 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
+from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
@@ -45,15 +46,26 @@ KEY_LIMIT, TEXT_LIMIT = 400, 600
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Key = tuple[str, Hashable]
+
+
+class FailureKind(StrEnum):
+    """What failed: a step of the controller, of a reflector or of an event handler; or a write."""
+
+    STEP = "step"
+    WRITE = "write"
+
+
+Key = tuple[FailureKind, str, Hashable]
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The latest failure of a key. `times`: failures in a row; `until`: end of the back-off (monotonic).
 
-    `queue`: the queue to reconcile again then; None if the caller tries again by itself.
+    `step`: what was attempted. `queue`: the queue to reconcile again then; None if the caller tries again by
+    itself.
     """
 
+    kind: FailureKind = FailureKind.STEP
     step: str
     key: Hashable
     times: int
@@ -62,6 +74,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     version: Hashable = 0
     queue: str | None = None
     subject: ObjectReference | None = None
+
+    @property
+    def label(self) -> str:
+        """The failure in the log, and in label `step` of metric `sluice_failures`."""
+        return self.step if self.kind is FailureKind.STEP else f"{self.kind} {self.step}"
 
 
 class KeyBackoff:
@@ -73,7 +90,7 @@ class KeyBackoff:
         clock: Callable[[], float] = time.monotonic,
         counted: Callable[[str], None] = lambda _step: None,
     ) -> None:
-        """`clock`: monotonic seconds. `counted`: called with the step of each failure, for the metric."""
+        """`clock`: monotonic seconds. `counted`: called with the label of each failure, for the metric."""
         self._clock = clock
         self._counted = counted
         self._lock = threading.Lock()
@@ -136,9 +153,11 @@ class KeyBackoff:
                 if self._failures:
                     self.forget(step, key(item))
 
-    def seconds_left(self, step: str, key: Hashable, *, version: Hashable = 0) -> float:
+    def seconds_left(
+        self, step: str, key: Hashable, *, version: Hashable = 0, kind: FailureKind = FailureKind.STEP
+    ) -> float:
         """Return for how many seconds the key may not be attempted yet; 0 if it may be."""
-        failure = self._failures.get((step, key)) if self._failures else None
+        failure = self._failures.get((kind, step, key)) if self._failures else None
         if failure is None or (version and failure.version != version):
             return 0.0
         return max(0.0, failure.until - self._clock())
@@ -149,6 +168,7 @@ class KeyBackoff:
         key: Hashable,
         exc: BaseException,
         *,
+        kind: FailureKind = FailureKind.STEP,
         version: Hashable = 0,
         queue: str | None = None,
         subject: ObjectReference | None = None,
@@ -156,10 +176,11 @@ class KeyBackoff:
         """Record a failure; return the length of the key's back-off in seconds."""
         now = self._clock()
         with self._lock:
-            before = self._failures.pop((step, key), None)
+            before = self._failures.pop((kind, step, key), None)
             times = 1 if before is None else before.times + 1
             seconds = _seconds_after(times, exc)
             failure = Failure(
+                kind=kind,
                 step=step,
                 key=key,
                 times=times,
@@ -169,29 +190,30 @@ class KeyBackoff:
                 queue=queue,
                 subject=subject,
             )
-            self._failures[step, key] = failure
+            self._failures[kind, step, key] = failure
             if queue is not None:
-                self._to_requeue[step, key] = failure.until
+                self._to_requeue[kind, step, key] = failure.until
             if subject is not None:
                 self._unreported.append(failure)
             while len(self._failures) > MAX_KEYS:
                 self._forget(next(iter(self._failures)))
             loggable = self._log_bucket.try_take(now)
-        self._counted(step)
+        self._counted(failure.label)
         if loggable:
             self._log(failure, exc, seconds=seconds)
         return seconds
 
-    def forget(self, step: str, key: Hashable) -> None:
-        if (step, key) in self._failures:
+    def forget(self, step: str, key: Hashable, *, kind: FailureKind = FailureKind.STEP) -> None:
+        if (kind, step, key) in self._failures:
             with self._lock:
-                self._forget((step, key))
+                self._forget((kind, step, key))
 
     def forget_all(self, step: str, *, but: Collection[Hashable] = ()) -> None:
         """Forget the keys of one step, except `but`: their objects are gone."""
         with self._lock:
-            for key in [key for key in self._failures if key[0] == step and key[1] not in but]:
-                self._forget(key)
+            for kind, name, key in list(self._failures):
+                if (kind, name) == (FailureKind.STEP, step) and key not in but:
+                    self._forget((kind, name, key))
 
     # For the controller
 
@@ -228,7 +250,7 @@ class KeyBackoff:
     def _log(self, failure: Failure, exc: BaseException, *, seconds: float) -> None:
         words = "%s of %s failed (%d in a row), again in %.0f s: %s"
         key = key_text(failure.key)
-        values = (failure.step, key or "everything", failure.times, seconds, failure.message)
+        values = (failure.label, key or "everything", failure.times, seconds, failure.message)
         if isinstance(exc, ClusterError):
             log.warning(words, *values)
         else:

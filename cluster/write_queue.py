@@ -31,7 +31,7 @@ import msgspec
 
 from cluster.backoff import Backoff
 from cluster.exceptions import ClusterError, Overloaded, Refused, Unreachable
-from cluster.key_backoff import KeyBackoff, key_text
+from cluster.key_backoff import FailureKind, KeyBackoff, key_text
 from cluster.metrics import Metrics
 from cluster.object_reference import ObjectReference
 
@@ -46,8 +46,6 @@ OUTDATED_STATUSES = frozenset({404, 409, 410})
 TOO_LARGE = ("request is too large", "entity too large", "larger than max", "trying to send message larger")
 #: The status of an API server that fails at one object, its webhooks included.
 OBJECT_FAULT_STATUS = 500
-#: Prefix of the step of a write in `backoff`.
-STEP = "write"
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +144,7 @@ class WriteQueue:
 
     def wait(self, key: Key) -> float:
         """Return for how many seconds no write for this key is accepted, after the last one was refused."""
-        return self._backoff.seconds_left(f"{STEP} {key[0]}", key[1])
+        return self._backoff.seconds_left(key[0], key[1], kind=FailureKind.WRITE)
 
     def pause(self, seconds: float) -> bool:
         """Wait inside a write; return True if the threads are being stopped."""
@@ -227,7 +225,7 @@ class WriteQueue:
         except Exception as exc:  # no exception ends the thread
             return self._handle_failure(entry, exc)
         self._metrics.writes.labels(what, "done").inc()
-        self._backoff.forget(f"{STEP} {what}", name)
+        self._backoff.forget(what, name, kind=FailureKind.WRITE)
         return True
 
     def _handle_failure(self, entry: _Entry, exc: Exception) -> bool | None:
@@ -247,7 +245,9 @@ class WriteQueue:
                 count(what, "outdated").inc()
                 return False
             count(what, "refused" if isinstance(exc, Refused) else "failed").inc()
-        self._backoff.record_failure(f"{STEP} {what}", name, exc, queue=entry.queue, subject=subject)
+        self._backoff.record_failure(
+            what, name, exc, kind=FailureKind.WRITE, queue=entry.queue, subject=subject
+        )
         return False
 
     def _wait_if_busy(self, seconds: float, exc: ClusterError) -> float:

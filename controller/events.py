@@ -17,11 +17,10 @@ from functools import partial
 
 from cluster.cache.queues import queue_from_object
 from cluster.cache.unreadable_objects import UnreadableObject
-from cluster.key_backoff import Failure
+from cluster.key_backoff import Failure, FailureKind
 from cluster.object_reference import ObjectReference
 from cluster.objects import Condition, QueueObject
 from cluster.recorder import EventRecorder
-from cluster.write_queue import STEP
 from controller.context import ControllerContext, queue_subject
 from queues import labels as names
 from queues.drain.progress import DRAINED, DrainProgress
@@ -203,8 +202,8 @@ FAILURE_BUDGET = "failures"
 def record_failure(recorder: EventRecorder, failure: Failure, subject: ObjectReference) -> None:
     """One event, the same again at most every five minutes, however often it fails."""
     record = partial(recorder.record, subject, warning=True, budget=FAILURE_BUDGET)
-    what = failure.step.removeprefix(f"{STEP} ")
-    if what == failure.step:
-        record(reason="StepFailed", message=f"{what} failed and is tried again: {failure.message}")
+    what, why = failure.step, failure.message
+    if failure.kind is FailureKind.WRITE:
+        record(reason="WriteRefused", message=f"{what} was refused and is tried again: {why}")
     else:
-        record(reason="WriteRefused", message=f"{what} was refused and is tried again: {failure.message}")
+        record(reason="StepFailed", message=f"{what} failed and is tried again: {why}")

@@ -67,11 +67,14 @@ _workload = msgspec.json.Decoder(WorkloadObject)
 
 
 class JobSuspension:
-    """Suspends and resumes workloads; it remembers nothing. The requests are sent by writers' threads."""
+    """Suspends and resumes workloads. Owner: the controller's thread; writers' threads send the requests."""
 
     def __init__(self, context: ControllerContext, requests: DrainRequests) -> None:
         self._context = context
         self._requests = requests
+        #: By queue and UID: the version of each workload that was resumed, as long as the cache may still show
+        #: it. Without this the requests would be sent again until the watch shows the first ones.
+        self._resumed: dict[str, dict[str, int]] = {}
 
     def send(self, drain: str, unit: Unit) -> None:
         """Suspend the unit's workload."""
@@ -92,9 +95,13 @@ class JobSuspension:
     def resume(self, queue: str) -> None:
         """Resume the workloads of this queue that drains have suspended, if it schedules."""
         store = self._context.store
+        suspended = sorted(store.workloads.paused_by_us(queue), key=lambda each: each.created)
+        if not suspended:
+            self._resumed.pop(queue, None)
+        resumed = self._resumed.get(queue, {})
         store.backoff.attempt_each(
             "resume",
-            sorted(store.workloads.paused_by_us(queue), key=lambda each: each.created),
+            (workload for workload in suspended if resumed.get(workload.uid) != workload.version),
             self._send_resume,
             key=str,
             version=lambda workload: workload.version,
@@ -103,19 +110,26 @@ class JobSuspension:
         )
 
     def _send_resume(self, workload: Workload) -> None:
-        if workload.live and self._may_resume(workload):
-            self._context.submit(
-                self._context.writers,
-                ("resume_job", workload.uid),
-                lambda: self._resume(workload),
-                lambda resumed: self._record_resume(workload) if resumed else None,
-                rank=(1, 0, workload.created),
-                subject=workload_subject(workload),
-                batched=True,
-            )
+        if not workload.live or not self._may_resume(workload):
+            return
+        if self._context.submit(
+            self._context.writers,
+            ("resume_job", workload.uid),
+            lambda: self._resume(workload),
+            lambda is_resumed: self._receive_resume(workload, is_resumed=bool(is_resumed)),
+            rank=(1, 0, workload.created),
+            subject=workload_subject(workload),
+            batched=True,
+        ):
+            self._resumed.setdefault(workload.queue, {})[workload.uid] = workload.version
 
-    def _record_resume(self, workload: Workload) -> None:
+    def _receive_resume(self, workload: Workload, *, is_resumed: bool) -> None:
         """On the controller's thread."""
+        if not is_resumed:
+            versions = self._resumed.get(workload.queue, {})
+            if versions.get(workload.uid) == workload.version:
+                del versions[workload.uid]
+            return
         self._context.metrics.given_back.inc()
         self._context.recorder.record(
             workload_subject(workload),

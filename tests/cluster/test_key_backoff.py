@@ -15,6 +15,7 @@ from cluster.key_backoff import (
     MAX_KEYS,
     MOST,
     SHORT,
+    FailureKind,
     KeyBackoff,
 )
 from cluster.object_reference import ObjectReference
@@ -148,8 +149,21 @@ def test_no_more_is_remembered_than_so_many_keys(backoff: KeyBackoff) -> None:
 def test_a_failure_is_logged_with_its_step_and_key(
     backoff: KeyBackoff, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backoff.attempt("write status", ("team", "a\nb"), fails(Refused(422, "Invalid", "no")))
+    refused = Refused(422, "Invalid", "no")
+    backoff.record_failure("status", ("team", "a\nb"), refused, kind=FailureKind.WRITE)
     assert "write status of team/a b failed (1 in a row), again in 1 s: 422 Invalid: no" in caplog.text
+
+
+def test_a_step_and_a_write_of_the_same_name_fail_each_for_itself(
+    backoff: KeyBackoff, counted: list[str]
+) -> None:
+    """The metric tells them apart."""
+    backoff.record_failure("guard", "a", ValueError("odd"), kind=FailureKind.WRITE)
+    assert (backoff.seconds_left("guard", "a"), counted) == (0.0, ["write guard"])
+    assert backoff.seconds_left("guard", "a", kind=FailureKind.WRITE) == LEAST
+    backoff.attempt("guard", "a", fails())
+    backoff.forget("guard", "a", kind=FailureKind.WRITE)
+    assert (backoff.seconds_left("guard", "a"), counted) == (LEAST, ["write guard", "guard"])
 
 
 def test_a_thousand_failures_are_fifty_lines(backoff: KeyBackoff, caplog: pytest.LogCaptureFixture) -> None:
@@ -161,8 +175,10 @@ def test_a_thousand_failures_are_fifty_lines(backoff: KeyBackoff, caplog: pytest
 def test_where_there_is_an_object_the_failure_is_kept_for_an_event(backoff: KeyBackoff) -> None:
     backoff.attempt("ungate", "a", fails(), subject=pod("a"))
     backoff.attempt("ungate", "b", fails())
-    assert [(one.step, one.subject, one.message) for one in backoff.take_failures()] == [
-        ("ungate", pod("a"), "odd")
+    backoff.record_failure("ungate", "c", ValueError("odd"), kind=FailureKind.WRITE, subject=pod("c"))
+    assert [(one.kind, one.step, one.subject, one.message) for one in backoff.take_failures()] == [
+        (FailureKind.STEP, "ungate", pod("a"), "odd"),
+        (FailureKind.WRITE, "ungate", pod("c"), "odd"),
     ]
     assert backoff.take_failures() == []
 
