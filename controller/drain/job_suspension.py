@@ -72,7 +72,7 @@ class JobSuspension:
     def __init__(self, context: ControllerContext, requests: DrainRequests) -> None:
         self._context = context
         self._requests = requests
-        #: By queue and UID: the version of each workload that was resumed, as long as the cache may still show
+        #: By queue and UID: the version of each workload that was resumed, while the cache may still show
         #: it. Without this the requests would be sent again until the watch shows the first ones.
         self._resumed: dict[str, dict[str, int]] = {}
 
