@@ -6,7 +6,7 @@ In the order in which to read:
 |-------------------|--------------------------------------------------------------------------------------|
 | `objects`         | the fields that are read of the API server's objects                                 |
 | `exceptions`      | what can go wrong between the server and the API server                              |
-| `api`             | requests: the client, lists by pages, each API server by itself, disruption budgets  |
+| `api`             | requests: the client, lists by pages, each API server by itself                      |
 | `informers`       | list and watch each kind, and hand its objects to the cache                          |
 | `cache`           | the store: queues, pods, PodGroups, workloads, Commands, and each queue's decision   |
 | `inflight`        | what was let through and has not been seen stored yet                                |

@@ -1,6 +1,5 @@
 """Requests to the API server.
 
 Read `client` first, then `connection`, on which it is built. `pages` lists a kind in pages of limited size.
-`servers` has a client for each API server behind one address. `disruption_budgets` reads the current
-PodDisruptionBudgets for a drain.
+`servers` has a client for each API server behind one address.
 """

@@ -1,13 +1,22 @@
-"""Queues that are emptied (`stopPolicy: HoldAndDrain`): what the controller does with the plan of
-`queues.drain`.
+"""Drains: evicts the running pods of queues with `stopPolicy: HoldAndDrain`.
 
-Read in this order, which is the order of a step:
+What may go, and in which order, is decided by `queues.drain`, which is pure. This package reads the cluster
+for it, sends the requests and records their results.
 
-1. `controller`: a step of each drain, from the snapshot to the status.
-2. `running_pods`, `snapshot`: what a drain knows, from the cache and from the API server.
-3. `queues.drain.plan`: what may go now. Pure.
-4. `state`: what is remembered, with its invariants; `request_states` (what was asked for) and `limits` (how
-   fast drains may go) are parts of it.
-5. `eviction`, `job_suspension`: the requests, and their outcomes.
-6. `queues.drain.progress`: what the status says.
+A drain, in the order in which it happens; begin with `controller`, which takes the steps of all drains:
+
+========  =======================  =====================================================================
+step      module                   what it does
+========  =======================  =====================================================================
+Snapshot  `running_pods`           reads the running pods of the drained queues from the cache
+          `snapshot`               reads budgets, terminating pods and nodes from the API server
+          `budget_reader`          sends the requests of that reading
+Plan      `queues.drain.plan`      decides which pods may go now, and what blocks the others
+Execute   `limits`                 shares the server's limits; pauses while the API server is busy
+          `eviction`               evicts and deletes pods: request, outcome, metric, events
+          `job_suspension`         suspends Jobs, and resumes them once their queue schedules again
+Account   `state`                  holds the state of all drains, with its invariants
+          `request_states`         its part for single requests: what was asked for, and when again
+Status    `queues.drain.progress`  says in the status of each queue how far its drain is
+========  =======================  =====================================================================
 """

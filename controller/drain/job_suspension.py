@@ -27,7 +27,6 @@ from typing import Any
 
 import msgspec
 
-from cluster.api import disruption_budgets as budgets
 from cluster.api.client import JSON_PATCH, decode_response
 from cluster.cache.workloads import (
     Workload,
@@ -37,6 +36,7 @@ from cluster.cache.workloads import (
 from cluster.exceptions import Conflict, NotFound, Refused
 from cluster.objects import Pod, WorkloadObject
 from controller.context import ControllerContext, workload_subject
+from controller.drain import budget_reader as budgets
 from controller.drain.eviction import DrainRequests, SuspendBlocked
 from controller.drain.request_states import Outcome, RequestResult
 from controller.drain.snapshot import MAX_BUDGETS
@@ -293,7 +293,7 @@ def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
     return patch
 
 
-def _budgets_of_pods(listed: budgets.NamespaceBudgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
+def _budgets_of_pods(listed: budgets.ListedBudgets, running: list[Pod]) -> list[tuple[Budget, list[Pod]]]:
     """The budgets that select running pods, each with those. Raises `SuspendBlocked` if too many."""
     if running and listed.excess:
         raise SuspendBlocked(listed.excess)

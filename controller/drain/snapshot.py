@@ -21,10 +21,10 @@ from itertools import islice, zip_longest
 
 import msgspec
 
-from cluster.api import disruption_budgets as budgets
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, NotFound, Refused
 from cluster.objects import Pod
+from controller.drain import budget_reader as budgets
 from queues import labels as names
 from queues.drain.disruption_budgets import Budget, BudgetIndex, BudgetKey
 from queues.membership import label_value

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cluster.api import disruption_budgets as budgets
 from cluster.api.client import Client
+from controller.drain import budget_reader as budgets
 from controller.drain import snapshot as drain_reading
 from controller.drain.snapshot import DrainSnapshot, ReadMemory, ReadRequest, read_snapshot
 from localcluster.cluster import LocalCluster

@@ -35,14 +35,14 @@ _budget = msgspec.json.Decoder(BudgetObject)
 _pod = msgspec.json.Decoder(Pod)
 
 
-class NamespaceBudgets(msgspec.Struct, frozen=True):
+class ListedBudgets(msgspec.Struct, frozen=True):
     """The budgets of one namespace; none if they are too many or too large to read (`excess` says so)."""
 
     budgets: tuple[Budget, ...]
     excess: str = ""
 
 
-def list_budgets(client: Client, *, namespace: str, most: int) -> NamespaceBudgets:
+def list_budgets(client: Client, *, namespace: str, most: int) -> ListedBudgets:
     """List the budgets of a namespace, if they are at most `most` and at most `MAX_BUDGET_BYTES` together.
 
     A budget whose selector cannot be read is left to the API server.
@@ -52,16 +52,16 @@ def list_budgets(client: Client, *, namespace: str, most: int) -> NamespaceBudge
     for place, raw in enumerate(list_objects(client, path)):
         size += len(raw)
         if place >= most:
-            return NamespaceBudgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
+            return ListedBudgets((), f"namespace {namespace} has more than {most} PodDisruptionBudgets")
         if size > MAX_BUDGET_BYTES:
-            return NamespaceBudgets(
+            return ListedBudgets(
                 (), f"the PodDisruptionBudgets of namespace {namespace} are too large to be read"
             )
         try:
             read.append(parse_budget(_budget.decode(raw)))
         except (BadSelector, msgspec.DecodeError) as exc:
             log.warning("a PodDisruptionBudget cannot be read: %s", exc)
-    return NamespaceBudgets(tuple(read))
+    return ListedBudgets(tuple(read))
 
 
 def list_pods(client: Client, *, namespace: str = "", selector: str = "") -> list[Pod]:
