@@ -146,9 +146,8 @@ class JobSuspension:
         if not self._may_resume(workload):
             return False
         path = _path(workload.kind, workload.namespace, workload.name)
-        if (
-            workload.kind.suspension is Suspension.COMMAND
-        ):  # whatever has become of the Command that aborted it
+        if workload.kind.suspension is Suspension.COMMAND:
+            # The Command that aborted it may not have been taken yet.
             self._delete_command(workload, "AbortJob")
             self._create_command(workload, workload.kind, action="ResumeJob")
         try:
