@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 import msgspec
 
-from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flags import Flags
 from kubectl_queue.cli.options import (
     NO_HEADERS,
@@ -15,9 +17,10 @@ from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.commands.verbs import Verb, names
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, age, value_at
+from kubectl_queue.output.tables import Layout, age, short_names, value_at
 from kubectl_queue.queue_objects import changes_of
 from kubectl_queue.session import Session
+from queues.status.changes import Change
 from queues.text import printable
 
 _COMMAND = "kubectl queue history"
@@ -41,22 +44,30 @@ def run_history(session: Session, flags: Flags) -> int:
         created = value_at(item, "metadata.creationTimestamp")
         session.console.note(f'queue "{chosen[0]}" is as it was made, {created}: nothing of it was changed')
     else:
-        session.console.say("\n".join(_table(session, item, headings=not flags.on("no-headers"))))
+        lines = table(
+            changes,
+            now=session.client.now,
+            wide=session.output is Output.WIDE,
+            headings=not flags.on("no-headers"),
+        )
+        session.console.say("\n".join(lines))
     return 0
 
 
-def _table(session: Session, item: Object, *, headings: bool) -> list[str]:
-    wide = session.output is Output.WIDE
+def table(changes: Sequence[Change], *, now: datetime, wide: bool, headings: bool) -> list[str]:
+    """Long names of queues are cut, but with `wide`, and without headings, which is for programs."""
+    names = {name for change in changes if change.field == "parent" for name in (change.from_, change.to)}
+    shown = short_names(names) if headings and not wide else {}
     rows = [
         (
-            f"{change.at} ({age(change.at, now=session.client.now)} ago)" if wide else change.at,
+            f"{change.at} ({age(change.at, now=now)} ago)" if wide else change.at,
             printable(change.by),
             change.field,
-            printable(change.from_) or _NONE,
-            printable(change.to) or _NONE,
+            printable(shown.get(change.from_, change.from_)) or _NONE,
+            printable(shown.get(change.to, change.to)) or _NONE,
             printable(change.reason) if wide else printable(change.reason, limit=_REASON),
         )
-        for change in changes_of(item)
+        for change in changes
     ]
     return [line.rstrip() for line in Layout().lines([_HEADINGS, *rows] if headings else rows)]
 

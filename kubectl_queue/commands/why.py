@@ -18,7 +18,7 @@ from kubectl_queue.commands.verbs import Verb, checked
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import QueueError
 from kubectl_queue.output.formats import DOCUMENTS, dump
-from kubectl_queue.output.tables import Layout, age, with_time_left
+from kubectl_queue.output.tables import Layout, age, short_names, with_time_left
 from kubectl_queue.session import Session
 from kubectl_queue.why import targets
 from kubectl_queue.why.explainer import Answer, Event, Explainer
@@ -142,24 +142,25 @@ def _membership(membership: ExplainedMembership) -> list[str]:
 
 def _chain(explanation: Explanation, *, now: datetime) -> list[str]:
     stopping = {stop.queue for stop in explanation.stops}
+    names = short_names(queue.queue for queue in explanation.chain)
     rows = [
-        (each.queue, each.state.value, ", ".join(_marks(each, stopping, now=now)))
-        for each in explanation.chain
+        (names[queue.queue], queue.state.value, ", ".join(_marks(queue, stopping, now=now)))
+        for queue in explanation.chain
     ]
     return [line.rstrip() for line in Layout().lines(rows)]
 
 
-def _marks(each: ChainMember, stopping: Container[str], *, now: datetime) -> Iterator[str]:
-    if each.desired is Desired.CLOSED:
+def _marks(queue: ChainMember, stopping: Container[str], *, now: datetime) -> Iterator[str]:
+    if queue.desired is Desired.CLOSED:
         yield "is to be Closed"
-    if each.stop_policy is not StopPolicy.NONE:
-        yield f"stopPolicy {each.stop_policy}"
-    if each.queue in stopping:
+    if queue.stop_policy is not StopPolicy.NONE:
+        yield f"stopPolicy {queue.stop_policy}"
+    if queue.queue in stopping:
         yield "stops it"
-    if each.namespace_selector:
-        yield f"for namespaces with {each.namespace_selector}"
-    if each.resume_at:
-        yield f"until {with_time_left(each.resume_at, now=now)}"
+    if queue.namespace_selector:
+        yield f"for namespaces with {queue.namespace_selector}"
+    if queue.resume_at:
+        yield f"until {with_time_left(queue.resume_at, now=now)}"
 
 
 def _who(stop: Stop, *, now: datetime) -> list[str]:

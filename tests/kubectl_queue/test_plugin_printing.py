@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 
 from kubectl_queue.cli.options import Output
+from kubectl_queue.commands.history import table as history_table
 from kubectl_queue.commands.tree import ASCII, as_structure, draw
+from kubectl_queue.commands.why import lines
 from kubectl_queue.output.console import Console
 from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
+from queues.states import Desired, State, StopPolicy
+from queues.status.changes import Change
+from queues.why.explanation import ChainMember, Explanation, Fate, ObjectRef
 from tests.support.plugin.plugin_stage import (
     NOW,
     item,
@@ -268,6 +273,30 @@ def test_the_tree_cuts_long_names_too() -> None:
     lines = draw(snapshot(item(name), item("below", parent=name, state="Suspended")), glyphs=ASCII)
     assert not any(name in line for line in lines)
     assert any(name in line for line in draw(snapshot(item(name)), glyphs=ASCII, headings=False))
+
+
+@pytest.mark.parametrize(("wide", "headings"), [(True, True), (False, False)])
+def test_the_history_cuts_long_names_but_in_wide_tables_and_in_those_for_programs(
+    *, wide: bool, headings: bool
+) -> None:
+    name = "n" * 100
+    changes = [Change(by="ann", field="parent", from_="root", to=name, at="2030-01-01T11:55:00Z")]
+    assert not any(name in line for line in history_table(changes, now=NOW, wide=False, headings=True))
+    assert any(name in line for line in history_table(changes, now=NOW, wide=wide, headings=headings))
+
+
+def _open(name: str) -> ChainMember:
+    return ChainMember(queue=name, state=State.OPEN, desired=Desired.OPEN, stop_policy=StopPolicy.NONE)
+
+
+def test_the_chain_of_why_cuts_long_names() -> None:
+    chain = tuple(_open(name) for name in ("b", "n" * 100, "root"))
+    answer = Explanation(
+        object=ObjectRef(kind="Queue", name="b"), fate=Fate.FREE, summary="nothing stops it", chain=chain
+    )
+    _, first, second, _ = lines(answer, now=NOW)
+    assert first == f"Chain:       b{' ' * 50}Open"
+    assert len(second) == len(first)
 
 
 def test_labels_get_a_column_each_before_the_end_of_a_stop() -> None:

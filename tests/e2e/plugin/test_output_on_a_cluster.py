@@ -128,6 +128,19 @@ def test_the_tree_is_a_structure_too(cluster: LocalCluster, queues: list[str]) -
     assert (top["name"], top["state"], top["children"]) == (queues[0], "Open", [])
 
 
+def test_describe_shows_the_history_once(cluster: LocalCluster, queues: list[str]) -> None:
+    """In full below Status; the annotation that admission writes is cut to one line."""
+    name, kubeconfig = queues[0], cluster.client_kubeconfig
+    reasons = [f"the change window of day {day}" for day in range(1, 5)]
+    for reason in reasons:
+        plugin("suspend", name, "--reason", reason, "--wait", kubeconfig=kubeconfig)
+        plugin("resume", name, "--wait", kubeconfig=kubeconfig)
+    described = cluster.kubectl("describe", "queue", name)
+    metadata, _, status = described.partition("\nStatus:")
+    assert [reason for reason in reasons if reason in status] == reasons
+    assert [reason for reason in reasons[1:] if reason in metadata] == []
+
+
 def test_version_says_all_three_as_far_as_they_may_be_known(cluster: LocalCluster) -> None:
     """The server of this cluster runs without a Deployment."""
     done = plugin("version", kubeconfig=cluster.client_kubeconfig)
