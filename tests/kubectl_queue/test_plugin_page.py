@@ -9,7 +9,7 @@ from kubectl_queue.drain import spec_flags as settings
 from queues.why import explain as why
 from queues.why.explanation import Outcome
 from tests.support.paths import ROOT
-from tests.support.plugin.plugin_stage import NOW
+from tests.support.plugin.harness import NOW
 
 PAGE = (ROOT / "docs" / "plugin.md").read_text()
 

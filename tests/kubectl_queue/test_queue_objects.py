@@ -12,7 +12,7 @@ from cluster.informers.lenient_decoding import LenientReader
 from cluster.objects import QueueObject
 from kubectl_queue.queue_objects import QueueObjects
 from queues.queue import Queue
-from tests.support.plugin.plugin_stage import NOW, item
+from tests.support.plugin.harness import NOW, item
 
 _read = LenientReader(QueueObject)
 _WORDS: tuple[Any, ...] = (

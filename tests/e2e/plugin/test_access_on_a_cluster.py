@@ -20,7 +20,11 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from tests.support.e2e.wait import until
-from tests.support.plugin.plugin_stage import HOME, PLUGIN, plugin
+from tests.support.plugin.harness import (
+    HOME,
+    PLUGIN,
+    plugin,
+)
 
 
 @pytest.fixture

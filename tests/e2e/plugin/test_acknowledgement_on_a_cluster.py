@@ -16,7 +16,11 @@ from cluster.coordination.replicas import (
     SEEN_ANNOTATION,
 )
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.plugin_stage import HOME, PLUGIN, plugin
+from tests.support.plugin.harness import (
+    HOME,
+    PLUGIN,
+    plugin,
+)
 
 NAMESPACE = "sluice-system"
 WAITS = "ReplicaBehind: replica late has not seen the stop"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.plugin_stage import plugin
+from tests.support.plugin.harness import plugin
 
 
 @pytest.fixture(scope="module")

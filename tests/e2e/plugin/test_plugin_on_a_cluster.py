@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.plugin_stage import PLUGIN, plugin
+from tests.support.plugin.harness import PLUGIN, plugin
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 QUEUE = "queue.scheduling.volcano.sh"

@@ -10,9 +10,9 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from tests.support.paths import ROOT
-from tests.support.plugin.why_corner import (
+from tests.support.plugin.sandbox import (
     NAMED_BY,
-    Corner,
+    PluginSandbox,
     pod,
     pod_of,
     workload,
@@ -20,21 +20,21 @@ from tests.support.plugin.why_corner import (
 
 
 @pytest.fixture
-def corner(cluster: LocalCluster) -> Iterator[Corner]:
-    made = Corner(cluster)
+def sandbox(cluster: LocalCluster) -> Iterator[PluginSandbox]:
+    made = PluginSandbox(cluster)
     yield made
     made.clear()
 
 
-def test_the_chain_leads_from_a_deployment_s_pod_to_who_suspended_the_parent(corner: Corner) -> None:
+def test_the_chain_leads_from_a_deployment_s_pod_to_who_suspended_the_parent(sandbox: PluginSandbox) -> None:
     """Owners, rule, queues, who, why, until when, and the command that lets it go."""
-    parent = corner.queue("research")
-    child = corner.queue("vision", f"--parent={parent}")
-    corner.done("suspend", parent, "--reason=quota change", "--for=30m", "--wait")
+    parent = sandbox.queue("research")
+    child = sandbox.queue("vision", f"--parent={parent}")
+    sandbox.done("suspend", parent, "--reason=quota change", "--for=30m", "--wait")
     labels = {"selector": {"matchLabels": {"app": "web"}}}
-    corner.make(workload("Deployment", "apps/v1", "web", child, **labels))
-    name = pod_of(corner, "web")
-    told = corner.told(name)
+    sandbox.make(workload("Deployment", "apps/v1", "web", child, **labels))
+    name = pod_of(sandbox, "web")
+    told = sandbox.told(name)
     assert told["fate"] == "Stopped"
     assert [owner["kind"] for owner in told["owners"]] == ["ReplicaSet", "Deployment"]
     assert (told["belonging"]["queue"], told["belonging"]["rule"]) == (child, "annotation sluice.dev/queue")
@@ -44,120 +44,120 @@ def test_the_chain_leads_from_a_deployment_s_pod_to_who_suspended_the_parent(cor
     change = {key: stop["change"][key] for key in ("by", "from", "to", "reason")}
     assert change == {"by": "admin", "from": "Open", "to": "Suspended", "reason": "quota change"}
     assert stop["resumeAt"]
-    text = corner.why(name)
+    text = sandbox.why(name)
     assert f'queue "{child}" is Suspended by its ancestor "{parent}" (quota change)' in text
     assert "Let go by:   kubectl queue resume" in text
-    assert corner.told("deploy/web")["stops"] == told["stops"] == corner.told(child)["stops"]
+    assert sandbox.told("deploy/web")["stops"] == told["stops"] == sandbox.told(child)["stops"]
 
 
-def test_a_job_is_asked_about_in_each_spelling(corner: Corner) -> None:
+def test_a_job_is_asked_about_in_each_spelling(sandbox: PluginSandbox) -> None:
     """TYPE/NAME, TYPE NAME, with version and group; yaml is the same structure."""
-    queue = corner.queue("held", "--stop-policy=Hold", "--reason=audit")
+    queue = sandbox.queue("held", "--stop-policy=Hold", "--reason=audit")
     template = workload("Job", "batch/v1", "train", queue)
     template["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    corner.make(template)
-    told = corner.told("job/train")
+    sandbox.make(template)
+    told = sandbox.told("job/train")
     assert told["summary"].endswith(f'queue "{queue}" is stopped by stopPolicy Hold (audit)')
     for words in (("jobs", "train"), ("job.batch/train",), ("jobs.v1.batch", "train")):
-        assert corner.told(*words) == told
-    assert yaml.safe_load(corner.why("job/train", "-oyaml")) == told
+        assert sandbox.told(*words) == told
+    assert yaml.safe_load(sandbox.why("job/train", "-oyaml")) == told
 
 
-def test_the_history_tells_who_did_what_newest_last(corner: Corner) -> None:
+def test_the_history_tells_who_did_what_newest_last(sandbox: PluginSandbox) -> None:
     """As a table and as a structure; of a queue that nobody changed it says so."""
-    queue = corner.queue("research")
-    unchanged = corner.run("history", queue)
+    queue = sandbox.queue("research")
+    unchanged = sandbox.run("history", queue)
     assert (unchanged.returncode, unchanged.stdout) == (0, "")
     assert "nothing of it was changed" in unchanged.stderr
-    corner.done("suspend", queue, "--reason=quota", "--wait")
-    corner.patch(queue, state="Open", stopPolicy="Hold")
-    head, *rows = corner.done("history", queue).splitlines()
+    sandbox.done("suspend", queue, "--reason=quota", "--wait")
+    sandbox.patch(queue, state="Open", stopPolicy="Hold")
+    head, *rows = sandbox.done("history", queue).splitlines()
     assert head.split() == ["WHEN", "WHO", "WHAT", "FROM", "TO", "REASON"]
     assert [row.split()[1:] for row in rows] == [
         ["admin", "state", "Open", "Suspended", "quota"],
         ["admin", "state", "Suspended", "Open"],
         ["admin", "stopPolicy", "None", "Hold"],
     ]
-    found = json.loads(corner.done("history", queue, "-ojson"))
+    found = json.loads(sandbox.done("history", queue, "-ojson"))
     assert [change["to"] for change in found["changes"]] == ["Suspended", "Open", "Hold"]
-    assert yaml.safe_load(corner.done("history", queue, "-oyaml")) == found
-    assert "ago)" in corner.done("history", queue, "-owide", "--no-headers").splitlines()[0]
+    assert yaml.safe_load(sandbox.done("history", queue, "-oyaml")) == found
+    assert "ago)" in sandbox.done("history", queue, "-owide", "--no-headers").splitlines()[0]
 
 
-def test_a_closing_queue_says_what_keeps_it_from_closed(corner: Corner) -> None:
+def test_a_closing_queue_says_what_keeps_it_from_closed(sandbox: PluginSandbox) -> None:
     """The pod that is left is named, and that pod waits for something else."""
-    queue = corner.queue("closing")
-    corner.make(pod("left", queue))
-    corner.cluster.kubectl(
-        "wait", "pod/left", "-n", corner.namespace, "--for=condition=PodScheduled=false", "--timeout=60s"
+    queue = sandbox.queue("closing")
+    sandbox.make(pod("left", queue))
+    sandbox.cluster.kubectl(
+        "wait", "pod/left", "-n", sandbox.namespace, "--for=condition=PodScheduled=false", "--timeout=60s"
     )
-    corner.done("close", queue, "--wait", "--reason=moved")
-    told = corner.told(f"queue/{queue}")
+    sandbox.done("close", queue, "--wait", "--reason=moved")
+    told = sandbox.told(f"queue/{queue}")
     assert (told["fate"], told["refusal"]["change"]["reason"]) == ("TakesNothingNew", "moved")
-    assert f"kept from Closed by pod {corner.namespace}/left" in told["closing"]
-    waiting = corner.told("pod/left")
+    assert f"kept from Closed by pod {sandbox.namespace}/left" in told["closing"]
+    waiting = sandbox.told("pod/left")
     assert waiting["fate"] == "WaitsForOther"
     assert any("kube-scheduler says: 0/" in note for note in waiting["notes"])
 
 
-def test_a_pod_of_no_queue_is_said_to_be_of_none(corner: Corner) -> None:
+def test_a_pod_of_no_queue_is_said_to_be_of_none(sandbox: PluginSandbox) -> None:
     """That is an answer, not an error."""
-    corner.make(pod("free"))
-    assert "is of no queue" in corner.why("pod", "free")
+    sandbox.make(pod("free"))
+    assert "is of no queue" in sandbox.why("pod", "free")
 
 
-def test_a_pod_whose_podgroup_is_not_there_waits_for_that(corner: Corner) -> None:
+def test_a_pod_whose_podgroup_is_not_there_waits_for_that(sandbox: PluginSandbox) -> None:
     """And once it is there, for the queue that it names."""
-    queue = corner.queue("gangs", "--state=suspended")
-    corner.make(pod("member", **{"scheduling.k8s.io/group-name": "gang"}))
-    assert 'PodGroup "gang" does not exist' in corner.why("pod/member")
+    queue = sandbox.queue("gangs", "--state=suspended")
+    sandbox.make(pod("member", **{"scheduling.k8s.io/group-name": "gang"}))
+    assert 'PodGroup "gang" does not exist' in sandbox.why("pod/member")
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "gang"},
         "spec": {"queue": queue, "minMember": 1},
     }
-    corner.make(group)
-    assert corner.told("pg/gang")["stops"][0]["queue"] == queue
-    told = corner.told("pod/member")
+    sandbox.make(group)
+    assert sandbox.told("pg/gang")["stops"][0]["queue"] == queue
+    told = sandbox.told("pod/member")
     assert (told["group"]["name"], told["stops"][0]["queue"]) == ("gang", queue)
 
 
-def test_a_queue_that_is_not_there_is_what_its_pod_waits_for(corner: Corner) -> None:
+def test_a_queue_that_is_not_there_is_what_its_pod_waits_for(sandbox: PluginSandbox) -> None:
     """The way out is to make it."""
-    corner.make(pod("early", f"{corner.namespace}-later"))
-    (stop,) = corner.told("pod/early")["stops"]
-    assert stop["wayOut"] == f"kubectl queue create {corner.namespace}-later"
+    sandbox.make(pod("early", f"{sandbox.namespace}-later"))
+    (stop,) = sandbox.told("pod/early")["stops"]
+    assert stop["wayOut"] == f"kubectl queue create {sandbox.namespace}-later"
 
 
-def test_a_namespace_that_names_the_queue_is_said_to(corner: Corner) -> None:
+def test_a_namespace_that_names_the_queue_is_said_to(sandbox: PluginSandbox) -> None:
     """The pod itself names none."""
-    queue = corner.queue("lab", "--state=suspended")
-    corner.cluster.kubectl("annotate", "namespace", corner.namespace, f"{NAMED_BY}={queue}")
-    corner.make(pod("theirs"))
-    belonging = corner.told("pod/theirs")["belonging"]
+    queue = sandbox.queue("lab", "--state=suspended")
+    sandbox.cluster.kubectl("annotate", "namespace", sandbox.namespace, f"{NAMED_BY}={queue}")
+    sandbox.make(pod("theirs"))
+    belonging = sandbox.told("pod/theirs")["belonging"]
     assert (belonging["queue"], belonging["origin"]) == (queue, "namespace")
 
 
-def test_a_workload_that_names_the_queue_itself_is_said_to(corner: Corner) -> None:
+def test_a_workload_that_names_the_queue_itself_is_said_to(sandbox: PluginSandbox) -> None:
     """Its template names none, and so its pod does not say where the name stands."""
-    queue = corner.queue("lab", "--state=suspended")
+    queue = sandbox.queue("lab", "--state=suspended")
     deployment = workload("Deployment", "apps/v1", "web", "", selector={"matchLabels": {"app": "web"}})
     deployment["metadata"]["labels"] = {"volcano.sh/queue-name": queue}
-    corner.make(deployment)
-    belonging = corner.told(pod_of(corner, "web"))["belonging"]
+    sandbox.make(deployment)
+    belonging = sandbox.told(pod_of(sandbox, "web"))["belonging"]
     assert belonging["queue"] == queue
-    assert belonging["origin"] == f"volcano.sh/queue-name of Deployment {corner.namespace}/web"
-    assert corner.told("deploy/web")["belonging"]["origin"] == "volcano.sh/queue-name"
+    assert belonging["origin"] == f"volcano.sh/queue-name of Deployment {sandbox.namespace}/web"
+    assert sandbox.told("deploy/web")["belonging"]["origin"] == "volcano.sh/queue-name"
 
 
-def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(corner: Corner) -> None:
+def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(sandbox: PluginSandbox) -> None:
     """The queue may not be read; the pod's own condition names it and the way out."""
-    queue = corner.queue("secret", "--state=suspended")
-    corner.make(pod("theirs", queue))
-    role = ("-n", corner.namespace)
-    corner.cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", *role)
-    corner.cluster.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=ann", *role)
+    queue = sandbox.queue("secret", "--state=suspended")
+    sandbox.make(pod("theirs", queue))
+    role = ("-n", sandbox.namespace)
+    sandbox.cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", *role)
+    sandbox.cluster.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=ann", *role)
     said = (
         "wait",
         "pod/theirs",
@@ -166,52 +166,52 @@ def test_a_user_who_may_only_read_pods_sees_the_pod_s_condition(corner: Corner) 
         f"resume it with: kubectl queue resume {queue}",
         "--timeout=60s",
     )
-    corner.cluster.kubectl(*said)
-    told = corner.told("pod/theirs", "--as=ann")
+    sandbox.cluster.kubectl(*said)
+    told = sandbox.told("pod/theirs", "--as=ann")
     assert told["fate"] == "Unread"
     assert any(f"kubectl queue resume {queue}" in note for note in told["notes"])
-    refused = corner.run("why", queue, "--as=ann")
+    refused = sandbox.run("why", queue, "--as=ann")
     assert (refused.returncode, "Error from server (Forbidden)" in refused.stderr) == (1, True)
 
 
-def test_a_user_of_one_namespace_sees_the_events_of_the_workload(corner: Corner) -> None:
+def test_a_user_of_one_namespace_sees_the_events_of_the_workload(sandbox: PluginSandbox) -> None:
     """`view` in a namespace shows no queues; the optional binding does."""
-    queue = corner.queue("theirs", "--state=suspended", "--reason=audit")
-    corner.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
-    role = ("-n", corner.namespace)
-    corner.cluster.kubectl("create", "rolebinding", "bob", "--clusterrole=view", "--user=bob", *role)
+    queue = sandbox.queue("theirs", "--state=suspended", "--reason=audit")
+    sandbox.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
+    role = ("-n", sandbox.namespace)
+    sandbox.cluster.kubectl("create", "rolebinding", "bob", "--clusterrole=view", "--user=bob", *role)
     selector = "--field-selector=involvedObject.kind=Deployment,reason=QueueSuspended"
-    corner.cluster.kubectl("wait", "event", *role, selector, "--for=create", "--timeout=60s")
-    answer = corner.told("deploy/web", "--as=bob")
+    sandbox.cluster.kubectl("wait", "event", *role, selector, "--for=create", "--timeout=60s")
+    answer = sandbox.told("deploy/web", "--as=bob")
     assert answer["fate"] == "Unread"
     assert f'queue "{queue}" is Suspended (audit)' in answer["events"][0]["message"]
     readers = str(ROOT / "manifests" / "queue-readers")
-    corner.cluster.kubectl("apply", "-k", readers)
+    sandbox.cluster.kubectl("apply", "-k", readers)
     try:
-        answer = corner.told("deploy/web", "--as=bob", "--as-group=system:authenticated")
+        answer = sandbox.told("deploy/web", "--as=bob", "--as-group=system:authenticated")
         assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
     finally:
-        corner.cluster.kubectl("delete", "-k", readers)
+        sandbox.cluster.kubectl("delete", "-k", readers)
 
 
-def test_a_namespace_is_asked_about(corner: Corner) -> None:
+def test_a_namespace_is_asked_about(sandbox: PluginSandbox) -> None:
     """What its annotation names counts for all of its work that names no other queue."""
-    queue = corner.queue("ours", "--state=suspended")
-    assert corner.told(f"ns/{corner.namespace}")["fate"] == "NotMember"
-    corner.cluster.kubectl("annotate", "namespace", corner.namespace, f"{NAMED_BY}={queue}")
-    answer = corner.told(f"namespace/{corner.namespace}")
+    queue = sandbox.queue("ours", "--state=suspended")
+    assert sandbox.told(f"ns/{sandbox.namespace}")["fate"] == "NotMember"
+    sandbox.cluster.kubectl("annotate", "namespace", sandbox.namespace, f"{NAMED_BY}={queue}")
+    answer = sandbox.told(f"namespace/{sandbox.namespace}")
     assert (answer["fate"], answer["stops"][0]["queue"]) == ("Stopped", queue)
 
 
-def test_an_object_that_does_not_exist_is_an_error_with_near_names(corner: Corner) -> None:
+def test_an_object_that_does_not_exist_is_an_error_with_near_names(sandbox: PluginSandbox) -> None:
     """Those that are there are explained all the same."""
-    queue = corner.queue("research")
-    done = corner.run("why", f"{queue[:-1]}x", queue)
+    queue = sandbox.queue("research")
+    done = sandbox.run("why", f"{queue[:-1]}x", queue)
     assert done.returncode == 1
     assert f"Did you mean this?\n\t{queue}" in done.stderr
     assert "takes new work" in done.stdout
-    assert 'pods "nope" not found' in corner.run("why", "pod/nope").stderr
-    missing = corner.run("why", "vcjob/x")
+    assert 'pods "nope" not found' in sandbox.run("why", "pod/nope").stderr
+    missing = sandbox.run("why", "vcjob/x")
     assert (
         missing.returncode,
         "not found" in missing.stderr or "have a resource type" in missing.stderr,
@@ -221,59 +221,59 @@ def test_an_object_that_does_not_exist_is_an_error_with_near_names(corner: Corne
     )
 
 
-def test_why_answers_a_misspelt_queue_name_with_the_near_one(corner: Corner) -> None:
+def test_why_answers_a_misspelt_queue_name_with_the_near_one(sandbox: PluginSandbox) -> None:
     """By every verb that reads the queue first."""
-    queue = corner.queue("research")
+    queue = sandbox.queue("research")
     for verb in ("get", "tree", "history", "open", "close", "suspend", "resume"):
-        done = corner.run(verb, f"{queue}x")
+        done = sandbox.run(verb, f"{queue}x")
         assert done.returncode == 1
         assert f'"{queue}x" not found\n\nDid you mean this?\n\t{queue}\n' in done.stderr
 
 
-def test_closing_a_suspended_queue_says_what_runs_and_dry_runs_say_it_too(corner: Corner) -> None:
+def test_closing_a_suspended_queue_says_what_runs_and_dry_runs_say_it_too(sandbox: PluginSandbox) -> None:
     """Before and when it happens."""
-    queue = corner.queue("parked", "--state=suspended")
+    queue = sandbox.queue("parked", "--state=suspended")
     for words in (("--dry-run=client",), ("--dry-run=server",), ()):
-        done = corner.run("close", queue, *words)
+        done = sandbox.run("close", queue, *words)
         assert done.returncode == 0
         assert f'Warning: queue "{queue}" was Suspended, and Closed schedules' in done.stderr
 
 
-def test_the_pods_of_the_branch_are_counted(corner: Corner) -> None:
+def test_the_pods_of_the_branch_are_counted(sandbox: PluginSandbox) -> None:
     """By `tree` and by `suspend --wait`, for a parent that has none itself."""
-    parent = corner.queue("research")
-    child = corner.queue("vision", f"--parent={parent}")
-    corner.make(pod("one", child), pod("two", child))
-    corner.cluster.kubectl(
+    parent = sandbox.queue("research")
+    child = sandbox.queue("vision", f"--parent={parent}")
+    sandbox.make(pod("one", child), pod("two", child))
+    sandbox.cluster.kubectl(
         "wait", f"queue/{child}", "--for=jsonpath={.status.pods.pending}=2", "--timeout=60s"
     )
-    assert "2 live pods (0 running, 2 pending)" in corner.done("suspend", parent, "--wait", "--for=1h")
-    row = corner.done("tree", parent, "--no-headers").splitlines()[0].split()
+    assert "2 live pods (0 running, 2 pending)" in sandbox.done("suspend", parent, "--wait", "--for=1h")
+    row = sandbox.done("tree", parent, "--no-headers").splitlines()[0].split()
     assert row[:5] == [parent, "Suspended", "None", "2", "0"]
-    assert "(in " in corner.done("get", parent, "--no-headers")
+    assert "(in " in sandbox.done("get", parent, "--no-headers")
 
 
-def test_a_namespace_that_its_queue_does_not_select_is_told_what_it_lacks(corner: Corner) -> None:
+def test_a_namespace_that_its_queue_does_not_select_is_told_what_it_lacks(sandbox: PluginSandbox) -> None:
     """The label, who set the selector and the command; and with that label nothing of it is left."""
-    mark = f"tests-{corner.namespace}"
-    parent = corner.queue("team", f"--namespace-selector={mark} in (yes,also)")
-    queue = corner.queue("below", f"--parent={parent}")
-    corner.cluster.kubectl("label", "namespace", corner.namespace, f"{mark}=yes")
-    corner.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
-    name = pod_of(corner, "web")
-    corner.cluster.kubectl("label", "namespace", corner.namespace, f"{mark}-")
+    mark = f"tests-{sandbox.namespace}"
+    parent = sandbox.queue("team", f"--namespace-selector={mark} in (yes,also)")
+    queue = sandbox.queue("below", f"--parent={parent}")
+    sandbox.cluster.kubectl("label", "namespace", sandbox.namespace, f"{mark}=yes")
+    sandbox.make(workload("Deployment", "apps/v1", "web", queue, selector={"matchLabels": {"app": "web"}}))
+    name = pod_of(sandbox, "web")
+    sandbox.cluster.kubectl("label", "namespace", sandbox.namespace, f"{mark}-")
     for asked in (name, "deploy/web"):
-        told = corner.told(asked)
+        told = sandbox.told(asked)
         assert told["fate"] == "Stopped"
-        assert f'queue "{queue}" is not for namespace "{corner.namespace}"' in told["summary"]
+        assert f'queue "{queue}" is not for namespace "{sandbox.namespace}"' in told["summary"]
         (stop,) = told["stops"]
         assert (stop["queue"], stop["why"]) == (parent, "NamespaceNotSelected")
-        assert stop["wayOut"] == f"kubectl label namespace {corner.namespace} --overwrite {mark}=yes"
-    text = corner.why(name)
+        assert stop["wayOut"] == f"kubectl label namespace {sandbox.namespace} --overwrite {mark}=yes"
+    text = sandbox.why(name)
     assert f"stops it, for namespaces with {mark} in (yes,also)" in text
-    assert f"for namespaces with {mark} in (yes,also)" in corner.done("tree", parent)
-    assert f"{mark} in (yes,also)" in corner.done("get", parent, "-owide")
-    corner.cluster.kubectl(*stop["wayOut"].split()[1:])
-    assert corner.told(name)["stops"] == []
-    corner.patch(parent, namespaceSelector=None)
-    assert "namespaceSelector" in corner.done("history", parent)
+    assert f"for namespaces with {mark} in (yes,also)" in sandbox.done("tree", parent)
+    assert f"{mark} in (yes,also)" in sandbox.done("get", parent, "-owide")
+    sandbox.cluster.kubectl(*stop["wayOut"].split()[1:])
+    assert sandbox.told(name)["stops"] == []
+    sandbox.patch(parent, namespaceSelector=None)
+    assert "namespaceSelector" in sandbox.done("history", parent)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.plugin.plugin_stage import StoredQueues, item, run_command
+from tests.support.plugin.harness import (
+    StoredQueues,
+    item,
+    run_command,
+)
 
 CLOSED = item("done", state="Closed", status={"state": "Closed"})
 

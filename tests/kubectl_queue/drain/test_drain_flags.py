@@ -15,7 +15,7 @@ from kubectl_queue.errors import UsageError
 from kubectl_queue.main import main
 from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.model import parse_drain_spec
-from tests.support.plugin.plugin_stage import NOW
+from tests.support.plugin.harness import NOW
 
 NOBODY = "--server=http://127.0.0.1:1"
 #: A label that only some have, one that all have, one that none has.

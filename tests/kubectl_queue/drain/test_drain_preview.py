@@ -22,7 +22,7 @@ from tests.support.drain.drain_stage import (
     pod,
     work,
 )
-from tests.support.plugin.plugin_stage import item, snapshot
+from tests.support.plugin.harness import item, snapshot
 
 REPLICAS, DAEMONS, TRAIN = owner("ReplicaSet", "web"), owner("DaemonSet", "agent"), owner("Job", "train")
 VOLCANO = owner("Job", "sim", api_version="batch.volcano.sh/v1alpha1")

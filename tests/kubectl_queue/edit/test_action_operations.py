@@ -12,7 +12,7 @@ from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.operation import Decision, StopFields
 from kubectl_queue.queue_objects import QueueObjects
 from queues.states import ACTIONS, Action, State
-from tests.support.plugin.plugin_stage import (
+from tests.support.plugin.harness import (
     NOW,
     item,
     snapshot,

@@ -15,7 +15,7 @@ from kubectl_queue.edit.stop_policy_operation import StopPolicyOperation
 from kubectl_queue.edit.wait import AcknowledgementWait
 from kubectl_queue.errors import QueueError
 from queues.states import StopPolicy
-from tests.support.plugin.plugin_stage import (
+from tests.support.plugin.harness import (
     NOW,
     item,
     snapshot,

@@ -18,7 +18,7 @@ from kubectl_queue.edit.wait import (
 )
 from kubectl_queue.errors import SilentError, WaitTimeout
 from queues.states import Action, State
-from tests.support.plugin.plugin_stage import item, snapshot
+from tests.support.plugin.harness import item, snapshot
 
 STOPPED = AcknowledgementWait(condition="Active", wanted=False)
 CLOSED = AcknowledgementWait(condition="Accepting", wanted=False, state=State.CLOSED)

@@ -30,7 +30,7 @@ from queues.why.explanation import (
     ObjectRef,
     ObservedObject,
 )
-from tests.support.plugin.plugin_stage import (
+from tests.support.plugin.harness import (
     NOW,
     item,
     snapshot,

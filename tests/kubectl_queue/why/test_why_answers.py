@@ -35,7 +35,7 @@ from queues.why.explanation import (
     Outcome,
     Stop,
 )
-from tests.support.plugin.plugin_stage import NOW, item
+from tests.support.plugin.harness import NOW, item
 
 #: For objects that name their queue themselves: nothing is read.
 NOTHING_READ = Objects(None)  # type: ignore[arg-type]

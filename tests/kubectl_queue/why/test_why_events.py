@@ -7,7 +7,7 @@ from typing import Any
 from kubectl_queue.commands.why import lines
 from kubectl_queue.why.explainer import Event, latest_events
 from queues.why.explanation import Explanation, ObjectRef, Outcome
-from tests.support.plugin.plugin_stage import NOW
+from tests.support.plugin.harness import NOW
 
 TEXT = 'queue "vision" is Suspended by its ancestor "research"; resume it with: kubectl queue resume research'
 

@@ -21,8 +21,8 @@ from kubectl_queue.output.formats import dump_objects
 from kubectl_queue.output.tables import Table, short_names
 from queues.states import Desired, State, StopPolicy
 from queues.status.changes import Change
-from queues.why.explanation import ChainMember, Explanation, Fate, ObjectRef
-from tests.support.plugin.plugin_stage import (
+from queues.why.explanation import ChainMember, Explanation, ObjectRef, Outcome
+from tests.support.plugin.harness import (
     NOW,
     item,
     snapshot,
@@ -292,7 +292,10 @@ def _open(name: str) -> ChainMember:
 def test_the_chain_of_why_cuts_long_names() -> None:
     chain = tuple(_open(name) for name in ("b", "n" * 100, "root"))
     answer = Explanation(
-        object=ObjectRef(kind="Queue", name="b"), fate=Fate.FREE, summary="nothing stops it", chain=chain
+        object=ObjectRef(kind="Queue", name="b"),
+        outcome=Outcome.FREE,
+        summary="nothing stops it",
+        chain=chain,
     )
     _, first, second, _ = lines(answer, now=NOW)
     assert first == f"Chain:       b{' ' * 50}Open"

@@ -8,10 +8,10 @@ import pty
 import subprocess
 from typing import Any
 
-from tests.support.plugin.plugin_stage import PLUGIN
-from tests.support.plugin.why_corner import (
-    Corner,
+from tests.support.plugin.harness import PLUGIN
+from tests.support.plugin.sandbox import (
     Object,
+    PluginSandbox,
     pod,
     workload,
 )
@@ -59,21 +59,21 @@ _READY = {
 }
 
 
-def runs(corner: Corner, thing: str, pods: int = 0) -> None:
+def runs(sandbox: PluginSandbox, thing: str, pods: int = 0) -> None:
     """Returns once the pod runs, or so many pods of the workload `deploy/x` or `job/x`."""
     ready = _READY[thing.partition("/")[0]] + (f"={pods}" if pods else "")
-    corner.cluster.kubectl("wait", thing, "-n", corner.namespace, f"--for={ready}", "--timeout=60s")
+    sandbox.cluster.kubectl("wait", thing, "-n", sandbox.namespace, f"--for={ready}", "--timeout=60s")
 
 
-def allowed(corner: Corner, name: str, number: int) -> None:
+def allowed(sandbox: PluginSandbox, name: str, number: int) -> None:
     """Returns once the budget allows so many of its pods to go."""
     done = f"--for=jsonpath={{.status.disruptionsAllowed}}={number}"
-    corner.cluster.kubectl("wait", f"pdb/{name}", "-n", corner.namespace, done, "--timeout=60s")
+    sandbox.cluster.kubectl("wait", f"pdb/{name}", "-n", sandbox.namespace, done, "--timeout=60s")
 
 
-def running(corner: Corner) -> set[str]:
+def running(sandbox: PluginSandbox) -> set[str]:
     """The pods on nodes that are not on their way."""
-    listed = json.loads(corner.cluster.kubectl("get", "pods", "-n", corner.namespace, "-ojson"))["items"]
+    listed = json.loads(sandbox.cluster.kubectl("get", "pods", "-n", sandbox.namespace, "-ojson"))["items"]
     return {
         each["metadata"]["name"]
         for each in listed
@@ -81,15 +81,15 @@ def running(corner: Corner) -> set[str]:
     }
 
 
-def spec(corner: Corner, queue: str) -> Object:
-    found: Object = json.loads(corner.done("get", queue, "-ojson"))["spec"]
+def spec(sandbox: PluginSandbox, queue: str) -> Object:
+    found: Object = json.loads(sandbox.done("get", queue, "-ojson"))["spec"]
     return found
 
 
-def at_a_terminal(corner: Corner, *words: str, typed: str) -> tuple[int, str]:
+def at_a_terminal(sandbox: PluginSandbox, *words: str, typed: str) -> tuple[int, str]:
     """The exit code, and all that is seen of the command by whoever types this."""
     ours, theirs = pty.openpty()
-    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(corner.cluster.client_kubeconfig)}
+    environ = {"PATH": os.environ["PATH"], "KUBECONFIG": str(sandbox.cluster.client_kubeconfig)}
     os.write(ours, typed.encode())
     with subprocess.Popen(
         [PLUGIN, *words], env=environ, stdin=theirs, stdout=theirs, stderr=theirs

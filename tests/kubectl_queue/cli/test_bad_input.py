@@ -8,7 +8,7 @@ import pytest
 
 from kubectl_queue.commands import verbs
 from kubectl_queue.main import main
-from tests.support.plugin.plugin_stage import plugin
+from tests.support.plugin.harness import plugin
 
 NAMING = [name for name in verbs.TABLE if name not in {"list", "version"}]
 #: Nobody answers there; what gets that far says so.

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from localcluster.cluster import LocalCluster
-from tests.support.plugin.plugin_stage import plugin
+from tests.support.plugin.harness import plugin
 
 Object = dict[str, Any]
 NAMED_BY = "scheduling.volcano.sh/queue-name"
@@ -18,7 +18,7 @@ NAMED_BY = "scheduling.volcano.sh/queue-name"
 HUGE = {"requests": {"cpu": "9999"}}
 
 
-class Corner:
+class PluginSandbox:
     """A namespace and queues of one test; everything in them ends with it."""
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -89,9 +89,9 @@ def workload(kind: str, api_version: str, name: str, queue: str, **spec: Any) ->
     }
 
 
-def pod_of(corner: Corner, name: str) -> str:
+def pod_of(sandbox: PluginSandbox, name: str) -> str:
     """A pod of the workload, once there is one."""
-    words = ("wait", "pod", "-n", corner.namespace, "-l", f"app={name}", "--for=create", "--timeout=60s")
-    corner.cluster.kubectl(*words)
-    listed = corner.cluster.kubectl("get", "pod", "-n", corner.namespace, "-l", f"app={name}", "-oname")
+    words = ("wait", "pod", "-n", sandbox.namespace, "-l", f"app={name}", "--for=create", "--timeout=60s")
+    sandbox.cluster.kubectl(*words)
+    listed = sandbox.cluster.kubectl("get", "pod", "-n", sandbox.namespace, "-l", f"app={name}", "-oname")
     return listed.split()[0]
