@@ -28,7 +28,6 @@ no queue, or a group   the pods whose PodGroup was not there
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -48,9 +47,9 @@ from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.ungating import Ungating
 from controller.status.podgroup_status import PodGroupStatuses
 from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
+from controller.status.queue_records import QueueRecords
 from controller.stops.acknowledgement import StopAcknowledgement
 from controller.stops.bind_guard import BindGuards
-from controller.stops.pending_stops import PendingStops
 from controller.workqueue import Changes
 
 RESYNC_SECONDS = 30.0
@@ -69,12 +68,12 @@ class QueueController:
         self._store = context.store
         self._backoff = context.store.backoff
         self._work_queue = context.work_queue
-        self._pending_stops = PendingStops(context.work_queue)
+        self._queue_records = QueueRecords(context.work_queue)
         self._resync_at = 0.0
         self._led = False
         self._term = 0
         self._observe_at = 0.0
-        self._guards = BindGuards(context, changed=self._pending_stops.wake)
+        self._guards = BindGuards(context, changed=self._queue_records.wake)
         self._preemption_retry = PreemptionRetry(context, namespace=context.namespace)
         self._bind_pass_retry = BindPassRetry(context, trigger_retry=self._preemption_retry.trigger_retry)
         self._acknowledgement = StopAcknowledgement(
@@ -83,9 +82,9 @@ class QueueController:
         self._draining = DrainController(context)
         self._reconciler = QueueReconciler(
             context,
+            records=self._queue_records,
             acknowledgement=self._acknowledgement,
             draining=self._draining,
-            pending_stops=self._pending_stops,
         )
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context)
@@ -96,7 +95,7 @@ class QueueController:
         self._unreadable = UnreadableEvents(context)
         self._thread: threading.Thread | None = None
         context.store.add_listener(self._work_queue.add_change)
-        context.store.progress.listen(lambda _kind: self._pending_stops.wake())
+        context.store.progress.listen(lambda _kind: self._queue_records.wake())
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="queue-controller", daemon=True)
@@ -118,7 +117,7 @@ class QueueController:
     def _run(self) -> None:
         while not self._work_queue.stopped:
             changes = self._work_queue.get(
-                self._times(), at_once=self._led and self._reconciler.is_waited_for
+                self._times(), at_once=self._led and self._queue_records.are_urgent
             )
             try:
                 self._sync(changes)
@@ -134,9 +133,7 @@ class QueueController:
         if self._led:
             times.append(self._guards.next_retry_at)
             times.append(self._not_before("drains", self._draining.due))
-            times.append(
-                self._not_before("podgroups", min(self._podgroup_statuses.due.values(), default=math.inf))
-            )
+            times.append(self._not_before("podgroups", self._podgroup_statuses.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -165,7 +162,7 @@ class QueueController:
         self._ungate_resumed_queues(changes)
         # Status comes before members, for whoever stopped a queue of many members waits. The status of a
         # drain comes after the look at the drain.
-        queues = self._to_reconcile({*changes, *self._reconciler.outdated_stops()})
+        queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
         draining = {queue for queue in queues if self._draining.is_draining(queue)}
         self._reconcile_each([queue for queue in queues if queue not in draining], changes)
         for queue, changes_of_queue in changes.items():
@@ -194,7 +191,7 @@ class QueueController:
         self._term = self._context.term()
         if (self._led, self._term) != was:
             self._draining.forget()
-            self._podgroup_statuses.due.clear()
+            self._podgroup_statuses.forget_due()
             self._guards.forget()
             if self._led:
                 self._add_everything(changes)
@@ -233,7 +230,7 @@ class QueueController:
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them that wait for their members; the top first."""
-        snapshot, pending = self._store.snapshot, self._pending_stops
+        snapshot, is_pending = self._store.snapshot, self._queue_records.is_pending
         wanted = set()
         for queue in changes:
             if queue not in snapshot.tree:
@@ -241,7 +238,7 @@ class QueueController:
             wanted.add(queue)
             for above in snapshot.tree.chain(queue).queues[1:]:
                 decision = snapshot.decision(above.name)
-                if above.name in pending or not decision.accepts or decision.drains:
+                if is_pending(above.name) or not decision.accepts or decision.drains:
                     wanted.add(above.name)
         return sorted(wanted, key=lambda name: (snapshot.tree.depth(name), name))
 
@@ -344,7 +341,7 @@ class QueueController:
     def _forget_absent(self) -> None:
         """Forget what is gone."""
         self._store.bind_passes.drop_expired(self._store.members.get)
-        self._podgroup_statuses.forget()
+        self._podgroup_statuses.forget_absent()
         self._ungating.forget_absent_queues()
         self._acknowledgement.forget_absent_queues()
 

@@ -1,7 +1,9 @@
 """The statuses of queues and of PodGroups, in the order of reading.
 
 - `queue_reconciler`: decides what of a queue's status is written, and when.
-- `queue_status`: the status as it should be, from values. Pure.
+- `queue_status`, `conditions`: the status as it should be, from values. Pure.
+- `queue_records`: what is remembered of each queue from one sync to the next, its pending stop above all.
+- `status_writer`: what of a difference is written now; what follows from the result.
 - `status_conflicts`: other writers of a queue's status.
 - `closing`: when a closing queue is Closed, and what keeps it from that.
 - `podgroup_status`: the phase, counts and conditions of PodGroups.

@@ -1,4 +1,4 @@
-"""The phases, counts and conditions of PodGroups, kept true.
+"""Writes the phase, the counts and the conditions of PodGroups.
 
 | condition   | True                                  | False                                             |
 |-------------|---------------------------------------|---------------------------------------------------|
@@ -6,15 +6,18 @@
 | `Populated` | it has pods                           | all that it had are gone: it is not live any more |
 
 Invariants
-- What is written follows from the group, its pods and the snapshot alone (`queues.status.podgroup_phases`).
-- A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` a group; what
-  does not differ is not written.
-- The past is refused: while the store holds an older group than the one last written, it is left alone.
-- Conditions of other types, which others write, stay as they are; where one cannot be read, none is written.
+- What is written follows from the PodGroup, its pods and the queue snapshot alone
+  (`queues.status.podgroup_phases`).
+- A phase or a condition is written at once, counts alone at most once in `COUNT_SECONDS` for a PodGroup.
+  Nothing is written where nothing differs.
+- While the store has an older PodGroup than the one that was written last, nothing is written.
+- Conditions of other types, which others write, stay as they are. Where one of them cannot be read, no
+  conditions are written.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
@@ -31,11 +34,12 @@ from cluster.cache.podgroups import (
     queue_of,
 )
 from cluster.object_reference import ObjectReference
-from cluster.objects import Condition, PodGroup
+from cluster.objects import PodGroup
 from controller.context import ControllerContext
 from controller.pods.pod_conditions import EVENT_REASONS
-from queues.apimachinery.timestamps import rfc3339
+from controller.status.conditions import updated_conditions, wire_conditions
 from queues.snapshot import QueueDecision
+from queues.status.conditions import DerivedCondition
 from queues.status.podgroup_phases import (
     POPULATED,
     SCHEDULED,
@@ -45,10 +49,22 @@ from queues.status.podgroup_phases import (
 )
 
 COUNT_SECONDS = 1.0
+#: A write that is not taken, since a former one is under way, is tried again after so many seconds at least.
+RETRY_SECONDS = 0.1
 PODGROUP_VERSION = "scheduling.volcano.sh/v1beta1"
 COUNTS = ("running", "succeeded", "failed")
 
 _podgroup = msgspec.json.Decoder(PodGroup)
+
+
+class PodGroupRecord(msgspec.Struct):
+    """What is remembered of a PodGroup. Times are monotonic seconds.
+
+    `written_version`: the version that the last write made. `counted_at`: when counts were written last.
+    """
+
+    written_version: int = 0
+    counted_at: float = -math.inf
 
 
 class PodGroupStatuses:
@@ -56,14 +72,18 @@ class PodGroupStatuses:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: By UID: the version last written, and when counts were.
-        self._written: dict[str, int] = {}
-        self._counted_at: dict[str, float] = {}
-        #: When a group is to be looked at again, in monotonic seconds.
-        self.due: dict[GroupKey, float] = {}
+        #: By UID.
+        self._records: dict[str, PodGroupRecord] = {}
+        #: When a PodGroup is reconciled again, in monotonic seconds.
+        self._due: dict[GroupKey, float] = {}
+
+    @property
+    def due(self) -> float:
+        """When the first PodGroup is due, in monotonic seconds; infinity if none is."""
+        return min(self._due.values(), default=math.inf)
 
     def reconcile(self, keys: Iterable[GroupKey]) -> None:
-        """Look at these groups and write what is not true of them any more."""
+        """Write what has changed in the statuses of these PodGroups."""
         present = [group for key in keys if (group := self._context.store.podgroups.get(*key)) is not None]
         for queue, groups in _by_queue(present).items():
             self._context.store.backoff.attempt_each(
@@ -80,75 +100,84 @@ class PodGroupStatuses:
         self.reconcile(map(key_of, self._context.store.podgroups.in_queue(queue)))
 
     def reconcile_due(self) -> None:
-        """Those whose counts had to wait."""
+        """Reconcile the PodGroups whose counts were written too recently, or whose write was not taken."""
         now = self._context.store.clock.monotonic()
-        ripe = [key for key, when in self.due.items() if when <= now]
-        for key in ripe:
-            del self.due[key]
-        self.reconcile(ripe)
+        keys = [key for key, when in self._due.items() if when <= now]
+        for key in keys:
+            del self._due[key]
+        self.reconcile(keys)
 
     def _reconcile(self, group: PodGroup) -> None:
-        key, meta = key_of(group), group.metadata
-        if meta.deletion_timestamp is not None or meta.version < self._written.get(meta.uid, 0):
+        store, key, meta = self._context.store, key_of(group), group.metadata
+        record = self._records.setdefault(meta.uid, PodGroupRecord())
+        if meta.deletion_timestamp is not None or meta.version < record.written_version:
             return
-        pods = tally_pods(self._context.store.members.in_podgroup(*key))
-        decision = self._context.store.decision_for(queue_of(group), namespace=meta.namespace)
-        had = self._context.store.members.had_podgroup(*key, meta.uid) or _had_pods(group)
-        wanted = _wanted(group, pods, decision, had_pods=had, now=self._context.store.clock.now())
-        if "status.conditions" in self._context.store.unreadable.fault_of(meta.uid):
-            del wanted["conditions"]  # what others wrote there could not be written back
-        difference = _differing(wanted, group)
+        decision = store.decision_for(queue_of(group), namespace=meta.namespace)
+        desired = desired_status(
+            group,
+            tally_pods(store.members.in_podgroup(*key)),
+            decision,
+            had_pods=store.members.had_podgroup(*key, meta.uid) or _had_pods(group),
+            now=store.clock.now(),
+        )
+        if "status.conditions" in store.unreadable.fault_of(meta.uid):
+            del desired["conditions"]  # what others wrote there could not be written back
+        difference = status_difference(desired, group)
         if not difference:
             return
-        now = self._context.store.clock.monotonic()
-        due = self._counted_at.get(meta.uid, 0.0) + COUNT_SECONDS
+        now, due = store.clock.monotonic(), record.counted_at + COUNT_SECONDS
         if not difference.keys() - set(COUNTS) and now < due:
-            self.due[key] = due
+            self._due[key] = due
             return
-        self._counted_at[meta.uid] = now
+        record.counted_at = now
         self._submit(key, group, difference)
         if "conditions" in difference:
-            self._say(group, decision)
+            self._record_stop(group, decision)
 
     def _submit(self, key: GroupKey, group: PodGroup, difference: dict[str, Any]) -> None:
         meta = group.metadata
         path = f"/apis/{PODGROUP_VERSION}/namespaces/{meta.namespace}/podgroups/{meta.name}"
-        # Under the version it was derived from: a list of conditions is replaced as a whole.
+        # Over the version it was derived from: a list of conditions is replaced as a whole.
         body = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": difference,
         }
-
-        writers, what = self._context.writers, ("podgroup", meta.uid)
+        write_key = ("podgroup", meta.uid)
         if not self._context.submit(
-            writers,
-            what,
+            self._context.writers,
+            write_key,
             lambda: decode_response(self._context.client.patch(path, body), _podgroup),
             partial(self._receive, group),
             rank=(2,),
             subject=_subject(group),
             batched=True,
         ):
-            wait = max(COUNT_SECONDS / 10, writers.wait(what))
-            self.due[key] = self._context.store.clock.monotonic() + wait
+            wait = max(RETRY_SECONDS, self._context.writers.wait(write_key))
+            self._due[key] = self._context.store.clock.monotonic() + wait
 
     def _receive(self, before: PodGroup, after: PodGroup | None) -> None:
         """The status was written over `before`; `after` is None if that failed."""
         if after is not None:
-            self._written[after.metadata.uid] = after.metadata.version
+            record = self._records.get(after.metadata.uid)
+            if record is not None:
+                record.written_version = after.metadata.version
             return
         now = self._context.store.clock.monotonic()
-        self.due.setdefault(key_of(before), now + COUNT_SECONDS)
+        self._due.setdefault(key_of(before), now + COUNT_SECONDS)
         self._context.work_queue.add_batched(queue_of(before), QueueChange.STATUS)
 
-    def forget(self) -> None:
-        """What is remembered of groups that are gone."""
-        present = {group.metadata.uid for group in self._context.store.podgroups.all()}
-        for memory in (self._written, self._counted_at):
-            for uid in memory.keys() - present:
-                memory.pop(uid, None)
+    def forget_due(self) -> None:
+        """Forget which PodGroups are due: another replica has led meanwhile, and all are reconciled anew."""
+        self._due.clear()
 
-    def _say(self, group: PodGroup, decision: QueueDecision) -> None:
+    def forget_absent(self) -> None:
+        """Forget PodGroups that do not exist any more."""
+        present = {group.metadata.uid for group in self._context.store.podgroups.all()}
+        for uid in self._records.keys() - present:
+            del self._records[uid]
+
+    def _record_stop(self, group: PodGroup, decision: QueueDecision) -> None:
+        """Record an event on a PodGroup that waits since its queue does not schedule."""
         if decision.stop is None or phase_of(group) is Phase.COMPLETED:
             return
         self._context.recorder.record(
@@ -181,24 +210,22 @@ def _subject(group: PodGroup) -> ObjectReference:
     )
 
 
-def _wanted(
+def desired_status(
     group: PodGroup, pods: PodTally, decision: QueueDecision, *, had_pods: bool, now: datetime
 ) -> dict[str, Any]:
-    """The part of the status that is ours, in wire form."""
-    found = derive_phase(
+    """Return our part of the status, in wire form. `had_pods`: whether the PodGroup ever had a pod."""
+    phase = derive_phase(
         pods=pods, least=group.spec.min_member, schedules=decision.schedules, before=phase_of(group)
     )
-    wanted = {SCHEDULED: _scheduled(found, decision)}
+    derived = [_scheduled_condition(phase, decision)]
     if had_pods:
-        wanted[POPULATED] = _populated(pods)
-    others = [_told(one) for one in group.status.conditions or () if one.type not in wanted]
-    ours = [_condition(kind, told, group, now=now) for kind, told in sorted(wanted.items())]
+        derived.append(_populated_condition(pods))
     return {
-        "phase": found.value,
+        "phase": phase.value,
         "running": pods.running,
         "succeeded": pods.succeeded,
         "failed": pods.failed,
-        "conditions": [*others, *ours],
+        "conditions": wire_conditions(updated_conditions(group.status.conditions or (), derived, now=now)),
     }
 
 
@@ -207,61 +234,26 @@ def _had_pods(group: PodGroup) -> bool:
     return status.condition(POPULATED) is not None or bool(status.running + status.succeeded + status.failed)
 
 
-class _Finding(msgspec.Struct, frozen=True):
-    status: bool
-    reason: str
-    message: str
-
-
-def _scheduled(found: Phase, decision: QueueDecision) -> _Finding:
-    if found in {Phase.RUNNING, Phase.COMPLETED}:
-        return _Finding(True, found.value, "enough of its pods are on nodes or done")
+def _scheduled_condition(phase: Phase, decision: QueueDecision) -> DerivedCondition:
+    if phase in {Phase.RUNNING, Phase.COMPLETED}:
+        return DerivedCondition(SCHEDULED, True, phase.value, "enough of its pods are on nodes or done")
     if decision.stop is not None:
-        return _Finding(False, decision.stop.kind.value, decision.text)
-    return _Finding(False, found.value, "fewer of its pods than minMember are on nodes")
+        return DerivedCondition(SCHEDULED, False, decision.stop.kind.value, decision.text)
+    return DerivedCondition(SCHEDULED, False, phase.value, "fewer of its pods than minMember are on nodes")
 
 
-def _populated(pods: PodTally) -> _Finding:
+def _populated_condition(pods: PodTally) -> DerivedCondition:
     if pods.total:
-        return _Finding(True, "HasPods", "it has pods")
-    return _Finding(False, "PodsGone", "all pods that it had are gone")
+        return DerivedCondition(POPULATED, True, "HasPods", "it has pods")
+    return DerivedCondition(POPULATED, False, "PodsGone", "all pods that it had are gone")
 
 
-def _condition(kind: str, told: _Finding, group: PodGroup, *, now: datetime) -> dict[str, Any]:
-    held = group.status.condition(kind)
-    status = "True" if told.status else "False"
-    kept = held.last_transition_time if held is not None and held.status == status else None
-    return {
-        "type": kind,
-        "status": status,
-        "reason": told.reason,
-        "message": told.message,
-        "lastTransitionTime": kept or rfc3339(now),
-    }
-
-
-def _told(held: Condition) -> dict[str, Any]:
-    """As it came: what it does not say is not written."""
-    told = {
-        "type": held.type,
-        "status": held.status,
-        "reason": held.reason,
-        "message": held.message,
-        "transitionID": held.transition_id,
-        "lastTransitionTime": held.last_transition_time,
-    }
-    return {key: value for key, value in told.items() if value}
-
-
-def _differing(wanted: dict[str, Any], group: PodGroup) -> dict[str, Any]:
+def status_difference(desired: dict[str, Any], group: PodGroup) -> dict[str, Any]:
+    """Return the fields of `desired` that differ from the stored status, whatever the order of conditions."""
     status = group.status
     present: dict[str, Any] = {
         "phase": status.phase,
         **{name: getattr(status, name) for name in COUNTS},
-        "conditions": [_told(one) for one in status.conditions or ()],
+        "conditions": wire_conditions(status.conditions or ()),
     }
-    return {key: value for key, value in wanted.items() if _ordered(value) != _ordered(present[key])}
-
-
-def _ordered(value: Any) -> Any:
-    return sorted(value, key=lambda one: str(one["type"])) if isinstance(value, list) else value
+    return {key: value for key, value in desired.items() if value != present[key]}

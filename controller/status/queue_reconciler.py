@@ -1,83 +1,60 @@
-"""One queue's status, derived and written.
+"""Decides what of a queue's status is written, and when.
 
 Invariants
-- What is written follows from the object, the snapshot and the members alone; nothing is remembered
-  that a restart would miss.
-- Conditions, state and history are written as soon as they are looked at (see `workqueue`), or with
-  what all replicas have to see first where that comes within `YOUNG_SECONDS`; counts alone at most once in
-  `COUNT_SECONDS` a queue; what does not differ is not written.
-- Nothing that users size delays an acknowledgement: what is counted is written apart where it is large, or
-  was refused.
-- The past is refused: while the store holds an older object than the one last written, the
-  queue waits for its event.
-- `Closed` is written only after the API server, asked anew, knows of no live member (`closing`); that it is
-  stored already is believed of nobody, for status is written by hand too.
-- An event is recorded only after the write that it tells of succeeded.
-- Writes are sent by other threads, at most one a queue at a time; what came of them is received on the
-  controller's thread.
+- What is written follows from the Queue, the snapshot and the members; what is remembered (`queue_records`)
+  only says when.
+- Conditions, state and history are written in the first sync after a change, or together with what all
+  replicas have to see first if that comes within `YOUNG_SECONDS`. Counts are written at most once in
+  `COUNT_SECONDS`. Nothing is written where nothing differs.
+- Nothing whose size is up to users delays an acknowledgement: counts are written apart where they are large,
+  or were refused (`status_writer`).
+- While the store has an older object than the one that was written last, the queue waits for its event.
+- `Closed` is written only after the API server has said that there is no live member (`closing`). A stored
+  `Closed` is not trusted: anybody with rights on `status` can write it.
 """
 
 from __future__ import annotations
 
 import logging
-from functools import partial
-from typing import Any
 
-import msgspec
-
-from cluster.api.client import decode_response
-from cluster.cache.changes import QueueChange
 from cluster.objects import ChainLink, QueueObject, StopStatus
-from controller.context import (
-    QUEUES,
-    ControllerContext,
-    queue_subject,
-)
+from controller.context import ControllerContext
 from controller.drain.controller import DrainController
-from controller.events import QueueEvents
 from controller.status.closing import Close, ClosingChecks, closing_blocker
+from controller.status.queue_records import QueueRecord, QueueRecords, Stop
 from controller.status.queue_status import (
+    Confirmed,
     Counted,
-    Drain,
-    Known,
+    DrainReport,
+    StopReport,
     current_status,
     desired_status,
     is_urgent,
-    may_share,
-    split_essential,
     status_patch,
 )
 from controller.status.status_conflicts import StatusConflicts
+from controller.status.status_writer import Nothing, StatusWriter, Wait, Write
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
-from controller.stops.pending_stops import Pending, PendingStops
 from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
-from queues.drain.progress import drain_status as drained_status
-from queues.drain.progress import drained_condition
+from queues.drain.progress import drain_status, drained_condition
 from queues.states import State
 from queues.status.acknowledgement import Obstacle
 from queues.status.conditions import ACTIVE
 from queues.text import truncated
 from queues.verdict import Verdict
 
-COUNT_SECONDS = 1.0
-#: Two kinds of writes of one status: what is essential, alone; and what is counted, which may bring it along.
-#: Each backs off by itself where the API server refuses it.
-STATUS, COUNTS = "status", "counts"
-#: How soon a stop that is not acknowledged yet, or a queue that is not empty yet, is looked at again.
+#: How soon a queue is reconciled again while a stop of it is not acknowledged, or not seen by all replicas.
 ACKNOWLEDGE_SECONDS = 0.02
-#: A stop this young is looked at more often, and that it does not hold yet is not worth a write: the other
-#: replicas have seen it by then, and guards are on.
+#: While specs are this young the queue is reconciled more often, and that not all replicas have seen them is
+#: not worth a write: soon all have, and the guards are on.
 YOUNG_SECONDS, SOON_SECONDS = 0.05, 0.005
-#: A stop that waits for longer than this says for what.
+#: A stop that waits for longer says for what, in so many characters.
 WAITING_SECONDS, WAITING_LIMIT = 2.0, 300
-#: A status that could not be written over the object that we hold is not tried again over that one sooner.
-FAILED_SECONDS = 0.2
+#: How soon a queue that is not empty yet is reconciled again.
 EMPTY_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
-
-_queue = msgspec.json.Decoder(QueueObject)
 
 
 class QueueReconciler:
@@ -87,291 +64,214 @@ class QueueReconciler:
         self,
         context: ControllerContext,
         *,
+        records: QueueRecords,
         acknowledgement: StopAcknowledgement,
         draining: DrainController,
-        pending_stops: PendingStops,
     ) -> None:
         self._context = context
-        #: Queues with a write of their status under way.
-        self._under_way: set[str] = set()
+        self._store = context.store
+        self._records = records
         self._acknowledgement = acknowledgement
         self._draining = draining
-        self._queue_events = QueueEvents(context)
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
-        self._uids: dict[str, str] = {}
-        #: The state that we wrote last, by UID.
-        self._states: dict[str, str] = {}
-        self._written: dict[str, int] = {}
-        #: Queues of which a write failed: the version that it was derived from, and when to try that one
-        #: again.
-        self._failed: dict[str, tuple[int, float]] = {}
-        self._counted_at: dict[str, float] = {}
-        #: Stops not acknowledged yet.
-        self._pending_stops = pending_stops
-        #: Queues of which somebody wanted something else while a status of theirs was being written.
-        self._held_up: set[str] = set()
-        #: The specs that a stop is acknowledged for, by queue (`QueueSnapshot.scope`).
-        self._acknowledged: dict[str, str] = {}
-        #: What a stop waits for, by queue.
-        self._waiting_for: dict[str, str] = {}
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether somebody waits for what becomes of a queue's members, or of the status being written."""
-        return bool(self._pending_stops or self._held_up)
+        self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
 
     def reconcile(self, queue: str, *, spec_changed: bool = False) -> float | None:
-        """Derive and write; the seconds after which another look is wanted, if one is.
+        """Bring the stored status up to date. Returns the seconds after which the queue is reconciled again;
+        None if only a change makes that necessary.
 
-        `spec_changed`: what the queue is to be may have changed.
+        `spec_changed`: the spec of the queue, or of one above or below it, may have changed.
         """
-        obj = self._context.store.queues.get(queue)
+        obj = self._store.queues.get(queue)
         if obj is None:
             self.forget(queue)
             return None
-        self._uids[queue] = obj.metadata.uid
-        failed, again_at = self._failed.get(queue, (0, 0.0))
-        if failed == obj.metadata.version and (left := again_at - self._context.store.clock.monotonic()) > 0:
-            return left
-        if queue in self._under_way or obj.metadata.version < self._written.get(queue, 0):
+        record = self._records.record_of(obj)
+        answer = self._decide(obj, record, spec_changed=spec_changed)
+        if isinstance(answer, Write):
+            answer = self._writer.write(obj, record, answer)
+        return answer.seconds if isinstance(answer, Wait) else answer.again
+
+    def send_questions(self) -> None:
+        """Ask the API server about the queues that may be empty: one question for all of this sync."""
+        self._closing.send()
+
+    def forget(self, queue: str) -> None:
+        """Forget a queue that does not exist any more."""
+        self._acknowledgement.forget(queue)
+        self._conflicts.forget(queue)
+        self._closing.forget(queue)
+        self._records.forget(queue)
+
+    def _decide(self, obj: QueueObject, record: QueueRecord, *, spec_changed: bool) -> Write | Wait | Nothing:
+        """Compare the status that there should be with the stored one."""
+        queue, version = obj.metadata.name, obj.metadata.version
+        retry_in = record.retry_at - self._store.clock.monotonic()
+        if version == record.failed_version and retry_in > 0:
+            return Wait(retry_in)
+        if record.write_under_way or version < record.written_version:
             if spec_changed:
-                self._held_up.add(queue)
-            return None
-        self._held_up.discard(queue)
+                self._records.set_changed_during_write(queue, True)
+            return Nothing()
+        self._records.set_changed_during_write(queue, False)
         resume_if_due(obj, context=self._context)
         specs = self._acknowledgement.specs_seen(queue)
-        verdict, again = self._verdict(obj)
-        acknowledged = verdict.schedules or self._is_acknowledged(queue)
-        if verdict.schedules:
-            self._forget_stop(queue)
-        seen = self._acknowledgement.all_have_seen(queue)
-        if not (acknowledged and seen) and self._is_young(queue, specs):
-            return SOON_SECONDS
-        checked = verdict.accepts or self._is_checked(queue)
-        if not (acknowledged and seen and checked):
+        verdict, again = self._verdict(obj, record)
+        acknowledged = self._follow_stop(queue, record, verdict)
+        seen_by_all = self._acknowledgement.all_have_seen(queue)
+        if not (acknowledged and seen_by_all) and self._is_young(record, specs):
+            return Wait(SOON_SECONDS)
+        closed_verified = verdict.accepts or self._closed_is_verified(queue)
+        if not (acknowledged and seen_by_all and closed_verified):
             again = ACKNOWLEDGE_SECONDS
         status = desired_status(
             obj,
             verdict,
             self._counted(queue),
-            known=Known(
-                stop=acknowledged,
-                told=self._stop(obj, verdict, acknowledged=acknowledged),
-                scope="" if verdict.schedules else self._context.store.snapshot.scope(queue),
-                seen=seen,
-                below=checked,
+            confirmed=Confirmed(
+                acknowledged=acknowledged, seen_by_all=seen_by_all, closed_verified=closed_verified
             ),
-            now=self._context.store.clock.now(),
-            kept_by=closing_blocker(self._context.store, verdict),
-            drain=self._drain(queue),
+            now=self._store.clock.now(),
+            stop=None if verdict.schedules else self._stop_report(obj, record.stop),
+            drain=self._drain_report(queue),
+            closing_blocker=closing_blocker(self._store, verdict),
         )
         before = current_status(obj.status)
         difference = status_patch(status, before)
-        if is_urgent(difference, before) and (held := self._conflicts.seconds_to_wait(obj, status)):
-            return min(held, again) if again else held
-        return self._write(obj, difference, again, at_once=is_urgent(difference, before))
+        urgent = is_urgent(difference, before)
+        if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
+            return Wait(min(conflict, again) if again else conflict)
+        return Write(difference=difference, urgent=urgent, again=again) if difference else Nothing(again)
 
-    def _drain(self, queue: str) -> Drain | None:
-        """How far its drain is; None where it does not drain, or not everybody below has been looked at."""
+    def _counted(self, queue: str) -> Counted:
+        return Counted(
+            pods=self._store.members.counts(queue),
+            groups=self._store.podgroups.counts(queue).by_phase(),
+            not_selected=self._store.pods_not_selected_of(queue),
+        )
+
+    def _drain_report(self, queue: str) -> DrainReport | None:
+        """How far the drain is; None where the queue does not drain, or a queue below took no step yet."""
         own = self._draining.progress(queue)
         if own is None:
             return None
-        found = [self._draining.progress(one) for one in self._context.store.snapshot.tree.subtree(queue)]
-        known = [both[1] for both in found if both is not None]
-        if len(known) < len(found):
+        subtree = [self._draining.progress(name) for name in self._store.snapshot.tree.subtree(queue)]
+        progress = [part[1] for part in subtree if part is not None]
+        if len(progress) < len(subtree):
             return None
-        tally, report = own
-        told = drained_status(tally, report, since=rfc3339(tally.since))
-        return Drain(finding=drained_condition(queue, known), told=told)
+        counts, own_progress = own
+        return DrainReport(
+            condition=drained_condition(queue, progress),
+            status=drain_status(counts, own_progress, since=rfc3339(counts.since)),
+        )
 
-    def _verdict(self, obj: QueueObject) -> tuple[Verdict, float | None]:
-        store, queue = self._context.store, obj.metadata.name
-        live = store.live_members_below(queue) > 0
-        verdict = store.snapshot.verdict(queue, live=live)
+    # Closing
+
+    def _verdict(self, obj: QueueObject, record: QueueRecord) -> tuple[Verdict, float | None]:
+        """The verdict, and the seconds after which a closing queue is reconciled again.
+
+        It says Closed only where the API server has said that the queue is empty, or where the status says so
+        already and the API server has not answered yet.
+        """
+        store, queue = self._store, obj.metadata.name
+        verdict = store.snapshot.verdict(queue, live=store.live_members_below(queue) > 0)
         if verdict.state is not State.CLOSED:
-            self._closing.forget(obj.metadata.uid)
+            self._closing.forget(queue)
             return verdict, None
         close = self._close(obj)
         empty = self._closing.is_empty(close)
         if empty:
             return verdict, None
-        is_settled = self._acknowledgement.nothing_pending(queue)
-        if is_settled is not False:
-            if is_settled and self._acknowledgement.all_have_seen(queue):
+        nothing_pending = self._acknowledgement.nothing_pending(queue)
+        if nothing_pending is not False:
+            if nothing_pending and self._acknowledgement.all_have_seen(queue):
                 self._closing.request(close)
-            if empty is None and self._is_said_to_be_closed(obj):
+            if empty is None and _says_closed(obj, record):
                 return verdict, EMPTY_SECONDS
         again = max(EMPTY_SECONDS, self._closing.seconds_left(close))
         return store.snapshot.verdict(queue, live=True), again
 
-    def _is_said_to_be_closed(self, obj: QueueObject) -> bool:
-        """Whether it shows Closed by our own word, or that of who led before us: it stays until we know."""
-        return obj.status.state == State.CLOSED == self._states.get(obj.metadata.uid, State.CLOSED)
-
     def _close(self, obj: QueueObject) -> Close:
-        queue, snapshot = obj.metadata.name, self._context.store.snapshot
-        below = snapshot.tree.subtree(queue)
-        return Close(queue, obj.metadata.uid, snapshot.decision(queue).revision, below)
+        queue, snapshot = obj.metadata.name, self._store.snapshot
+        subtree = snapshot.tree.subtree(queue)
+        return Close(queue, obj.metadata.uid, snapshot.decision(queue).revision, subtree)
 
-    def _is_checked(self, queue: str) -> bool:
-        """Whether neither it nor a queue below shows the Closed of a former close, or of somebody else."""
-        store = self._context.store
-        held = [store.queues.get(name) for name in store.snapshot.tree.subtree(queue)]
-        closed = [obj for obj in held if obj is not None and obj.status.state == State.CLOSED]
+    def _closed_is_verified(self, queue: str) -> bool:
+        """Whether the API server was asked about each queue of the subtree whose status says Closed."""
+        subtree = [self._store.queues.get(name) for name in self._store.snapshot.tree.subtree(queue)]
+        closed = [obj for obj in subtree if obj is not None and obj.status.state == State.CLOSED]
         return all(self._closing.is_empty(self._close(obj)) is not None for obj in closed)
 
-    def _is_young(self, queue: str, specs: SpecsSeen) -> bool:
-        stop = self._pending_stops.get(queue)
-        at = specs.at if stop is None else max(specs.at, stop.at)
-        return self._context.store.clock.monotonic() < at + YOUNG_SECONDS
+    # Stops
 
-    def _is_acknowledged(self, queue: str) -> bool:
-        store = self._context.store
-        snapshot, now = store.snapshot, store.clock.monotonic()
-        scope = snapshot.scope(queue)
-        if self._acknowledged.get(queue) == scope:
+    def _follow_stop(self, queue: str, record: QueueRecord, verdict: Verdict) -> bool:
+        """Whether the queue schedules, or its stop is acknowledged."""
+        if verdict.schedules:
+            self._acknowledgement.forget(queue)
+            self._records.end_stop(queue)
             return True
-        self._acknowledged.pop(queue, None)
-        stop = self._pending_stops.get(queue)
+        snapshot = self._store.snapshot
+        scope = snapshot.scope(queue)
+        stop = record.stop
         if stop is None or stop.scope != scope:
-            known_at = self._acknowledgement.known_at(snapshot.resource_version)
-            stop = self._pending_stops[queue] = Pending(scope, snapshot.resource_version, known_at)
-        obstacle = self._acknowledgement.obstacle(queue, since=stop.seen, at=stop.at)
+            at = self._acknowledgement.known_at(snapshot.resource_version)
+            pending = Stop(scope=scope, version=snapshot.resource_version, at=at)
+            stop = self._records.begin_stop(queue, pending)
+        if stop.acknowledged:
+            return True
+        now = self._store.clock.monotonic()
+        obstacle = self._acknowledgement.obstacle(queue, since=stop.version, at=stop.at)
         if obstacle is not None:
-            self._wait_for(queue, obstacle, since=stop.at)
+            if now >= stop.at + WAITING_SECONDS:
+                _report_obstacle(queue, stop, obstacle)
             return False
-        self._pending_stops.pop(queue)
-        self._waiting_for.pop(queue, None)
-        self._acknowledged[queue] = scope
+        self._records.acknowledge_stop(queue)
         self._context.metrics.acknowledgement.observe(now - stop.at)
         return True
 
-    def _was_acknowledged(self, obj: QueueObject) -> bool:
-        """Whether its status says so for the specs that there are now, by whoever led before us."""
-        status = obj.status
-        held, scope = status.condition(ACTIVE), self._context.store.snapshot.scope(obj.metadata.name)
-        said = held is not None and held.status == "False" and status.stop is not None
-        return said and status.stop is not None and status.stop.scope == scope
+    def _is_young(self, record: QueueRecord, specs: SpecsSeen) -> bool:
+        """Whether the specs, or the pending stop, were noticed within the last `YOUNG_SECONDS`."""
+        stop = record.stop
+        at = specs.at if stop is None or stop.acknowledged else max(specs.at, stop.at)
+        return self._store.clock.monotonic() < at + YOUNG_SECONDS
 
-    def outdated_stops(self) -> set[str]:
-        """The queues whose stop is acknowledged for other specs than there are now."""
-        snapshot = self._context.store.snapshot
-        return {queue for queue, scope in self._acknowledged.items() if snapshot.scope(queue) != scope}
+    def _stop_report(self, obj: QueueObject, stop: Stop | None) -> StopReport:
+        """The stop of a queue that does not schedule.
 
-    def _wait_for(self, queue: str, obstacle: Obstacle, *, since: float) -> None:
-        """Say what a stop waits for, once it has waited for a while."""
-        if self._context.store.clock.monotonic() < since + WAITING_SECONDS:
-            return
-        text = truncated(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
-        if self._waiting_for.get(queue) != text:
-            self._waiting_for[queue] = text
-            log.warning("the stop of queue %s waits: %s", queue, text)
-
-    def _stop(self, obj: QueueObject, verdict: Verdict, *, acknowledged: bool) -> StopStatus | None:
-        """A text that is there already stays while it is of the same specs, whoever worded it."""
-        if verdict.schedules:
-            return None
-        snapshot, queue = self._context.store.snapshot, obj.metadata.name
-        decision = snapshot.decision(queue)
-        chain = snapshot.tree.chain(queue).queues
-        return StopStatus(
-            revision=decision.revision,
-            scope=snapshot.scope(queue) if acknowledged or self._was_acknowledged(obj) else "",
-            queues=len(snapshot.tree.subtree(queue)),
-            chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
-            refusal=self._context.store.filter_message(decision),
-            waiting_for="" if acknowledged else self._waiting_for.get(queue, ""),
-        )
-
-    def _write(
-        self, obj: QueueObject, difference: dict[str, Any], again: float | None, *, at_once: bool
-    ) -> float | None:
-        if not difference:
-            return again
-        queue, now = obj.metadata.name, self._context.store.clock.monotonic()
-        due = self._counted_at.get(queue, 0.0) + COUNT_SECONDS
-        if not at_once and now < due:
-            return _sooner(due - now, again)
-        essential, counted = split_essential(difference)
-        resting = self._context.writers.wait((COUNTS, queue)) if counted else 0.0
-        if not essential and resting:
-            return _sooner(resting, again)
-        if essential and counted and (resting or not may_share(counted)):
-            difference, again = essential, _sooner(resting or COUNT_SECONDS, again)
-        what = STATUS if difference is essential or not counted else COUNTS
-        if not self._submit(obj, difference, what=what, fenced=bool(essential)):
-            return max(ACKNOWLEDGE_SECONDS, self._context.writers.wait((what, queue)))
-        self._counted_at[queue] = now
-        self._under_way.add(queue)
-        return again
-
-    def _submit(self, obj: QueueObject, difference: dict[str, Any], *, what: str, fenced: bool) -> bool:
-        """Have it written; False if a former write of this queue is still under way, or was just refused.
-
-        `fenced`: only over the object that it was derived from, for whoever derived it may lead no more.
+        The refusal of a status for the same specs is kept, so that replicas of two versions show one text.
         """
-        queue = obj.metadata.name
-        meta = {"uid": obj.metadata.uid}
-        if fenced:
-            meta["resourceVersion"] = obj.metadata.resource_version
-        body = {"metadata": meta, "status": difference}
-        path = f"{QUEUES}/{queue}/status"
-        return self._context.submit(
-            self._context.writers,
-            (what, queue),
-            lambda: decode_response(self._context.client.patch(path, body), _queue),
-            partial(self._received, obj),
-            rank=(0,),
-            subject=queue_subject(obj),
-            batched=True,
+        snapshot, queue = self._store.snapshot, obj.metadata.name
+        decision, scope = snapshot.decision(queue), snapshot.scope(queue)
+        acknowledged = stop is not None and stop.acknowledged
+        chain = snapshot.tree.chain(queue).queues
+        return StopReport(
+            scope=scope,
+            status=StopStatus(
+                revision=decision.revision,
+                scope=scope if acknowledged or _says_acknowledged(obj, scope) else "",
+                queues=len(snapshot.tree.subtree(queue)),
+                chain=[ChainLink(name=one.name, generation=one.generation) for one in chain],
+                refusal=self._store.filter_message(decision),
+                waiting_for=stop.waiting_for if stop is not None else "",
+            ),
         )
 
-    def send_questions(self) -> None:
-        """Send the questions that the looks of this round came to."""
-        self._closing.send()
 
-    def _received(self, before: QueueObject, after: QueueObject | None) -> None:
-        """The status was written over `before`; `after` is None if that failed."""
-        queue, version = before.metadata.name, before.metadata.version
-        self._under_way.discard(queue)
-        self._context.work_queue.add_batched(queue, QueueChange.STATUS)
-        if after is None:
-            self._failed[queue] = (version, self._context.store.clock.monotonic() + FAILED_SECONDS)
-            return
-        self._failed.pop(queue, None)
-        self._written[queue] = version = after.metadata.version
-        self._states[after.metadata.uid] = after.status.state
-        announce = partial(self._announce, before, after)
-        self._context.store.backoff.attempt("announce", queue, announce, version=version)
-
-    def _announce(self, before: QueueObject, after: QueueObject) -> None:
-        self._conflicts.record_write(after)
-        self._queue_events.record_changes(before, after)
-
-    def _counted(self, queue: str) -> Counted:
-        store = self._context.store
-        groups = store.podgroups.counts(queue).by_phase()
-        return Counted(
-            pods=store.members.counts(queue), groups=groups, not_selected=store.pods_not_selected_of(queue)
-        )
-
-    def forget(self, queue: str) -> None:
-        """It is gone."""
-        self._forget_stop(queue)
-        self._held_up.discard(queue)
-        self._conflicts.forget(queue)
-        uid = self._uids.pop(queue, "")
-        self._closing.forget(uid)
-        self._states.pop(uid, None)
-        for memory in (self._written, self._counted_at, self._failed):
-            memory.pop(queue, None)
-
-    def _forget_stop(self, queue: str) -> None:
-        self._acknowledgement.forget(queue)
-        for memory in (self._pending_stops, self._acknowledged, self._waiting_for):
-            memory.pop(queue, None)
+def _says_closed(obj: QueueObject, record: QueueRecord) -> bool:
+    """Whether the status says Closed by our word, or the former leader's. It stays until it is checked."""
+    return obj.status.state == State.CLOSED and record.written_state in (None, State.CLOSED)
 
 
-def _sooner(seconds: float, again: float | None) -> float:
-    return seconds if again is None else min(seconds, again)
+def _says_acknowledged(obj: QueueObject, scope: str) -> bool:
+    """Whether the status says that the stop is acknowledged for this scope, by the former leader's word."""
+    active, stop = obj.status.condition(ACTIVE), obj.status.stop
+    return active is not None and active.status == "False" and stop is not None and stop.scope == scope
+
+
+def _report_obstacle(queue: str, stop: Stop, obstacle: Obstacle) -> None:
+    """Note what a stop waits for, and log it where that differs from before."""
+    text = truncated(f"{obstacle.reason}: {obstacle.text}", limit=WAITING_LIMIT)
+    if stop.waiting_for != text:
+        stop.waiting_for = text
+        log.warning("the stop of queue %s waits: %s", queue, text)

@@ -1,14 +1,15 @@
-"""A queue's status as it should be, from its verdict and what is counted. Pure.
+"""A queue's status as it should be, from its verdict and from what is counted. Pure.
 
 Invariants
-- A condition's `lastTransitionTime` changes only with its status.
+- A condition's `lastTransitionTime` changes only with its status (`conditions`).
 - `Active=False` is written for a generation only once the stop is acknowledged, and `Accepting` only once
-  every replica accepts, or refuses; until then the condition stays as it was, its `observedGeneration`
-  telling that this generation is not there yet.
-- What users size is cut: resources, names, texts. What is essential is written apart from the rest where that
-  is large (`may_share`), so that no size and no refusal of the rest delays an acknowledgement.
-- `status.observedGeneration` is the generation whose effects are all written: so it, too, waits
-  for the acknowledgement.
+  every replica has seen the specs. Until then the condition stays as it was, and its `observedGeneration`
+  says that it is of a former generation.
+- `status.observedGeneration` is the generation whose effects are all written; so it waits for the
+  acknowledgement as well.
+- The size of what users write is limited here: resources, names, texts. The essential fields are written
+  apart from the rest where the rest is large (`may_share`), so that neither the size nor a refusal of the
+  rest delays an acknowledgement.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any
 import msgspec
 
 from cluster.cache.members import MemberCounts
-from cluster.objects import Condition, QueueObject, QueueStatus, StopStatus
+from cluster.objects import QueueObject, QueueStatus, StopStatus
+from controller.status.conditions import updated_conditions, wire_conditions
 from queues import labels as names
 from queues.apimachinery.quantities import Amount, format_quantity
-from queues.apimachinery.timestamps import rfc3339
-from queues.drain.progress import DrainProgress
+from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import parse_history
 from queues.status.conditions import (
     ACTIVE,
@@ -38,34 +39,39 @@ from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
 PHASES = ("pending", "running", "inqueue", "unknown", "completed")
-
-
-#: What is told of a drain; its message follows the pods, as counts do.
-DRAINS = "Drained"
-BOTH = 2
-#: Resources that `status.allocated` shows; and, beside them, how many more there are.
+#: Resources that `status.allocated` shows. The next field says how many more there are.
 RESOURCES = 100
 MORE_RESOURCES = "sluice.dev/more-resources"
 NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-#: What says whether a stop holds and a queue accepts. Its size is ours: names and texts in it are cut.
+#: The fields that say whether a stop holds and a queue accepts. Their size is limited by us.
 ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes", "stop"})
-#: Bytes of all else that are written together with it.
+#: Bytes of all other fields that are written together with the essential ones.
 SHARED_BYTES = 4096
+#: Required in the definition of a Queue, so written though they are empty.
+REQUIRED = frozenset({"type", "status", "reason", "message", "lastTransitionTime"})
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known: that the stop holds on every replica, that each has seen whether the queue accepts, and
-    that no queue below shows the Closed of a former close.
+class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the replicas and the API server have confirmed.
 
-    `told`: the stop that there is, acknowledged or not; None where there is none. `scope`: what its
-    acknowledgement would stand for.
+    `acknowledged`: the stop holds on every replica.
+    `seen_by_all`: every live replica has seen the specs of the queue's chain.
+    `closed_verified`: no queue of the subtree shows a `Closed` that was not checked against the API server.
     """
 
-    stop: bool
-    told: StopStatus | None = None
-    scope: str = ""
-    seen: bool
-    below: bool = True
+    acknowledged: bool
+    seen_by_all: bool
+    closed_verified: bool = True
+
+
+class StopReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The stop that there is, acknowledged or not.
+
+    `status`: for `status.stop`. `scope`: the specs that its acknowledgement would be for.
+    """
+
+    status: StopStatus
+    scope: str
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +85,11 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     not_selected: int = 0
 
 
-class Drain(msgspec.Struct, frozen=True, kw_only=True):
+class DrainReport(msgspec.Struct, frozen=True, kw_only=True):
     """How far a queue's drain is: condition Drained, and `status.drain`."""
 
-    finding: DerivedCondition
-    told: dict[str, Any]
+    condition: DerivedCondition
+    status: dict[str, Any]
 
 
 def desired_status(
@@ -91,62 +97,61 @@ def desired_status(
     verdict: Verdict,
     counted: Counted,
     *,
-    known: Known,
+    confirmed: Confirmed,
     now: datetime,
-    kept_by: str,
-    drain: Drain | None = None,
+    stop: StopReport | None = None,
+    drain: DrainReport | None = None,
+    closing_blocker: str = "",
 ) -> dict[str, Any]:
-    """The status in wire form. `drain`: None while it is not known, or there is none."""
+    """Return the status in wire form.
+
+    `stop`: None if the queue schedules. `drain`: None while it is not known, or if there is none.
+    `closing_blocker`: what keeps the queue from Closed, for condition Accepting.
+    """
     generation = obj.metadata.generation
-    findings = []
-    conditions_unknown: DerivedCondition | None = None
-    if known.seen:
-        findings.append(accepting_condition(verdict, kept_by=kept_by))
-    if known.stop or verdict.schedules:
-        findings.append(active_condition(verdict))
-    elif _is_void(obj.status, scope=known.scope):
-        conditions_unknown = not_acknowledged_condition(verdict)
-    waiting = len(findings) < BOTH or not known.below
-    conditions = {c.type: _told(c) for c in obj.status.conditions or ()}
-    if not verdict.drains:
-        conditions.pop(DRAINS, None)
+    is_settled = confirmed.acknowledged or verdict.schedules
+    is_complete = confirmed.seen_by_all and is_settled and confirmed.closed_verified
+    derived = []
+    if confirmed.seen_by_all:
+        derived.append(accepting_condition(verdict, kept_by=closing_blocker))
+    if is_settled:
+        derived.append(active_condition(verdict))
+    elif _is_outdated(obj.status, scope=stop.scope if stop else ""):
+        derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
-        findings.append(
-            drain.finding if known.stop or not drain.finding.status else _unacknowledged(drain.finding)
-        )
-    if conditions_unknown is not None:
-        findings.append(conditions_unknown)
-    for finding in findings:
-        held = obj.status.condition(finding.type)
-        conditions[finding.type] = _condition(finding, held, generation=generation, now=now)
+        derived.append(_drained_condition(drain.condition, acknowledged=confirmed.acknowledged))
+    stored = [one for one in obj.status.conditions or () if verdict.drains or one.type != DRAINED]
+    conditions = updated_conditions(stored, derived, now=now, generation=generation)
     return {
         "state": verdict.state.value,
-        "observedGeneration": obj.status.observed_generation if waiting else generation,
-        "conditions": [conditions[kind] for kind in sorted(conditions)],
+        "observedGeneration": generation if is_complete else obj.status.observed_generation,
+        "conditions": wire_conditions(conditions, required=REQUIRED),
         **counts(counted, schedules=verdict.schedules, quota=in_quota(obj)),
         "changes": changes(obj),
-        "drain": (drain.told if drain is not None else obj.status.drain) if verdict.drains else None,
-        "stop": stop_told(known.told) if known.told else None,
+        "drain": (drain.status if drain is not None else obj.status.drain) if verdict.drains else None,
+        "stop": stop_fields(stop.status) if stop else None,
     }
 
 
-def _is_void(status: QueueStatus, *, scope: str) -> bool:
+def _is_outdated(status: QueueStatus, *, scope: str) -> bool:
     """Whether the status says that a stop is acknowledged, but for other specs than there are now."""
-    held = status.condition(ACTIVE)
-    if held is None or held.status != "False":
+    active = status.condition(ACTIVE)
+    if active is None or active.status != "False":
         return False
     return status.stop is None or status.stop.scope != scope
 
 
-def _unacknowledged(finding: DerivedCondition) -> DerivedCondition:
-    """Who was let through before the stop may still come."""
+def _drained_condition(condition: DerivedCondition, *, acknowledged: bool) -> DerivedCondition:
+    """Drained is True only for an acknowledged stop: pods that were let through before may still come."""
+    if acknowledged or not condition.status:
+        return condition
     return DerivedCondition(
-        finding.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet"
+        condition.type, False, DrainProgress.DRAINING.value, "the stop is not acknowledged yet"
     )
 
 
 def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozenset()) -> dict[str, Any]:
-    """The part of the status that may be a second late. Parked: waiting because of the queue.
+    """Return the part of the status that may be a second late. Parked pods wait because of the queue.
 
     `quota`: the resources that the queue's quota names.
     """
@@ -170,52 +175,54 @@ def counts(counted: Counted, *, schedules: bool, quota: Collection[str] = frozen
 
 
 def allocated(amounts: Mapping[str, Amount], *, quota: Collection[str] = frozenset()) -> dict[str, str]:
-    """What is asked for, as far as it is shown: what each cluster has, what the quota names, then by name."""
-    names: Iterable[str] = amounts
+    """Return what the running pods request, of at most `RESOURCES` resources: first those that each cluster
+    has, then those that the quota names, then by name.
+    """
+    shown: Iterable[str] = amounts
     if len(amounts) > RESOURCES:
-        names = nsmallest(RESOURCES, amounts, key=lambda one: (one not in NATIVE, one not in quota, one))
-    told = {resource: format_quantity(amounts[resource], resource) for resource in sorted(names)}
-    more = len(amounts) - len(told)
-    return {**told, **({MORE_RESOURCES: str(more)} if more else {})}
+        shown = nsmallest(RESOURCES, amounts, key=lambda one: (one not in NATIVE, one not in quota, one))
+    texts = {resource: format_quantity(amounts[resource], resource) for resource in sorted(shown)}
+    more = len(amounts) - len(texts)
+    return {**texts, **({MORE_RESOURCES: str(more)} if more else {})}
 
 
 def in_quota(obj: QueueObject) -> frozenset[str]:
-    """The resources that a queue's quota names, whatever is in it."""
+    """Return the resources that a queue's quota names, as far as the quota can be read."""
     spec = obj.spec
     guarantee = spec.guarantee.get("resource") if isinstance(spec.guarantee, dict) else None
-    held = (spec.capability, spec.deserved, guarantee)
-    return frozenset(name for quota in held if isinstance(quota, dict) for name in quota)
+    quotas = (spec.capability, spec.deserved, guarantee)
+    return frozenset(name for quota in quotas if isinstance(quota, dict) for name in quota)
 
 
 def split_essential(difference: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is essential of it, and all else."""
+    """Return the essential fields, and all others."""
     essential = {key: value for key, value in difference.items() if key in ESSENTIAL}
     return essential, {key: value for key, value in difference.items() if key not in ESSENTIAL}
 
 
 def may_share(counted: dict[str, Any]) -> bool:
-    """Whether what is counted is small enough to be written with what is essential."""
+    """Return whether what is counted is small enough to be written with the essential fields."""
     return len(msgspec.json.encode(counted)) <= SHARED_BYTES
 
 
 def current_status(status: QueueStatus) -> dict[str, Any]:
-    """The status that the object has, in the same form, to be compared."""
+    """Return the status that the object has, in the same form, to be compared."""
     return {
         "state": status.state,
         "observedGeneration": status.observed_generation,
-        "conditions": sorted(map(_told, status.conditions or ()), key=lambda one: one["type"]),
+        "conditions": wire_conditions(status.conditions or (), required=REQUIRED),
         **{phase: getattr(status, phase) for phase in PHASES},
         "pods": msgspec.to_builtins(status.pods) if status.pods else None,
         "allocated": status.allocated,
         "changes": [msgspec.to_builtins(line) for line in status.changes or ()],
         "drain": status.drain,
-        "stop": stop_told(status.stop) if status.stop else None,
+        "stop": stop_fields(status.stop) if status.stop else None,
     }
 
 
-def stop_told(stop: StopStatus) -> dict[str, Any]:
-    """In wire form; what is empty is left out."""
-    told = {
+def stop_fields(stop: StopStatus) -> dict[str, Any]:
+    """Return `status.stop` in wire form; empty fields are left out."""
+    fields = {
         "revision": stop.revision,
         "scope": stop.scope,
         "queues": stop.queues,
@@ -223,18 +230,18 @@ def stop_told(stop: StopStatus) -> dict[str, Any]:
         "refusal": stop.refusal,
         "waitingFor": stop.waiting_for,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def changes(obj: QueueObject) -> list[dict[str, str]]:
-    """The history that admission wrote down."""
+    """Return the history that admission wrote into the annotation."""
     return [msgspec.to_builtins(line) for line in parse_history(obj.metadata.annotation(names.CHANGES))]
 
 
-def status_patch(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
-    """The fields to be written, as a merge patch has it; empty when there is nothing to say."""
-    changed = {key: value for key, value in wanted.items() if present.get(key) != value}
-    for key in ("allocated", "stop"):  # a merge patch keeps what it does not name
+def status_patch(desired: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields to write, as a merge patch (RFC 7396); empty if nothing differs."""
+    changed = {key: value for key, value in desired.items() if present.get(key) != value}
+    for key in ("allocated", "stop"):  # a merge patch keeps the fields that it does not name
         if changed.get(key) is not None:
             gone = dict.fromkeys((present.get(key) or {}).keys() - changed[key].keys())
             changed[key] = {**changed[key], **gone}
@@ -242,7 +249,7 @@ def status_patch(wanted: dict[str, Any], present: dict[str, Any]) -> dict[str, A
 
 
 def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Whether more than counts, and what is said of them, differs from `before`."""
+    """Return whether anything but counts, and the text of condition Drained, differs from `before`."""
     keys = difference.keys() - {*PHASES, "pods", "allocated", "drain"}
     if keys == {"conditions"}:
         return _without_counts(difference["conditions"]) != _without_counts(before["conditions"])
@@ -250,31 +257,4 @@ def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**one, "message": ""} if one["type"] == DRAINS else one for one in conditions]
-
-
-def _condition(
-    finding: DerivedCondition, held: Condition | None, *, generation: int, now: datetime
-) -> dict[str, Any]:
-    status = "Unknown" if finding.status is None else str(finding.status)
-    kept = held is not None and held.status == status and held.last_transition_time is not None
-    since = held.last_transition_time if kept and held else None
-    return {
-        "type": finding.type,
-        "status": status,
-        "reason": finding.reason,
-        "message": finding.message,
-        "observedGeneration": generation,
-        "lastTransitionTime": since or rfc3339(now),
-    }
-
-
-def _told(held: Condition) -> dict[str, Any]:
-    return {
-        "type": held.type,
-        "status": held.status,
-        "reason": held.reason,
-        "message": held.message,
-        "observedGeneration": held.observed_generation,
-        "lastTransitionTime": held.last_transition_time,
-    }
+    return [{**one, "message": ""} if one["type"] == DRAINED else one for one in conditions]

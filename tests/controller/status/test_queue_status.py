@@ -19,8 +19,9 @@ from controller.status.queue_status import (
     MORE_RESOURCES,
     PHASES,
     RESOURCES,
+    Confirmed,
     Counted,
-    Known,
+    StopReport,
     changes,
     current_status,
     desired_status,
@@ -37,7 +38,10 @@ from tests.support.rules.cases import MODEST, NOW
 LONG_AGO = "2029-01-01T00:00:00Z"
 NOW_TEXT = "2030-01-01T12:00:00Z"
 NOTHING = Counted(pods=MemberCounts(), groups={})
-ALL = Known(stop=True, seen=True)
+ALL = Confirmed(acknowledged=True, seen_by_all=True)
+UNACKNOWLEDGED = Confirmed(acknowledged=False, seen_by_all=True)
+UNSEEN = Confirmed(acknowledged=True, seen_by_all=False)
+NOTHING_KNOWN = Confirmed(acknowledged=False, seen_by_all=False)
 
 
 def read(obj: Wire) -> QueueObject:
@@ -60,16 +64,19 @@ def condition(
 def status_of(
     obj: Wire,
     *,
-    known: Known = ALL,
+    confirmed: Confirmed = ALL,
+    stop: StopReport | None = None,
     counted: Counted = NOTHING,
     live: bool = False,
-    kept_by: str = "",
+    closing_blocker: str = "",
     above: tuple[Wire, ...] = (),
 ) -> Wire:
     stored = read(obj)
     tree = Tree({one.name: one for one in (queue_from_object(read(each)) for each in (obj, *above))})
     found = verdict(stored.metadata.name, tree=tree, live=live, now=NOW)
-    return desired_status(stored, found, counted, known=known, now=NOW, kept_by=kept_by)
+    return desired_status(
+        stored, found, counted, confirmed=confirmed, stop=stop, now=NOW, closing_blocker=closing_blocker
+    )
 
 
 def of_kind(status: Wire, kind: str) -> Wire:
@@ -134,7 +141,9 @@ def test_conditions_of_other_types_are_left_as_they_are_and_all_are_in_order() -
 
 
 def test_what_keeps_a_closing_queue_is_said() -> None:
-    status = status_of(queue("a", state="Closed"), live=True, kept_by="kept from Closed by pod team/x")
+    status = status_of(
+        queue("a", state="Closed"), live=True, closing_blocker="kept from Closed by pod team/x"
+    )
     assert status["state"] == "Closing"
     assert of_kind(status, "Accepting")["message"].endswith("; kept from Closed by pod team/x")
 
@@ -148,14 +157,14 @@ def test_what_keeps_a_closing_queue_is_said() -> None:
 def test_a_stop_that_is_not_acknowledged_leaves_the_condition_as_it_was(spec: Wire) -> None:
     before = condition("Active", "True", generation=1)
     obj = queue("a", generation=2, status={"conditions": [before], "observedGeneration": 1}, **spec)
-    status = status_of(obj, known=Known(stop=False, seen=True))
+    status = status_of(obj, confirmed=UNACKNOWLEDGED)
     assert of_kind(status, "Active") == before
     assert status["observedGeneration"] == 1
     assert of_kind(status, "Accepting")["observedGeneration"] == 2
 
 
 def test_a_stop_of_a_new_queue_has_no_condition_until_it_is_acknowledged() -> None:
-    status = status_of(queue("a", state="Suspended"), known=Known(stop=False, seen=True))
+    status = status_of(queue("a", state="Suspended"), confirmed=UNACKNOWLEDGED)
     assert [one["type"] for one in status["conditions"]] == ["Accepting"]
     assert status["observedGeneration"] == 0
 
@@ -165,7 +174,14 @@ def test_a_stop_that_became_another_waits_again() -> None:
     obj = queue(
         "a", generation=2, stopPolicy="Hold", status={"conditions": [before], "observedGeneration": 1}
     )
-    waiting = of_kind(status_of(obj, known=Known(stop=False, seen=True, scope="other")), "Active")
+    waiting = of_kind(
+        status_of(
+            obj,
+            confirmed=UNACKNOWLEDGED,
+            stop=StopReport(status=StopStatus(), scope="other"),
+        ),
+        "Active",
+    )
     assert (waiting["status"], waiting["reason"]) == ("Unknown", "NotAcknowledged")
     after = of_kind(status_of(obj), "Active")
     assert (after["reason"], after["lastTransitionTime"]) == ("Stopped", LONG_AGO)
@@ -180,8 +196,8 @@ def test_an_acknowledgement_falls_with_the_specs_that_it_holds_for(scope: str, e
         "stop": {"scope": "same", "revision": "r"},
     }
     obj = queue("a", generation=1, stopPolicy="Hold", status=held)
-    told = StopStatus(revision="r")
-    status = status_of(obj, known=Known(stop=False, seen=True, told=told, scope=scope))
+    stop = StopReport(status=StopStatus(revision="r"), scope=scope)
+    status = status_of(obj, confirmed=UNACKNOWLEDGED, stop=stop)
     assert of_kind(status, "Active")["status"] == expected
     assert status["stop"] == {"revision": "r"}
 
@@ -189,7 +205,7 @@ def test_an_acknowledgement_falls_with_the_specs_that_it_holds_for(scope: str, e
 def test_a_queue_accepts_only_once_every_replica_does() -> None:
     before = condition("Accepting", "False", generation=1)
     obj = queue("a", generation=2, status={"conditions": [before], "observedGeneration": 1})
-    status = status_of(obj, known=Known(stop=True, seen=False))
+    status = status_of(obj, confirmed=UNSEEN)
     assert of_kind(status, "Accepting") == before
     assert status["observedGeneration"] == 1
     assert of_kind(status, "Active")["status"] == "True"
@@ -199,28 +215,38 @@ def test_a_close_is_said_once_every_replica_refuses() -> None:
     """Whoever admits something until then admits it before the time that is written down."""
     held = {"conditions": [condition("Accepting", "True")], "observedGeneration": 1}
     obj = queue("a", generation=2, state="Closed", status=held)
-    waiting = status_of(obj, known=Known(stop=False, seen=False))
+    waiting = status_of(obj, confirmed=NOTHING_KNOWN)
     assert (of_kind(waiting, "Accepting")["status"], waiting["observedGeneration"]) == ("True", 1)
-    said = status_of(obj, known=Known(stop=False, seen=True))
+    said = status_of(obj, confirmed=UNACKNOWLEDGED)
     assert (of_kind(said, "Accepting")["status"], said["observedGeneration"]) == ("False", 2)
     assert of_kind(said, "Active")["status"] == "True"
 
 
 def test_a_close_waits_for_what_is_said_below_of_a_former_one() -> None:
     obj = queue("a", generation=3, state="Closed", status={"observedGeneration": 1})
-    assert status_of(obj, known=Known(stop=True, seen=True, below=False))["observedGeneration"] == 1
-    assert status_of(obj, known=Known(stop=True, seen=True, below=True))["observedGeneration"] == 3
+    assert (
+        status_of(obj, confirmed=Confirmed(acknowledged=True, seen_by_all=True, closed_verified=False))[
+            "observedGeneration"
+        ]
+        == 1
+    )
+    assert (
+        status_of(obj, confirmed=Confirmed(acknowledged=True, seen_by_all=True, closed_verified=True))[
+            "observedGeneration"
+        ]
+        == 3
+    )
 
 
 def test_the_state_is_said_at_once_whatever_waits() -> None:
-    status = status_of(queue("a", state="Suspended"), known=Known(stop=False, seen=False))
+    status = status_of(queue("a", state="Suspended"), confirmed=NOTHING_KNOWN)
     assert status["state"] == "Suspended"
 
 
 def test_a_stop_of_an_ancestor_waits_like_ones_own() -> None:
     obj = queue("a", parent="labs", status={"conditions": [condition("Active", "True")]})
     labs = queue("labs", stopPolicy="Hold")
-    waiting = status_of(obj, known=Known(stop=False, seen=True), above=(labs,))
+    waiting = status_of(obj, confirmed=UNACKNOWLEDGED, above=(labs,))
     assert of_kind(waiting, "Active")["status"] == "True"
     assert 'its ancestor "labs"' in of_kind(status_of(obj, above=(labs,)), "Active")["message"]
 
@@ -360,11 +386,11 @@ def test_once_the_difference_is_written_nothing_differs(
     held: Wire, spec: Wire, stop: bool, accepts: bool
 ) -> None:
     """A merge patch of what differs, applied to whatever was there."""
-    known = Known(stop=stop, seen=accepts)
+    confirmed = Confirmed(acknowledged=stop, seen_by_all=accepts)
     obj = queue("a", generation=3, status=held, **spec)
-    difference = status_patch(status_of(obj, known=known), current_status(read(obj).status))
+    difference = status_patch(status_of(obj, confirmed=confirmed), current_status(read(obj).status))
     after = {**obj, "status": merged(held, difference)}
-    assert status_patch(status_of(after, known=known), current_status(read(after).status)) == {}
+    assert status_patch(status_of(after, confirmed=confirmed), current_status(read(after).status)) == {}
 
 
 @pytest.mark.parametrize(
@@ -394,7 +420,7 @@ def test_times_are_told_in_whole_seconds_of_utc() -> None:
     stored = read(queue("a"))
     found = verdict("a", tree=Tree({"a": queue_from_object(stored)}), live=False, now=NOW)
     later = NOW + timedelta(microseconds=999_999)
-    status = desired_status(stored, found, NOTHING, known=ALL, now=later, kept_by="")
+    status = desired_status(stored, found, NOTHING, confirmed=ALL, now=later)
     assert of_kind(status, "Active")["lastTransitionTime"] == NOW_TEXT
 
 

@@ -1,0 +1,138 @@
+"""What the controller remembers of each queue from one sync to the next: one record per queue.
+
+Nothing is lost with a record that is not derived again: after a restart, and by a new leader.
+
+A stop is pending from the sync that notices it until it is acknowledged. It is acknowledged for a scope: the
+specs of the queue, of the queues above it and of the queues below it (`QueueSnapshot.scope`). When one of
+these changes, the stop is pending again.
+
+Threads: the controller's thread alone changes records; `wake` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from cluster.objects import QueueObject
+from controller.workqueue import WorkQueue
+from queues.snapshot import QueueSnapshot
+
+
+class Stop(msgspec.Struct, kw_only=True):
+    """A stop of a queue for one scope.
+
+    `version`: a version of the queues that has the specs. `at`: since when that is known here, in monotonic
+    seconds. `waiting_for`: the obstacle, once a pending stop has waited for a while.
+    """
+
+    scope: str
+    version: int
+    at: float
+    acknowledged: bool = False
+    waiting_for: str = ""
+
+
+class QueueRecord(msgspec.Struct, kw_only=True):
+    """What is remembered of one queue. Times are monotonic seconds."""
+
+    uid: str
+    stop: Stop | None = None
+    write_under_way: bool = False
+    #: The version and the state that our last write made. The state is None before the first write.
+    written_version: int = 0
+    written_state: str | None = None
+    #: The version over which a write failed, and when that version is tried again.
+    failed_version: int = 0
+    retry_at: float = 0.0
+    #: When counts were written last.
+    counted_at: float = -math.inf
+
+
+class QueueRecords:
+    """The records by queue. Sets name the queues that a sync needs; it does not look at all records."""
+
+    def __init__(self, work_queue: WorkQueue) -> None:
+        self._work_queue = work_queue
+        self._records: dict[str, QueueRecord] = {}
+        #: Queues whose stop is pending, and queues whose stop is acknowledged.
+        self._pending: set[str] = set()
+        self._acknowledged: set[str] = set()
+        #: Queues whose spec changed while a status write was under way.
+        self._changed_during_write: set[str] = set()
+
+    @property
+    def are_urgent(self) -> bool:
+        """Whether a stop is pending, or a spec changed during a status write.
+
+        Then batched changes are handled at once.
+        """
+        return bool(self._pending or self._changed_during_write)
+
+    def get(self, queue: str) -> QueueRecord | None:
+        """Return the record of a queue; None if nothing is remembered of it."""
+        return self._records.get(queue)
+
+    def record_of(self, obj: QueueObject) -> QueueRecord:
+        """Return the record of a Queue. A Queue that was created again keeps the stop alone: that is of the
+        name.
+        """
+        queue, uid = obj.metadata.name, obj.metadata.uid
+        record = self._records.get(queue)
+        if record is None or record.uid != uid:
+            record = QueueRecord(uid=uid, stop=record.stop if record is not None else None)
+            self._records[queue] = record
+        return record
+
+    def is_pending(self, queue: str) -> bool:
+        """Return whether the queue has a stop that is not acknowledged yet."""
+        return queue in self._pending
+
+    def begin_stop(self, queue: str, stop: Stop) -> Stop:
+        """Make `stop` the pending stop of a queue that has a record; returns it."""
+        record = self._records[queue]
+        if record.stop is not None and not record.stop.acknowledged:
+            stop.waiting_for = record.stop.waiting_for
+        record.stop = stop
+        self._acknowledged.discard(queue)
+        self._pending.add(queue)
+        return stop
+
+    def acknowledge_stop(self, queue: str) -> None:
+        """Note that the pending stop of the queue is acknowledged for its scope."""
+        stop = self._records[queue].stop
+        if stop is not None:
+            stop.acknowledged, stop.waiting_for = True, ""
+            self._pending.discard(queue)
+            self._acknowledged.add(queue)
+
+    def end_stop(self, queue: str) -> None:
+        """Note that the queue schedules."""
+        record = self._records.get(queue)
+        if record is not None:
+            record.stop = None
+        self._pending.discard(queue)
+        self._acknowledged.discard(queue)
+
+    def outdated_stops(self, snapshot: QueueSnapshot) -> set[str]:
+        """Return the queues whose stop is acknowledged for other specs than there are now."""
+        return {
+            queue
+            for queue in self._acknowledged
+            if (stop := self._records[queue].stop) is not None and snapshot.scope(queue) != stop.scope
+        }
+
+    def set_changed_during_write(self, queue: str, changed: bool) -> None:
+        """Note whether the queue's spec changed while a status write was under way."""
+        (self._changed_during_write.add if changed else self._changed_during_write.discard)(queue)
+
+    def forget(self, queue: str) -> None:
+        """Drop the record of a queue that does not exist any more."""
+        self.end_stop(queue)
+        self._changed_during_write.discard(queue)
+        self._records.pop(queue, None)
+
+    def wake(self) -> None:
+        """Begin a sync of the queues whose stop is pending: what they wait for may have come."""
+        self._work_queue.wake(self._pending.copy())
