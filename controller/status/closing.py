@@ -1,19 +1,18 @@
-"""Closing a queue: whether it is empty before it is said to be Closed, and what keeps it from that.
+"""Closing a queue: whether it is empty before its status says Closed, and what keeps it from that.
 
-The cache may be behind: what was admitted just before the close may not have come yet. So before Closed is
-written the API server is asked for the live members, by the label that admission puts on each, after
-every replica refuses new ones and nothing that was admitted before can come any more
+The cache may be behind: what was admitted just before the close may not have arrived yet. So before Closed is
+written the API server is asked for the live members, by the label that admission puts on each. It is asked
+after every replica refuses new ones, and after nothing that was admitted before can arrive any more
 (`StopAcknowledgement.nothing_pending`).
 
 Invariants
-- An answer holds for one close: for the wishes on the queue's chain (`revision`) and the queues below it as
-  they were when it was asked for. Opened and closed again, a queue is asked about again.
-- It is asked for in a writer's thread, for all queues that wait for it at once, so that the end of many
-  queues keeps nobody else's stop waiting.
-- A queue that was not empty is asked about again after a back-off (`REPEAT`) while it is the same close.
-- What is in a namespace that its queue does not select keeps the queue from nothing.
-- What cannot be read of an object keeps its own queue from Closed only where that would tell whether it is
-  live, and no other queue.
+- An answer holds for one close: for the specs on the queue's chain (`QueueDecision.revision`), and for the
+  queues below it as they were when the question was asked. After a reopening the question is asked again.
+- The question is asked in a writer's thread, for all queues that wait for it at once, so that the end of many
+  queues does not delay a stop.
+- For a queue that was not empty it is asked again after a back-off (`REPEAT`) while it is the same close.
+- What is in a namespace that its queue does not select does not keep the queue from Closed.
+- An object that cannot be read in full keeps its own queue from Closed if it may be live, and no other queue.
 
 `closing_blocker` names a live member, as far as the cache knows one, for condition Accepting.
 """
@@ -21,12 +20,14 @@ Invariants
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from cluster.api.client import Client
 from cluster.api.pages import list_objects
 from cluster.backoff import Backoff
 from cluster.cache.changes import QueueChange
@@ -43,8 +44,9 @@ from queues.states import State
 from queues.verdict import Verdict
 from queues.workload_kinds import KINDS, WorkloadKind
 
-#: Queues named in one label selector.
-AT_ONCE = 50
+#: Queues that one label selector names.
+QUEUES_PER_LIST = 50
+#: How soon the question is asked again for a queue that was not empty.
 REPEAT = Backoff(0.5, 30.0)
 
 PODGROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
@@ -55,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class Close(msgspec.Struct, frozen=True):
-    """One close of one queue."""
+    """One close of one queue. `revision`: of the specs on its chain; `below`: the queues of its subtree."""
 
     queue: str
     uid: str
@@ -63,44 +65,56 @@ class Close(msgspec.Struct, frozen=True):
     below: frozenset[str]
 
 
+class _Check(msgspec.Struct):
+    """The check of one close. `empty`: the answer, None before there is one. `occupied_times`: how often in a
+    row the queue was not empty. `asked_at`: monotonic seconds.
+    """
+
+    close: Close
+    empty: bool | None = None
+    occupied_times: int = 0
+    asked_at: float = -math.inf
+
+
 class ClosingChecks:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        #: By UID: what the last answer was about, and whether the queue was empty.
-        self._found: dict[str, tuple[Close, bool]] = {}
-        self._asked_at: dict[str, float] = {}
-        #: How often in a row the same close was found not to be empty.
-        self._occupied_times: dict[str, int] = {}
-        self._wanted: dict[str, Close] = {}
+        #: By queue: the check of its latest close.
+        self._checks: dict[str, _Check] = {}
+        #: By queue: the closes that the next question is about.
+        self._requested: dict[str, Close] = {}
 
     def is_empty(self, close: Close) -> bool | None:
-        """Whether it was found to be empty; None if that is not known."""
-        found = self._found.get(close.uid)
-        return found[1] if found is not None and found[0] == close else None
+        """Return whether the API server said that the queue is empty; None if it has not answered for this
+        close.
+        """
+        check = self._checks.get(close.queue)
+        return check.empty if check is not None and check.close == close else None
 
     def request(self, close: Close) -> None:
-        """Have it asked about, soon."""
+        """Make the close part of the next question, unless it backs off."""
         if self.seconds_left(close) <= 0:
-            self._wanted[close.uid] = close
+            self._requested[close.queue] = close
 
     def seconds_left(self, close: Close) -> float:
-        """For how many seconds it is not asked about again."""
-        found = self._found.get(close.uid)
-        times = self._occupied_times.get(close.uid, 0) if found is not None and found[0] == close else 0
-        seconds = REPEAT.seconds(max(1, times))
-        asked = self._asked_at.get(close.uid, float("-inf"))
-        return max(0.0, asked + seconds - self._context.store.clock.monotonic())
+        """Return for how many seconds the question is not asked again."""
+        check = self._checks.get(close.queue)
+        if check is None or check.close.uid != close.uid:
+            return 0.0
+        times = check.occupied_times if check.close == close else 0
+        until = check.asked_at + REPEAT.seconds(max(1, times))
+        return max(0.0, until - self._context.store.clock.monotonic())
 
-    def forget(self, uid: str) -> None:
-        """It accepts again, or is gone."""
-        for memory in (self._found, self._asked_at, self._occupied_times, self._wanted):
-            memory.pop(uid, None)
+    def forget(self, queue: str) -> None:
+        """Forget a queue that accepts again, or does not exist any more."""
+        self._checks.pop(queue, None)
+        self._requested.pop(queue, None)
 
     def send(self) -> None:
-        """Ask about all that is wanted, unless a question is under way."""
-        closes = list(self._wanted.values())
+        """Ask one question for all closes that are requested, unless one is under way."""
+        closes = list(self._requested.values())
         if not closes or not self._context.submit(
             self._context.writers,
             ("closing", ""),
@@ -110,21 +124,27 @@ class ClosingChecks:
         ):
             return
         now = self._context.store.clock.monotonic()
-        self._asked_at |= {close.uid: now for close in closes}
-        self._wanted.clear()
+        for close in closes:
+            check = self._checks.get(close.queue)
+            if check is None or check.close != close:
+                check = self._checks[close.queue] = _Check(close)
+            check.asked_at = now
+        self._requested.clear()
 
     def _labels_in_use(self, closes: list[Close]) -> frozenset[str]:
-        """In another thread: the labels of those queues that have a live member."""
-        labels = sorted({label_value(queue) for close in closes for queue in close.below})
-        batches = [labels[start : start + AT_ONCE] for start in range(0, len(labels), AT_ONCE)]
+        """In another thread: return the labels of those queues that have a live member."""
         queues = {label_value(queue): queue for close in closes for queue in close.below}
+        labels = sorted(queues)
+        batches = [
+            labels[start : start + QUEUES_PER_LIST] for start in range(0, len(labels), QUEUES_PER_LIST)
+        ]
         selects = self._context.store.selects
 
         def is_counted(meta: Metadata) -> bool:
             queue = queues.get(meta.label(names.QUEUE))
             return queue is None or selects(queue, meta.namespace)
 
-        occupied = (_occupied(self._context, batch, is_counted=is_counted) for batch in batches)
+        occupied = (occupied_labels(self._context.client, batch, is_counted=is_counted) for batch in batches)
         return frozenset(label for labels in occupied for label in labels)
 
     def _receive(self, closes: list[Close], labels: frozenset[str] | None) -> None:
@@ -133,57 +153,50 @@ class ClosingChecks:
             return
         for close in closes:
             self._context.work_queue.add(close.queue, QueueChange.STATUS)
-            if close.uid in self._asked_at:
-                before, empty = self._found.get(close.uid), labels.isdisjoint(_labels(close))
-                times = self._occupied_times.get(close.uid, 0) + 1 if before == (close, False) else 1
-                self._occupied_times[close.uid] = 0 if empty else times
-                self._found[close.uid] = (close, empty)
+            check = self._checks.get(close.queue)
+            if check is not None and check.close == close:
+                check.empty = labels.isdisjoint(label_value(queue) for queue in close.below)
+                check.occupied_times = 0 if check.empty else check.occupied_times + 1
 
 
-def _labels(close: Close) -> set[str]:
-    return {label_value(queue) for queue in close.below}
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """One kind: where it is listed, how it is read, and who of it is live."""
+class _MemberKind(msgspec.Struct, frozen=True):
+    """A kind of members: where it is listed, how it is read, and which of its objects are live."""
 
     path: str
     read: Callable[[msgspec.Raw], tuple[Any, list[str]]]
     is_live: Callable[[Any], bool]
 
 
-def _of_kind(kind: WorkloadKind) -> _Asked:
-    return _Asked(kind.path, _workload, lambda obj: is_live(kind, obj))
+def _workload_kind(kind: WorkloadKind) -> _MemberKind:
+    return _MemberKind(kind.path, _workload, lambda obj: is_live(kind, obj))
 
 
-#: Who makes comes before what is made: what has made its last pod meanwhile is found by its pods.
-_ASKED = (
-    *(_of_kind(kind) for kind in KINDS.values()),
-    _Asked(PODGROUPS, LenientReader(PodGroup), is_live_group),
-    _Asked("/api/v1/pods", LenientReader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
+#: Owners come before what they make: an owner that has ended by the time of its list left its last pod to the
+#: list of pods.
+_MEMBER_KINDS = (
+    *map(_workload_kind, KINDS.values()),
+    _MemberKind(PODGROUPS, LenientReader(PodGroup), is_live_group),
+    _MemberKind("/api/v1/pods", LenientReader(Pod), lambda pod: pod.status.phase not in FINISHED_PHASES),
 )
 
 
-def _occupied(
-    context: ControllerContext,
-    labels: list[str],
-    *,
-    is_counted: Callable[[Metadata], bool] = lambda _meta: True,
+def occupied_labels(
+    client: Client, labels: list[str], *, is_counted: Callable[[Metadata], bool] = lambda _meta: True
 ) -> Iterator[str]:
-    """Those of the labels that a live member bears, as the API server says now, if that counts."""
+    """Yield the labels for which the API server lists a live member that `is_counted`."""
     selector = f"{names.QUEUE} in ({','.join(labels)})"
-    for asked in _ASKED:
-        for raw in list_objects(context.client, asked.path, selector=selector):
-            obj, faults = asked.read(raw)
+    for kind in _MEMBER_KINDS:
+        for raw in list_objects(client, kind.path, selector=selector):
+            obj, faults = kind.read(raw)
             if faults:
                 meta, text = obj.metadata, fault_text(faults)
-                log.warning("%s %s/%s cannot be read: %s", asked.path, meta.namespace, meta.name, text)
-            if asked.is_live(obj) and is_counted(obj.metadata):
+                log.warning("%s %s/%s cannot be read: %s", kind.path, meta.namespace, meta.name, text)
+            if kind.is_live(obj) and is_counted(obj.metadata):
                 yield obj.metadata.label(names.QUEUE)
 
 
 def closing_blocker(store: Store, verdict: Verdict) -> str:
-    """For condition Accepting; empty where the queue accepts, or is Closed."""
+    """Return what keeps a queue from Closed, for condition Accepting; "" if it accepts, or is Closed."""
     if verdict.refusal is None or verdict.state is State.CLOSED:
         return ""
     for queue in sorted(store.snapshot.tree.subtree(verdict.queue)):
@@ -195,28 +208,27 @@ def closing_blocker(store: Store, verdict: Verdict) -> str:
 
 
 def _blocker(store: Store, queue: str) -> str:
-    """A live member, the first that is found: rather what its user made than what that made."""
-    works = (one for one in store.workloads.live_in(queue) if store.selects(queue, one.namespace))
-    work = next((one for one in works if not _is_part(store, one)), None)
-    if work is not None:
-        return _readable(store, work.uid, str(work))
-    groups = (one for one in store.podgroups.in_queue(queue) if store.selects(queue, one.metadata.namespace))
-    group = next((one for one in groups if is_live_group(one)), None)
-    if group is not None:
-        name = f"podgroup {group.metadata.namespace}/{group.metadata.name}"
-        return _readable(store, group.metadata.uid, name)
-    pods = (one for one in store.members.in_queue(queue) if store.selects(queue, one.namespace))
-    pod = next((one for one in pods if one.live), None)
-    return _readable(store, pod.uid, f"pod {pod.namespace}/{pod.name}") if pod else ""
+    """The name of a live member: rather of what a user made than of what that made. "" if there is none."""
+    for work in store.workloads.live_in(queue):
+        if store.selects(queue, work.namespace) and not _has_owner(store, work):
+            return _with_fault(store, work.uid, str(work))
+    for group in store.podgroups.in_queue(queue):
+        meta = group.metadata
+        if store.selects(queue, meta.namespace) and is_live_group(group):
+            return _with_fault(store, meta.uid, f"podgroup {meta.namespace}/{meta.name}")
+    for pod in store.members.in_queue(queue):
+        if store.selects(queue, pod.namespace) and pod.live:
+            return _with_fault(store, pod.uid, f"pod {pod.namespace}/{pod.name}")
+    return ""
 
 
-def _readable(store: Store, uid: str, name: str) -> str:
-    """The name, and what of the object cannot be read: that may be why it keeps the queue."""
+def _with_fault(store: Store, uid: str, name: str) -> str:
+    """The name, and what of the object cannot be read: that may be why it counts as live."""
     fault = store.unreadable.fault_of(uid)
     return f"{name} (it cannot be read in full: {fault})" if fault else name
 
 
-def _is_part(store: Store, work: Workload) -> bool:
-    """Whether another workload made it, and is the one to name."""
+def _has_owner(store: Store, work: Workload) -> bool:
+    """Whether another workload made it: that one is named."""
     top = store.workloads.top_of(work.uid, namespace=work.namespace)
     return top is not None and top.uid != work.uid

@@ -1,17 +1,16 @@
-"""Others who write a queue's status: noticed, named, put back, and not fought in a hot loop.
+"""Detects other writers of a queue's status: names them in an event, and has the status written again.
 
-`status` is derived, so whatever somebody else writes there is written over. Once is a client that means
-well, and is told what to do instead. Again and again is a second queue controller, Volcano's own above
-all, and that one has to be switched off.
+A status is derived, so what others write there is overwritten. A client that does it once means well, and is
+told what to do instead. A client that does it again and again is a second queue controller, Volcano's own
+above all, and has to be switched off.
 
 Invariants
-- Only what we wrote ourselves, and found changed in a later version of the same object, counts; so a
-  start, a change of leader and a queue made anew raise no alarm.
-- What is new to say waits for nothing but the name of whoever wrote, and for that no longer than
-  `AUTHOR_SECONDS`; only putting the same back again waits, twice as long each time, at most `REWRITE.longest`
-  seconds.
-- Counts are nobody's business: they follow at their own pace.
-- A queue that was left alone for `QUIET_SECONDS` has no rival any more.
+- Only a status that we wrote ourselves, and that differs in a later version of the same object, counts. So a
+  start, a change of leader and a queue that is created again raise no alarm.
+- A status that says something new waits for nothing but the other writer's name, and for that no longer than
+  `AUTHOR_SECONDS`. Only writing the same again waits, with a back-off (`REWRITE`).
+- Differences in counts are ignored here.
+- A queue that was left alone for `QUIET_SECONDS` has no conflict any more.
 """
 
 from __future__ import annotations
@@ -38,16 +37,18 @@ from controller.status.queue_status import current_status
 #: What the API server calls us in `managedFields`: the start of our User-Agent.
 OURSELVES = "sluice"
 SOMEBODY = "somebody"
-#: From which one on, in a row, it is no accident.
+#: So many foreign writes in a row are no accident.
 RIVALRY = 3
 #: From the second time in a row, the wait before our status is written again.
 REWRITE = Backoff(0.5, 30.0)
-#: Well above the longest wait, or no rivalry would last.
+#: Well above the longest wait: else no conflict would be seen to last.
 QUIET_SECONDS = 120.0
-SAY_AGAIN_SECONDS = 300.0
-#: For so long a write of ours, which would hide the writer before us, waits for the name of that one.
+#: A manager is logged again after so many seconds.
+LOG_AGAIN_SECONDS = 300.0
+#: Our next write hides who wrote before us, so it waits for that name; for no longer than this.
 AUTHOR_SECONDS = 0.5
-REMEMBERED = 100
+#: Managers whose log line is remembered.
+MAX_LOGGED = 100
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,10 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Contest(msgspec.Struct, frozen=True):
-    """How often in a row others changed it, who and in which version last, until when we wait; monotonic."""
+    """Foreign writes in a row: how many, who made the last one, in which version and when (monotonic).
+
+    `until`: when the same status is written again.
+    """
 
     times: int = 0
     manager: str = ""
@@ -69,7 +73,7 @@ class Contest(msgspec.Struct, frozen=True):
     at: float = 0.0
     until: float = 0.0
 
-    def again(self, manager: str, *, version: int, now: float) -> Contest:
+    def next(self, manager: str, *, version: int, now: float) -> Contest:
         times = 1 if now - self.at > QUIET_SECONDS else self.times + 1
         return Contest(times, manager, version, now, now + REWRITE.seconds(times - 1))
 
@@ -79,7 +83,7 @@ class Contest(msgspec.Struct, frozen=True):
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Who wrote a version: asked for when (monotonic), and the answer, "" as long as there is none."""
+    """Who wrote a version. `asked_at`: when we asked, monotonic. `manager`: "" until there is an answer."""
 
     version: int
     asked_at: float
@@ -99,7 +103,7 @@ class Owned(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Owners(msgspec.Struct, frozen=True):
-    """An object's metadata, with nothing but who wrote it."""
+    """An object of which only `managedFields` is read."""
 
     metadata: Owned = Owned()
 
@@ -107,66 +111,68 @@ class Owners(msgspec.Struct, frozen=True):
 _owners = msgspec.json.Decoder(Owners)
 
 
+class _QueueWrites(msgspec.Struct):
+    """What is remembered of one queue: our last write, the conflict over it, and the last foreign writer."""
+
+    written: Written | None = None
+    contest: Contest = Contest()
+    author: Author | None = None
+
+
 class StatusConflicts:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._written: dict[str, Written] = {}
-        self._contests: dict[str, Contest] = {}
-        self._authors: dict[str, Author] = {}
+        self._writes: dict[str, _QueueWrites] = {}
+        #: When a manager was logged last (monotonic).
         self._logged: dict[str, float] = {}
 
     def record_write(self, obj: QueueObject) -> None:
-        """This is what came of a write of ours."""
-        self._written[obj.metadata.name] = Written(
-            obj.metadata.uid, obj.metadata.version, current_status(obj.status)
-        )
+        """Remember the result of a write of ours."""
+        writes = self._writes.setdefault(obj.metadata.name, _QueueWrites())
+        writes.written = Written(obj.metadata.uid, obj.metadata.version, current_status(obj.status))
 
     def forget(self, queue: str) -> None:
-        self._written.pop(queue, None)
-        self._contests.pop(queue, None)
-        self._authors.pop(queue, None)
+        self._writes.pop(queue, None)
 
     def seconds_to_wait(self, obj: QueueObject, status: dict[str, Any]) -> float:
-        """For how many seconds `status`, which is to be written, has to wait for the sake of peace.
-
-        Says so where somebody has changed what we wrote.
+        """Return the seconds to wait before `status` is written over another writer's change; 0 if there is
+        none. Records the event.
         """
         queue, now = obj.metadata.name, self._context.store.clock.monotonic()
-        written = self._written.get(queue)
-        if written is None or not _changed(written, obj):
+        writes = self._writes.get(queue)
+        if writes is None or writes.written is None or not changed_by_others(writes.written, obj):
             return 0.0
-        news = _is_news(status, written)
-        contest = self._contests.get(queue, Contest())
-        if contest.version == obj.metadata.version or (now < contest.until and not news):
-            return 0.0 if news else max(0.0, contest.until - now)
-        manager = contest.manager if contest.is_rivalry else self._author(obj, now)
+        is_new, contest = says_something_new(status, writes.written), writes.contest
+        if contest.version == obj.metadata.version or (now < contest.until and not is_new):
+            return 0.0 if is_new else max(0.0, contest.until - now)
+        manager = contest.manager if contest.is_rivalry else self._author(obj, writes, now)
         if not manager:
-            return self._authors[queue].asked_at + AUTHOR_SECONDS - now
+            asked_at = writes.author.asked_at if writes.author is not None else now
+            return asked_at + AUTHOR_SECONDS - now
         if manager == OURSELVES:
-            del self._written[queue]
+            writes.written = None
             return 0.0
-        contest = contest.again(manager, version=obj.metadata.version, now=now)
-        self._contests[queue] = contest
-        self._say(obj, contest)
-        return 0.0 if news else contest.until - now
+        contest = writes.contest = contest.next(manager, version=obj.metadata.version, now=now)
+        self._record_event(obj, contest)
+        return 0.0 if is_new else contest.until - now
 
-    def _author(self, obj: QueueObject, now: float) -> str:
-        """Who wrote the status last; "" while that is being asked of the API server, which alone knows."""
+    def _author(self, obj: QueueObject, writes: _QueueWrites, now: float) -> str:
+        """Who wrote the status last; "" while the API server is being asked, which alone knows."""
         queue, version = obj.metadata.name, obj.metadata.version
-        asked = self._authors.get(queue)
-        if asked is None or asked.version != version:
-            asked = self._authors[queue] = Author(version, now)
+        author = writes.author
+        if author is None or author.version != version:
+            author = writes.author = Author(version, now)
             self._context.submit(
                 self._context.writers,
                 ("author", queue),
                 partial(self._read_author, queue),
-                partial(self._receive_author, queue, asked),
+                partial(self._receive_author, queue, author),
                 rank=(0,),
             )
-        if asked.manager or now < asked.asked_at + AUTHOR_SECONDS:
-            return asked.manager
+        if author.manager or now < author.asked_at + AUTHOR_SECONDS:
+            return author.manager
         return SOMEBODY
 
     def _read_author(self, queue: str) -> str:
@@ -176,14 +182,15 @@ class StatusConflicts:
         except ClusterError as exc:
             log.info("who wrote the status of queue %s cannot be read: %s", queue, exc)
             return SOMEBODY
-        return author(stored.metadata.managed_fields)
+        return last_writer(stored.metadata.managed_fields)
 
-    def _receive_author(self, queue: str, asked: Author, manager: str | None) -> None:
-        if self._authors.get(queue) is asked:
-            self._authors[queue] = msgspec.structs.replace(asked, manager=manager or SOMEBODY)
+    def _receive_author(self, queue: str, author: Author, manager: str | None) -> None:
+        writes = self._writes.get(queue)
+        if writes is not None and writes.author is author:
+            writes.author = msgspec.structs.replace(author, manager=manager or SOMEBODY)
             self._context.work_queue.add(queue, QueueChange.STATUS)
 
-    def _say(self, obj: QueueObject, contest: Contest) -> None:
+    def _record_event(self, obj: QueueObject, contest: Contest) -> None:
         self._context.metrics.undone.inc()
         record, subject = self._context.recorder.record, queue_subject(obj)
         if not contest.is_rivalry:
@@ -194,18 +201,18 @@ class StatusConflicts:
         self._log(contest.manager, f"queue {obj.metadata.name}: {text}")
 
     def _log(self, manager: str, text: str) -> None:
-        """One line for a manager, on however many queues, in `SAY_AGAIN_SECONDS`."""
+        """Log one line for a manager, on however many queues, in `LOG_AGAIN_SECONDS`."""
         now = self._context.store.clock.monotonic()
-        if now - self._logged.get(manager, -SAY_AGAIN_SECONDS) < SAY_AGAIN_SECONDS:
+        if now - self._logged.get(manager, -LOG_AGAIN_SECONDS) < LOG_AGAIN_SECONDS:
             return
-        if len(self._logged) >= REMEMBERED:
+        if len(self._logged) >= MAX_LOGGED:
             self._logged.clear()
         self._logged[manager] = now
         log.warning("%s", text)
 
 
-def author(owners: list[Owner]) -> str:
-    """Whose write of a status is the latest. In the same second it was not ours: we know of ours."""
+def last_writer(owners: list[Owner]) -> str:
+    """Return the manager that wrote the status last. Of several in the same second it is another than us."""
     writers = [owner for owner in owners if "f:status" in owner.fields_v1]
     if not writers:
         return SOMEBODY
@@ -227,24 +234,26 @@ def rival_text(manager: str) -> str:
     )
 
 
-def _changed(written: Written, obj: QueueObject) -> bool:
-    """Whether somebody has changed more than counts since."""
+def changed_by_others(written: Written, obj: QueueObject) -> bool:
+    """Return whether another writer has changed more than counts since our last write."""
     if written.uid != obj.metadata.uid or obj.metadata.version <= written.version:
         return False
-    return _essence(current_status(obj.status), written) != _essence(written.status, written)
+    return _statement(current_status(obj.status), written) != _statement(written.status, written)
 
 
-def _is_news(status: dict[str, Any], written: Written) -> bool:
-    """Whether there is something to write that we have not written before."""
+def says_something_new(status: dict[str, Any], written: Written) -> bool:
+    """Return whether `status` says something that our last write did not."""
     return (
-        _essence({**status, "observedGeneration": 0}, written)
-        != _essence({**written.status, "observedGeneration": 0}, written)
+        _statement({**status, "observedGeneration": 0}, written)
+        != _statement({**written.status, "observedGeneration": 0}, written)
         or status["observedGeneration"] > written.status["observedGeneration"]
     )
 
 
-def _essence(status: dict[str, Any], written: Written) -> tuple[object, ...]:
-    """What a status says, in the conditions that we wrote; a time that followed from a change is none."""
+def _statement(status: dict[str, Any], written: Written) -> tuple[object, ...]:
+    """What a status says, in the conditions that we wrote. Their times follow from the rest, so they are left
+    out.
+    """
     ours = {condition["type"] for condition in written.status["conditions"]}
     conditions = [
         {**condition, "lastTransitionTime": None}

@@ -7,9 +7,9 @@ import re
 from cluster.informers.crd_fields import REMEDY, REQUIRED
 from cluster.metrics import Metrics
 from controller.status.status_conflicts import (
+    LOG_AGAIN_SECONDS,
     QUIET_SECONDS,
     REWRITE,
-    SAY_AGAIN_SECONDS,
 )
 from tests.support.paths import ROOT
 
@@ -31,7 +31,7 @@ def test_the_definitions_that_are_watched_are_listed_with_the_way_out() -> None:
 
 def test_the_times_and_names_of_a_rivalry_are_the_codes() -> None:
     """Half a second, 30 seconds, two minutes, five minutes."""
-    assert (REWRITE.first, REWRITE.longest, QUIET_SECONDS, SAY_AGAIN_SECONDS) == (0.5, 30.0, 120.0, 300.0)
+    assert (REWRITE.first, REWRITE.longest, QUIET_SECONDS, LOG_AGAIN_SECONDS) == (0.5, 30.0, 120.0, 300.0)
     source = (ROOT / "controller" / "status" / "status_conflicts.py").read_text()
     for reason in re.findall(r'reason="(\w+)"', source):
         assert f"`{reason}`" in PAGE

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from controller.context import ControllerContext
-from controller.status.closing import PODGROUPS, _occupied
+from cluster.api.client import Client
+from controller.status.closing import PODGROUPS, occupied_labels
 from tests.support.http.wire_objects import Wire, podgroup
 
 QUEUE = "sluice.dev/queue"
@@ -21,8 +21,8 @@ def occupied(*groups: Wire) -> list[str]:
         found = list(groups) if path == PODGROUPS else []
         return msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": found})
 
-    parts = SimpleNamespace(client=SimpleNamespace(request=request))
-    return list(_occupied(cast(ControllerContext, parts), ["labs", "research"]))
+    client = cast(Client, SimpleNamespace(request=request))
+    return list(occupied_labels(client, ["labs", "research"]))
 
 
 def group(name: str, queue: str, **status: object) -> Wire:

@@ -12,7 +12,7 @@ from controller.status.status_conflicts import (
     REWRITE,
     Contest,
     Owners,
-    author,
+    last_writer,
 )
 
 STATUS: dict[str, object] = {"f:status": {"f:state": {}}}
@@ -41,14 +41,14 @@ def owner(manager: str, second: int, fields: dict[str, object]) -> dict[str, obj
 def test_the_last_to_write_a_status_is_named(owners: list[dict[str, object]], name: str) -> None:
     """Not who wrote the spec, nor who wrote the status before; within a second it was not ourselves."""
     found = msgspec.convert({"metadata": {"managedFields": owners}}, Owners)
-    assert author(found.metadata.managed_fields) == name
+    assert last_writer(found.metadata.managed_fields) == name
 
 
 def test_each_time_waits_twice_as_long_up_to_a_limit() -> None:
     """The first one not at all."""
     contest, waits, now = Contest(), [], 1000.0
     for version in range(1, 10):
-        contest = contest.again("other", version=version, now=now)
+        contest = contest.next("other", version=version, now=now)
         waits.append(contest.until - now)
         now = contest.until
     assert waits == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, REWRITE.longest, REWRITE.longest]
@@ -57,6 +57,6 @@ def test_each_time_waits_twice_as_long_up_to_a_limit() -> None:
 
 def test_a_queue_that_was_left_alone_begins_anew() -> None:
     """One write today and one tomorrow are no rivalry."""
-    contest = Contest().again("a", version=1, now=1000.0).again("a", version=2, now=1001.0)
-    assert contest.again("a", version=3, now=1001.0 + QUIET_SECONDS).is_rivalry
-    assert contest.again("a", version=3, now=1002.0 + QUIET_SECONDS).times == 1
+    contest = Contest().next("a", version=1, now=1000.0).next("a", version=2, now=1001.0)
+    assert contest.next("a", version=3, now=1001.0 + QUIET_SECONDS).is_rivalry
+    assert contest.next("a", version=3, now=1002.0 + QUIET_SECONDS).times == 1
