@@ -1,0 +1,43 @@
+"""The gauges that follow from the store."""
+
+from __future__ import annotations
+
+from cluster.metrics import Metrics
+from controller.gauges import set_gauges
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import member, queue
+
+
+def gauge(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_members_are_counted_and_those_whose_queue_does_not_exist() -> None:
+    server, metrics = Server().has(queue("research")), Metrics()
+    server.has(member("a", "research"), member("b", "research"), member("c", "absent"))
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_members") == 3
+    assert gauge(metrics, "sluice_members_without_queue") == 1
+
+
+def test_waiting_members_without_the_marker_are_counted() -> None:
+    """The markers are what makes the extender see a pod; pods of before the installation have none."""
+    server, metrics = Server().has(queue("research"), member("a", "research")), Metrics()
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_unmarked_members") == 1
+    server.has(member("a", "research", version=2, nodeName="node-1", status={"phase": "Running"}))
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_unmarked_members") == 0
+
+
+def test_queues_are_counted_by_the_state_in_their_status() -> None:
+    """A state that no queue is in any more has no series."""
+    server, metrics = Server(), Metrics()
+    server.has(queue("a", status={"state": "Open"}), queue("b", status={"state": "Closing"}))
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_queues", state="Closing") == 1
+    server.has(queue("b", version=2, status={"state": "Closed"}))
+    set_gauges(server.store, metrics)
+    assert gauge(metrics, "sluice_queues", state="Closing") is None
+    assert gauge(metrics, "sluice_queues", state="Closed") == 1
+    assert gauge(metrics, "sluice_queues", state="Open") == 1
