@@ -94,7 +94,7 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
 
 
 def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:
-    """Of the pod as it is known; where it is not known yet, as the call describes it. Raises `_Unknown`."""
+    """The membership of the pod as it is stored, else as the call describes it. Raises `_Unknown`."""
     if member is None:
         membership = store.pod_membership(pod)
         full = store.bind_passes.is_full(len(store.members))

@@ -200,7 +200,7 @@ def _implied_queue(
 def _named_queue(
     metadata: NamingMetadata, namespace: str, *, rules: MembershipSettings, group: PodGroupQueueLookup
 ) -> Membership | None:
-    """Rules 2 to 5."""
+    """The queue by rules 2 to 5 of the table above."""
     name = metadata.annotations.get(GROUP_ANNOTATION)
     if name:
         return Membership(group(namespace, name), Source.PODGROUP, name)

@@ -2,8 +2,8 @@
 
 A webhook can select namespaces by labels only. So that the pods of a namespace which names a queue
 (annotation `scheduling.volcano.sh/queue-name`) reach us, the namespace gets the label
-`sluice.dev/member-namespace`. It is written in the same request as the annotation, whoever sends that, and
-removed with it.
+`sluice.dev/member-namespace`. It is written in the request that writes the annotation, and
+removed with the annotation.
 
 | the queue that the namespace comes to name | what happens                                            |
 |--------------------------------------------|---------------------------------------------------------|

@@ -3,7 +3,7 @@
 | `target`                                                        | whose it is                       |
 |-----------------------------------------------------------------|-----------------------------------|
 | kind Queue of `scheduling.volcano.sh`, with a queue's name      | ours; it is carried out           |
-| absent, or without a kind                                       | nobody's; it is denied            |
+| absent, or without a kind                                       | unknown; it is denied             |
 | `queue`, `queues` or `q` in any case, or Queue of another group | meant for a queue; it is denied   |
 | any other kind, such as `batch.volcano.sh` Jobs                 | not ours; it is left alone        |
 

@@ -184,7 +184,7 @@ def _over(family: QuotaFamily) -> Iterator[tuple[Key, Violation]]:
 
 
 def _without(family: QuotaFamily) -> QuotaFamily:
-    """The same without the queue, which comes to this parent only now."""
+    """The family as it was before the edit, without the queue, which is new under this parent."""
     return QuotaFamily(name=family.name, parent=family.parent, sibling_quotas=family.sibling_quotas)
 
 

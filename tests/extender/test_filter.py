@@ -111,14 +111,14 @@ def test_a_pod_whose_podgroup_is_not_there_fails_on_every_node(server: Server) -
     assert len(server.store.bind_passes) == 0
 
 
-def test_a_pod_is_judged_by_its_podgroup_once_that_has_come(server: Server) -> None:
+def test_a_pod_follows_its_podgroup_once_that_exists(server: Server) -> None:
     server.has(podgroup("gang", queue="held"))
     assert ask(server, pod(annotations={GROUP: "gang"}))["NodeNames"] == []
     server.has(podgroup("gang", queue="research", version=2))
     assert ask(server, pod(annotations={GROUP: "gang"})) == PASSED
 
 
-def test_what_was_written_down_beats_what_the_user_wrote(server: Server) -> None:
+def test_the_queue_that_admission_wrote_wins_over_the_users_names(server: Server) -> None:
     assert ask(server, member(queue="research", annotations={NAMED: "held"})) == PASSED
 
 
@@ -166,7 +166,7 @@ def test_no_names_in_give_no_names_out(server: Server) -> None:
     assert ask(server, member("other", queue="held"), []) == {**PASSED, "NodeNames": []}
 
 
-def test_names_beyond_ascii_come_back_as_they_were(server: Server) -> None:
+def test_names_beyond_ascii_are_echoed_unchanged(server: Server) -> None:
     names = ["nœud-1", "ノード", "n\u0000\u2028"]
     assert ask(server, member(queue="research"), names)["NodeNames"] == names
 
@@ -312,7 +312,7 @@ def test_what_a_call_said_of_a_pod_does_not_count_once_the_pod_is_known(server: 
     assert passes_of(server) == [("work", "research", "uid-work")]
 
 
-def test_so_many_pods_that_are_not_known_have_a_pass_and_no_more(
+def test_only_a_limited_number_of_unknown_pods_has_a_pass(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each known pod may have one all the same; so may those of no queue, who need none."""

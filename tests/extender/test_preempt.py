@@ -84,7 +84,7 @@ def test_what_the_scheduler_sends_by_uid_wins_over_whole_pods(server: Server) ->
     assert ask(server, member(queue="research"), **both) == META
 
 
-def test_no_candidates_in_are_none_out(server: Server) -> None:
+def test_no_candidates_give_no_candidates(server: Server) -> None:
     assert ask(server, member(queue="research"), NodeNameToMetaVictims={}, NodeNameToVictims=None) == {}
     assert ask(server, member(queue="research"), NodeNameToMetaVictims=None, NodeNameToVictims={}) == {}
 

@@ -341,7 +341,7 @@ def test_the_revision_of_what_is_not_selected_differs_with_what_is_missing() -> 
     assert len(revisions) == 3
 
 
-def test_who_set_a_selector_is_kept_in_the_history() -> None:
+def test_the_history_names_the_author_of_a_selector() -> None:
     """As it is shown, cut; one line each for setting and for taking it away."""
     [told] = changes_between(queue("q"), selecting("q", TEAM), by="ann", reason="", at=NOW)
     assert (told.field, told.from_, told.to) == ("namespaceSelector", "", "team=a")

@@ -120,7 +120,7 @@ def test_a_snapshot_says_how_new_its_tree_is() -> None:
     assert decisions(old) == decisions(new)
 
 
-def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
+def test_a_queue_that_does_not_exist_does_not_schedule_and_says_so() -> None:
     """Its members are taken and do not run; there is no revision of what is not."""
     decision = snapshot().decision("new")
     assert (decision.accepts, decision.schedules, decision.drains, decision.revision) == (
@@ -138,7 +138,7 @@ def test_a_queue_that_is_not_there_is_ruled_by_its_absence() -> None:
 
 @MODEST
 @given(random_forests(), random_times())
-def test_until_its_time_a_snapshot_stays_what_it_is(queues: dict[str, Queue], now: datetime) -> None:
+def test_a_snapshot_stays_the_same_until_the_first_stop_ends(queues: dict[str, Queue], now: datetime) -> None:
     """The last moment before `valid_until` gives the same snapshot; where there is none, any moment does."""
     first = QueueSnapshot(Tree(queues), now=now)
     end = first.valid_until or datetime.max.replace(tzinfo=now.tzinfo)
@@ -149,7 +149,7 @@ def test_until_its_time_a_snapshot_stays_what_it_is(queues: dict[str, Queue], no
 
 @MODEST
 @given(random_forests(), random_times())
-def test_at_its_time_someones_stop_ends(queues: dict[str, Queue], now: datetime) -> None:
+def test_a_snapshot_is_valid_until_a_resume_time_is_reached(queues: dict[str, Queue], now: datetime) -> None:
     """A snapshot is not given up for nothing: at `valid_until`, still to come, some queue's stop is over."""
     end = QueueSnapshot(Tree(queues), now=now).valid_until
     if end is not None:
@@ -230,21 +230,21 @@ def test_the_revision_changes_when_a_missing_parent_comes() -> None:
     assert revised("q", at("q", "p")) != revised("q", at("q", "p"), at("p"))
 
 
-def test_the_revision_tells_who_was_edited() -> None:
+def test_the_revision_differs_by_the_queue_that_was_edited() -> None:
     """Generations of a queue and its parent are not mixed up."""
     child = (at("p", generation=1), at("q", "p", generation=11))
     parent = (at("p", generation=11), at("q", "p", generation=1))
     assert revised("q", *child) != revised("q", *parent)
 
 
-def test_the_revision_is_short_and_plain() -> None:
+def test_the_revision_is_sixteen_hexadecimal_digits() -> None:
     """It goes into annotations and acknowledgements: sixteen hexadecimal digits."""
     revision = revised("q", *CHAIN)
     assert len(revision) == 16
     assert int(revision, 16) >= 0
 
 
-def test_the_passing_of_time_is_no_revision() -> None:
+def test_the_revision_does_not_change_with_time() -> None:
     """A stop that ended by itself is the same spec."""
     timed = line(queue("q", desired=SUSPENDED, resume_at=NOW))
     before, after = (QueueSnapshot(timed, now=now).decision("q") for now in (NOW - SECOND, NOW))

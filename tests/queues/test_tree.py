@@ -31,7 +31,7 @@ def test_a_chain_runs_from_the_queue_to_root() -> None:
     assert deep.chain("c").broken is None
 
 
-def test_root_is_there_before_anyone_made_it() -> None:
+def test_root_exists_in_a_tree_before_it_is_created() -> None:
     """A tree of nothing still has an Open `root`, alone on its chain."""
     empty = Tree({})
     assert (list(empty), len(empty), "root" in empty, chain(empty, "root")) == (["root"], 1, True, ["root"])
@@ -96,9 +96,7 @@ def test_a_queue_that_is_its_own_parent_is_a_cycle_of_one() -> None:
         ("y", ["y", "x", "b", "c", "a"], ChainBreak("a", "b", ("b", "c", "a"))),
     ],
 )
-def test_a_chain_ends_before_a_queue_that_would_come_twice(
-    name: str, queues: list[str], broken: ChainBreak
-) -> None:
+def test_a_chain_ends_before_a_queue_would_repeat(name: str, queues: list[str], broken: ChainBreak) -> None:
     """In a cycle each queue comes once; the break names the queue that closes it, and the cycle alone."""
     knot = tree(queue("a", "b"), queue("b", "c"), queue("c", "a"), queue("x", "b"), queue("y", "x"))
     assert chain(knot, name) == queues
@@ -167,7 +165,7 @@ def test_below_a_queue_of_a_cycle_is_the_whole_cycle_once() -> None:
     assert knot.subtree("a") == {"a", "b", "x"}
 
 
-def test_a_tree_with_a_queue_more_leaves_the_old_one_alone() -> None:
+def test_adding_a_queue_makes_a_new_tree_and_leaves_the_old_one() -> None:
     """`with_queue` answers "what if": neither tree knows of the other."""
     before = tree(queue("a"))
     after = before.with_queue(queue("b", "a"))
@@ -192,7 +190,7 @@ def test_a_tree_cannot_be_changed_through_its_queues() -> None:
 
 @MODEST
 @given(random_forests())
-def test_a_chain_holds_just_who_is_above(queues: dict[str, Queue]) -> None:
+def test_a_chain_has_exactly_the_ancestors(queues: dict[str, Queue]) -> None:
     """In any tree the chain is the set found the slow way, each the child of the next."""
     wood = Tree(queues)
     for name, truth in truths(queues, now=NOW).items():

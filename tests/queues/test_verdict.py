@@ -137,7 +137,7 @@ def test_stopping_root_stops_every_queue(stop: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("stop", [{"desired": SUSPENDED}, {"desired": CLOSED}, {"stop_policy": DRAIN}])
-def test_a_stop_below_or_beside_is_none_of_a_queues_business(stop: dict[str, Any]) -> None:
+def test_a_stop_of_a_child_or_sibling_does_not_stop_a_queue(stop: dict[str, Any]) -> None:
     """Children and siblings never stop a queue."""
     wood = tree(queue("q"), queue("below", "q", **stop), queue("beside", **stop))
     assert found(asked(wood, "q")) == ("Open", "yes", "yes")

@@ -290,7 +290,7 @@ def test_a_podgroup_that_is_finished_takes_no_pods(server: Server, status: Wire)
 # From the first to the last
 
 
-def test_accepted_work_goes_on_to_its_end_and_nothing_new_comes(server: Server) -> None:
+def test_accepted_work_continues_and_new_work_is_refused(server: Server) -> None:
     """A Deployment is admitted, its queue is closed, and its revision and its pods still come."""
     server.has(queue("q"))
     work = stored(server, workload("deployments.apps", "web", created=BEFORE, labels={LABEL: "q"}))

@@ -127,14 +127,14 @@ def test_nothing_new_is_admitted_however_it_names_the_queue(
 
 @pytest.mark.parametrize(("kind", "way"), WAYS)
 @pytest.mark.parametrize("name", ["vision", "lab"])
-def test_who_is_selected_comes_in(server: Server, kind: str, way: str, name: str) -> None:
+def test_work_of_a_selected_namespace_is_admitted(server: Server, kind: str, way: str, name: str) -> None:
     answer = ask(server, dict(in_queue(kind, name, OURS))[way])
     assert answer.allowed, answer.message
     assert answer.warnings == []
 
 
 @pytest.mark.parametrize(("kind", "way"), WAYS)
-def test_where_no_selector_is_set_everybody_comes_in(server: Server, kind: str, way: str) -> None:
+def test_without_a_selector_work_of_every_namespace_is_admitted(server: Server, kind: str, way: str) -> None:
     assert ask(server, dict(in_queue(kind, "research"))[way]).allowed
 
 

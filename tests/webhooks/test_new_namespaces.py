@@ -73,7 +73,7 @@ def test_what_the_watch_tells_goes_before(server: Server) -> None:
     assert (answer.allowed, answer.patch) == (True, [])
 
 
-def test_one_that_never_comes_is_forgotten(server: Server) -> None:
+def test_a_namespace_that_never_appears_is_forgotten(server: Server) -> None:
     created(server, "new")
     server.clock.seconds += SECONDS
     assert not server.ask("/mutate/pods", pod(), namespace="new").allowed

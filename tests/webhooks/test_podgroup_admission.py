@@ -110,7 +110,7 @@ def test_a_queue_that_it_names_beats_its_namespaces(server: Server) -> None:
     assert admitted(server, podgroup("gang", queue="research"))[0]["spec"]["queue"] == "research"
 
 
-def test_without_a_spec_it_gets_one(server: Server) -> None:
+def test_a_podgroup_without_a_spec_gets_one(server: Server) -> None:
     bare = podgroup("gang")
     del bare["spec"]
     assert admitted(server, bare)[0]["spec"] == {"queue": "default"}

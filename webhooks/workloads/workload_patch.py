@@ -4,11 +4,11 @@ Invariants
 - The template of a member has `sluice.dev/queue`. Where the template does not name the queue itself, it also
   has `scheduling.volcano.sh/queue-name` and `sluice.dev/queue-from`.
 - What is right already gets no step. Whatever else a template holds stays as it is.
-- The mark of work that a drain suspended (`sluice.dev/suspended`) is ours alone. It says that the work is to
-  be given back when its queue schedules, so no user may write it:
+- The mark of work that a drain suspended (`sluice.dev/suspended`) says that the work is to be resumed
+  once its queue schedules. Only the server may write it:
 
 =====================================  =========================================================
-what somebody else writes              what becomes of the mark
+what another user submits              what becomes of the mark
 =====================================  =========================================================
 a new workload                         it is removed
 an update that sets or changes it      it is put back to what it was, or removed
@@ -147,7 +147,7 @@ def naming_source(
 def protect_suspend_mark(
     before: WorkloadObject | None, after: WorkloadObject
 ) -> tuple[WorkloadObject, list[PatchStep]]:
-    """What somebody else submits, with the mark as it has to be, and the steps that make it so."""
+    """What another user submits, with the mark as it has to be, and the patch steps for that."""
     annotations, mark = after.metadata.annotations, _suspend_mark(before, after)
     steps = patch_map("/metadata/annotations", annotations, {names.SUSPENDED: mark})
     if not steps:

@@ -40,7 +40,7 @@ def test_times_are_compared_as_moments() -> None:
     assert not is_accepted_work(owner(created=east), queue="q", refusing_since=NOW)
 
 
-def test_every_combination_is_new_work_where_one_thing_speaks_against_it() -> None:
+def test_work_is_new_if_any_condition_of_accepted_work_fails() -> None:
     """Another queue, a later time, finished work, a Closed queue; and a pod without an owner."""
     for queue, created, live, since, closed in product(
         ["q", "other", ""], [BEFORE, NOW, AFTER], [True, False], [None, NOW], [True, False]

@@ -229,7 +229,7 @@ def test_what_is_stored_already_stands_in_no_edits_way(field: str, value: Any, s
     assert field_refusal({field: value}, {}) is None
 
 
-def test_an_amount_beside_one_that_is_wrong_may_be_edited() -> None:
+def test_an_amount_may_be_edited_beside_a_wrong_one_that_stays() -> None:
     """Only what changes is judged, down to the resource."""
     before = {"capability": {"cpu": "-1", "memory": "1Gi"}}
     assert field_refusal(before, {"capability": {"cpu": "-1", "memory": "2Gi"}}) is None
@@ -247,7 +247,7 @@ def test_a_deadline_stays_while_what_is_left_is_to_be_deleted(change: dict[str, 
     assert field_refusal(before, {"drain": {"afterDeadline": "Keep", "rate": 1}}) is None
 
 
-def test_a_wish_beside_one_that_is_wrong_may_be_edited() -> None:
+def test_a_drain_field_may_be_edited_beside_a_wrong_one_that_stays() -> None:
     """Also in `drain`, down to a label that is kept."""
     held = {"rate": 0, "keep": {"matchLabels": {"a b": "c", "tier": "front"}}}
     mended = {**held, "inFlight": 3, "keep": {"matchLabels": {"a b": "c", "tier": "back"}}}

@@ -161,7 +161,7 @@ def test_the_refusal_to_close_root_names_another_action() -> None:
 
 
 @pytest.mark.parametrize("parent", [None, "", "root", "p", "deep"])
-def test_a_queue_may_stand_under_one_that_is_there(parent: str | None) -> None:
+def test_a_queue_may_have_a_parent_that_exists(parent: str | None) -> None:
     """Under `root`, written out or not, or under any queue that reaches it."""
     wood = line(queue("p"), queue("deep"))
     assert parent_refusal(Queue(name="q", parent=parent), tree=wood) is None
@@ -256,7 +256,7 @@ def test_a_queue_brings_those_below_it(depth: int, height: int) -> None:
     assert (parent_refusal(moved, tree=wood) is not None) is (depth + height > 5)
 
 
-def test_those_that_wait_for_a_queue_count_when_it_comes() -> None:
+def test_children_that_named_a_missing_parent_count_once_it_is_created() -> None:
     """A new queue whose children are there already brings their depth."""
     waiting = chain_of(5, "below", "new")
     refusal = parent_refusal(queue("new"), tree=tree(*waiting))
@@ -338,14 +338,14 @@ def test_an_unknown_queue_has_to_be_closed_too() -> None:
     assert str(refusal).endswith("kubectl queue close lab")
 
 
-def test_a_closing_queue_is_not_told_to_close() -> None:
+def test_a_closing_queue_is_not_advised_to_close() -> None:
     """CloseQueue on a Closing queue is nothing: the way out is to wait for its members, or end them."""
     refusal = deletion_refusal(asked(tree(queue("lab", desired=CLOSED)), "lab", live=True), children=())
     says(refusal, '"lab" is Closing')
     assert "queue close lab" not in str(refusal)
 
 
-def test_a_closed_queue_that_shows_suspended_is_not_told_to_close() -> None:
+def test_a_closed_queue_that_shows_suspended_is_not_advised_to_close() -> None:
     """Closed under a suspended ancestor, members live: nothing is left to close, it has to wait."""
     pair = line(queue("p", desired=SUSPENDED), queue("lab", desired=CLOSED))
     refusal = deletion_refusal(asked(pair, "lab", live=True), children=())

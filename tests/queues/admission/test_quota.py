@@ -46,7 +46,7 @@ def says(found: str | None, *words: str) -> None:
 @pytest.mark.parametrize(
     ("low", "high"), [(FIELDS[0], FIELDS[1]), (FIELDS[1], FIELDS[2]), (FIELDS[0], FIELDS[2])]
 )
-def test_within_a_queue_one_may_not_exceed_the_next(low: str, high: str) -> None:
+def test_within_a_queue_guarantee_deserved_and_capability_are_in_order(low: str, high: str) -> None:
     """As much is allowed, one more is not; the refusal names both fields, both amounts and the fix."""
     assert refusal(Quota(), quota(**{low: 4, high: 4})) is None
     found = refusal(Quota(), quota(**{low: 5, high: 4}))

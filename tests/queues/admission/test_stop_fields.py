@@ -49,12 +49,12 @@ def test_the_reason_of_an_opening_does_not_stay_to_become_that_of_the_next_stop(
     assert gone(queue("Suspended"), queue(why="repaired", at=None), same=()) == ("reason",)
 
 
-def test_a_time_that_is_set_with_an_opening_is_for_a_stop_to_come() -> None:
+def test_a_resume_time_that_is_set_while_opening_is_kept_for_the_next_stop() -> None:
     assert gone(queue("Suspended", at=None), queue(why=""), same=()) == ()
 
 
 @pytest.mark.parametrize("stop", STOPS, ids=repr)
-def test_what_was_written_on_a_queue_without_a_stop_is_of_the_stop_that_comes(stop: Queue) -> None:
+def test_fields_written_before_a_stop_belong_to_that_stop(stop: Queue) -> None:
     """The end of the stop before took its own away."""
     closed = stop.desired is Desired.CLOSED
     assert gone(queue(), stop) == (("resumeAt",) if closed else ())

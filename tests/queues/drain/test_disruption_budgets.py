@@ -130,7 +130,7 @@ def test_how_many_may_ever_go(going: int, outside: int, desired: int, ever: int)
     assert budget(outside=outside, desired=desired).eventually_allowed(going) == ever
 
 
-def test_how_many_may_ever_go_is_not_known_where_nobody_looked_outside() -> None:
+def test_the_final_number_of_evictions_is_unknown_without_the_pods_outside_the_drain() -> None:
     assert budget(desired=2).eventually_allowed(3) is None
 
 

@@ -403,7 +403,7 @@ def test_a_budget_whose_status_cannot_be_computed_blocks_for_good() -> None:
 
 
 @pytest.mark.parametrize(("stalled", "steps"), [(False, 0), (True, 2)])
-def test_past_the_deadline_pods_of_a_suspended_job_that_nobody_deletes_are_deleted(
+def test_past_the_deadline_pods_of_a_suspended_job_are_deleted_if_no_controller_does(
     stalled: bool, steps: int
 ) -> None:
     """Once it has been told of; before, whoever suspended it is given the time to end them."""

@@ -84,12 +84,12 @@ def test_the_lowest_priority_goes_first() -> None:
     assert steps_of(found) == [["low"], ["middle"], ["high"]]
 
 
-def test_of_one_priority_the_youngest_goes_first() -> None:
+def test_of_pods_of_one_priority_the_youngest_goes_first() -> None:
     found = planned([pod("old", age=9), pod("young", age=1), pod("lower and older", age=99, priority=-1)])
     assert steps_of(found) == [["lower and older"], ["young"], ["old"]]
 
 
-def test_of_one_age_they_go_by_name() -> None:
+def test_pods_of_one_age_go_by_name() -> None:
     """The order is the same whoever leads, and whatever the store gives first."""
     assert steps_of(planned([pod("c"), pod("a"), pod("b")])) == [["a"], ["b"], ["c"]]
 

@@ -71,7 +71,7 @@ def required(*terms: Any) -> Affinity:
         "one of pods stays",
     ],
 )
-def test_the_affinity_holds_for_no_node_but_this_one(before: Affinity | None, after: Affinity) -> None:
+def test_the_affinity_selects_exactly_the_named_node(before: Affinity | None, after: Affinity) -> None:
     """Whatever it asked for before, it still asks for; what it is given is not changed."""
     given = copy.deepcopy(before)
     assert pin_to_node(given, "node-1") == after

@@ -114,14 +114,14 @@ def test_the_seeds_spelling_means_the_same_in_an_edit_too(server: Server) -> Non
     assert after["spec"]["schedulerPolicy"] == "batch-2"
 
 
-def test_an_edit_of_our_spelling_takes_the_other_one_along(server: Server) -> None:
+def test_an_edit_of_scheduler_policy_changes_the_other_spelling_too(server: Server) -> None:
     """Else the two would differ, which the definition refuses, and the field could not be edited."""
     before = created(server, queue("research", SchedulerPolicy="batch"))
     after = edited(server, before, with_spec(before, schedulerPolicy="batch-2"))
     assert (after["spec"]["schedulerPolicy"], after["spec"]["SchedulerPolicy"]) == ("batch-2", "batch-2")
 
 
-def test_the_policy_that_is_spelt_our_way_stands(server: Server) -> None:
+def test_scheduler_policy_wins_over_the_other_spelling(server: Server) -> None:
     after = created(server, queue("research", SchedulerPolicy="other", schedulerPolicy="batch"))
     assert after["spec"]["schedulerPolicy"] == "batch"
 
@@ -193,7 +193,7 @@ STOP: dict[str, Any] = {"state": "Suspended", "resumeAt": LATER, "reason": "disk
     [{"state": "Open"}, {"state": "Closed"}, {"stopPolicy": "Hold"}, {"state": "Open", "stopPolicy": "Hold"}],
     ids=str,
 )
-def test_a_change_of_the_stop_clears_what_belonged_to_the_one_before(server: Server, change: Wire) -> None:
+def test_a_change_of_the_stop_clears_the_fields_of_the_former_stop(server: Server, change: Wire) -> None:
     before = queue("research", **STOP)
     after = edited(server, before, with_spec(before, **change))
     assert "resumeAt" not in after["spec"]
@@ -221,7 +221,7 @@ def test_any_other_edit_leaves_them(server: Server, change: Wire) -> None:
     assert {key: after["spec"][key] for key in STOP} == STOP
 
 
-def test_setting_one_at_last_is_kept(server: Server) -> None:
+def test_a_field_that_is_set_with_the_new_stop_is_kept(server: Server) -> None:
     before = queue("research")
     assert edited(server, before, queue("research", **STOP))["spec"].items() >= STOP.items()
 
@@ -291,7 +291,7 @@ def test_the_history_cannot_be_removed(server: Server) -> None:
     assert history(edited(server, before, stripped, user="mallory")) == history(before)
 
 
-def test_the_controller_writes_for_whom_it_says(server: Server) -> None:
+def test_the_controllers_edit_is_recorded_for_the_user_it_names(server: Server) -> None:
     before = queue("research")
     after = queue("research", state="Suspended", annotations={BEHALF: "alice"})
     stored = edited(server, before, after, user=OWN)

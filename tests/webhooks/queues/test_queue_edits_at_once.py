@@ -70,7 +70,7 @@ def test_once_the_edit_is_stored_the_store_says_what_is_true(server: Server) -> 
     assert moved(server, "b", "a").allowed
 
 
-def test_an_edit_that_lost_against_another_one_is_forgotten_at_once(server: Server) -> None:
+def test_an_edit_that_lost_a_conflict_is_forgotten_at_once(server: Server) -> None:
     """A version that is newer than the one that was judged, and without the move: it did not come about."""
     assert moved(server, "a", "b").allowed
     server.has(queue("a", version=2, weight=3))

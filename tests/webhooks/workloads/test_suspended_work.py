@@ -111,7 +111,7 @@ def test_no_user_changes_or_removes_the_mark(
 
 
 @KINDS
-def test_it_comes_back_where_all_annotations_are_dropped(server: Server, resource: str) -> None:
+def test_the_mark_is_restored_if_all_annotations_are_dropped(server: Server, resource: str) -> None:
     """A replace by a file that has none: our other keys come back beside it."""
     held = drained(server, resource)
     bare = copy.deepcopy(held)
@@ -124,7 +124,7 @@ def test_it_comes_back_where_all_annotations_are_dropped(server: Server, resourc
 @OTHERS
 @pytest.mark.parametrize("resumed", [False, None])
 @pytest.mark.parametrize("mark", ["research", "labs", None])
-def test_it_goes_where_somebody_else_ends_the_suspension(
+def test_the_mark_is_removed_if_a_user_ends_the_suspension(
     server: Server, resource: str, user: str, resumed: bool | None, mark: str | None
 ) -> None:
     """Said or left out, and whatever is written in the mark's place in the same update."""
@@ -196,7 +196,7 @@ def test_we_set_it_and_take_it_off(server: Server, resource: str) -> None:
     untouched(server, ours, marked(ours, None, suspend=False), user=OWN)
 
 
-def test_we_are_who_the_settings_say(server: Server) -> None:
+def test_the_own_user_of_the_settings_may_write_the_mark(server: Server) -> None:
     """The service account of our namespace, and nobody with a name like it."""
     held = member(server, "jobs.batch")
     after, _ = updated(server, held, marked(held, suspend=True), user=f"{OWN}-2")

@@ -469,7 +469,7 @@ def test_where_its_queue_accepts_it_wakes_and_is_on_its_way(server: Server, reso
 
 
 @SCALING
-def test_what_wakes_before_it_was_seen_to_come_is_on_its_way_by_itself(server: Server, resource: str) -> None:
+def test_a_workload_scaled_up_before_it_is_stored_is_pending_by_itself(server: Server, resource: str) -> None:
     """It came without replicas, and that is seen first: what is awaited then is the second."""
     held, _ = admitted(server, workload(resource, labels={LABEL: "research"}, replicas=0), uid="made-1")
     after, _ = updated(server, held, changed(held, replicas=1), uid="wake-1")
