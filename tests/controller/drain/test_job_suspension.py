@@ -26,7 +26,7 @@ from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from tests.support.controller.contexts import context_with
-from tests.support.controller.whole_look import Boundary, Inline, Sent
+from tests.support.controller.whole_look import GrantingBoundary, Inline
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, queue, workload
 from tests.support.rules.cases import NOW
@@ -54,24 +54,12 @@ def listed(*objects: Wire) -> Wire:
     return {"metadata": {"resourceVersion": "9"}, "items": list(objects)}
 
 
-class Answers(Boundary):
-    """Takes down what is written, and grants it unless `refusal` says otherwise."""
-
-    def _write(self, method: str, path: str, body: object) -> bytes:
-        sent = Sent(method, path, body)
-        self.sent.append(sent)
-        refused = self.refusal(sent)
-        if refused is not None:
-            raise refused
-        return b"{}"
-
-
 class Corner:
     """One workload of a queue, with one pod; the writers write when the test says so."""
 
     def __init__(self, kind: str = "jobs", *, drains: bool = True) -> None:
         self.kind, (self.resource, self.path) = kind, RESOURCES[kind]
-        self.api = Answers()
+        self.api = GrantingBoundary()
         self.api.readable = {PODS: listed(), BUDGETS: listed()}
         self.server = Server().has(queue("root", parent=None))
         self.set_queue("HoldAndDrain" if drains else "None", version=1)

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from controller.drain.limits import MAX_OVERCOMMIT, fair_shares, share_limits, spare_places
 from controller.drain.state import DrainState
 from queues.drain.model import DrainSpec, Plan
-from tests.controller.test_drain_state import NOW, evicting, pod
+from tests.controller.drain.test_state import (
+    NOW,
+    evicting,
+    pod,
+)
 from tests.support.rules.cases import MODEST
 
 RATE, IN_FLIGHT = 10.0, 6

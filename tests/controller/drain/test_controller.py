@@ -11,7 +11,7 @@ import pytest
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, Overloaded, Refused
 from controller.drain.controller import DrainController
-from tests.support.controller.whole_look import Boundary, Sent, WholeLook
+from tests.support.controller.whole_look import GrantingBoundary, Sent, WholeLook
 from tests.support.http.wire_objects import Wire, job, member, meta, namespace, queue
 
 BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
@@ -20,18 +20,10 @@ RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"
 EMPTY: Wire = {"metadata": {"resourceVersion": "9"}, "items": []}
 
 
-class ApiServer(Boundary):
-    """Grants every write but those that the test refuses. `forbidden`: paths that cannot be read."""
+class ApiServer(GrantingBoundary):
+    """`forbidden`: paths that cannot be read."""
 
     forbidden: frozenset[str] = frozenset()
-
-    def _write(self, method: str, path: str, body: object) -> bytes:
-        sent = Sent(method, path, body)
-        self.sent.append(sent)
-        refused = self.refusal(sent)
-        if refused is not None:
-            raise refused
-        return b"{}"
 
     def get(self, path: str, **query: object) -> bytes:
         if path in self.forbidden:
