@@ -30,7 +30,7 @@ QueueOf = Callable[[WorkloadKind, WorkloadObject], str]
 class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One workload. `queue` is empty if it belongs to none. `admitted`: our webhook admitted it.
 
-    `paused`: it is suspended or aborted. `paused_by_us`: not empty if a drain of ours suspended it.
+    `paused`: it is suspended or aborted. `suspended_by_drain`: not empty if a drain of ours suspended it.
     `delegated`: its `spec.managedBy` names another controller than the kind's own.
     """
 
@@ -45,7 +45,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner_uid: str = ""
     admitted: bool = False
     paused: bool = False
-    paused_by_us: str = ""
+    suspended_by_drain: str = ""
     delegated: bool = False
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Workloads:
     def live_in(self, queue: str) -> list[Workload]:
         return list(self._by_queue.get(queue, {}).values())
 
-    def paused_by_us(self, queue: str) -> list[Workload]:
+    def suspended_by_drain(self, queue: str) -> list[Workload]:
         return list(self._paused.get(queue, {}).values())
 
     def _read(self, obj: WorkloadObject) -> Workload:
@@ -135,7 +135,7 @@ class Workloads:
             owner_uid=owner.uid if owner else "",
             admitted=bool(meta.annotation(names.ADMISSION)),
             paused=is_paused(self._kind, obj),
-            paused_by_us=meta.annotation(names.SUSPENDED),
+            suspended_by_drain=meta.annotation(names.SUSPENDED),
             delegated=self._kind.is_delegated(obj.spec.managed_by),
         )
 
@@ -146,7 +146,7 @@ class Workloads:
             if after.live and after.queue:
                 self._by_queue.setdefault(after.queue, {})[after.uid] = after
                 self._count(after, 1)
-            if after.paused_by_us:
+            if after.suspended_by_drain:
                 self._paused.setdefault(after.queue, {})[after.uid] = after
         elif before is not None:
             del self._by_uid[before.uid]
@@ -212,9 +212,9 @@ class AllWorkloads:
                 counts[namespace] = counts.get(namespace, 0) + number
         return counts
 
-    def paused_by_us(self, queue: str) -> Iterator[Workload]:
+    def suspended_by_drain(self, queue: str) -> Iterator[Workload]:
         for workloads in self._all:
-            yield from workloads.paused_by_us(queue)
+            yield from workloads.suspended_by_drain(queue)
 
     def live_in(self, queue: str) -> Iterator[Workload]:
         for workloads in self._all:
@@ -252,7 +252,7 @@ def is_live(kind: WorkloadKind, obj: WorkloadObject) -> bool:
 
 def _notified_fields(work: Workload) -> tuple[str, bool, bool, str]:
     """Return the fields whose changes listeners are notified of."""
-    return work.queue, work.live, work.paused, work.paused_by_us
+    return work.queue, work.live, work.paused, work.suspended_by_drain
 
 
 def is_paused(kind: WorkloadKind, obj: WorkloadObject) -> bool:

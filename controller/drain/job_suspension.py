@@ -95,7 +95,7 @@ class JobSuspension:
     def resume(self, queue: str) -> None:
         """Resume the workloads of this queue that drains have suspended, if it schedules."""
         store = self._context.store
-        suspended = sorted(store.workloads.paused_by_us(queue), key=lambda each: each.created)
+        suspended = sorted(store.workloads.suspended_by_drain(queue), key=lambda each: each.created)
         if not suspended:
             self._resumed.pop(queue, None)
         resumed = self._resumed.get(queue, {})
@@ -284,7 +284,7 @@ def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
     """The patch that gives it back, if it is still ours to give."""
     patch: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": workload.uid},
-        {"op": "test", "path": _MARK, "value": workload.paused_by_us},
+        {"op": "test", "path": _MARK, "value": workload.suspended_by_drain},
         {"op": "remove", "path": _MARK},
     ]
     if workload.kind.suspension is Suspension.SPEC:
