@@ -64,13 +64,14 @@ def _bounded(seconds: float) -> timedelta:
 
 def parse_resources(text: str) -> dict[str, str]:
     """A resource list, `cpu=4,memory=8Gi`; each resource once."""
-    pairs = [item.partition("=") for item in text.split(",")]
-    amounts = {name.strip(): amount.strip() for name, _, amount in pairs}
-    if len(amounts) < len(pairs):
-        raise ValueError("a resource is named twice")
-    for name, amount in amounts.items():
+    amounts: dict[str, str] = {}
+    for item in text.split(","):
+        name, _, amount = map(str.strip, item.partition("="))
         if not name or not _QUANTITY.fullmatch(amount):
-            raise ValueError(f'"{name}={amount}" is not RESOURCE=QUANTITY, such as cpu=4,memory=8Gi')
+            raise ValueError(f"{quoted(item)} is not RESOURCE=QUANTITY, such as cpu=4,memory=8Gi")
+        if name in amounts:
+            raise ValueError(f"resource {quoted(name)} is named twice")
+        amounts[name] = amount
     return amounts
 
 

@@ -111,7 +111,7 @@ class ActionOperation:
         pods = f"the {parked} pods that are" if parked > 1 else "the pod that is" if parked else "whatever is"
         return [
             f'queue "{name}" was Suspended, and Closed schedules: {pods} parked in it will run; '
-            f"to have that wait on: kubectl queue hold {name}"
+            f"to keep that waiting: kubectl queue hold {name}"
         ]
 
     def wait_condition(self, verdict: Verdict) -> WaitCondition:

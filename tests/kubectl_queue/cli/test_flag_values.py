@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -47,9 +48,20 @@ def test_booleans_are_go_s(text: str) -> None:
         parse_bool("yes")
 
 
-@pytest.mark.parametrize("text", ["", "cpu", "cpu=", "=4", "cpu=4,", "cpu=four", "cpu=4,cpu=5"])
-def test_what_is_no_resource_list_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"RESOURCE=QUANTITY|named twice"):
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", '"" is not'),
+        ("cpu", '"cpu" is not'),
+        ("cpu=", '"cpu=" is not'),
+        ("=4", '"=4" is not'),
+        ("cpu=4,", '"" is not'),
+        ("memory=8Gi,cpu=four", '"cpu=four" is not'),
+        ("cpu=4,cpu=5", 'resource "cpu" is named twice'),
+    ],
+)
+def test_the_part_of_a_resource_list_that_is_wrong_is_shown(text: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}"):
         parse_resources(text)
 
 

@@ -209,7 +209,7 @@ def test_closing_a_suspended_queue_warns_that_its_parked_pods_will_run() -> None
     (text,) = released_by_close(snapshot(SUSPENDED, *below), snapshot(CLOSED, *below))
     assert text == (
         'queue "b" was Suspended, and Closed schedules: the 3 pods that are parked in it will run; '
-        "to have that wait on: kubectl queue hold b"
+        "to keep that waiting: kubectl queue hold b"
     )
 
 
