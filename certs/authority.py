@@ -25,13 +25,22 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.exceptions import AuthorityUnreadable
-
 #: The clock of a node may be set to another time zone.
 SKEW = timedelta(days=1)
 AUTHORITY_VALIDITY = timedelta(days=3650)
 LEAF_VALIDITY = timedelta(days=365)
 LONGEST_NAME = 64  # RFC 5280, A.1: ub-common-name, ub-organization-name
+
+
+class CertificateError(Exception):
+    """Base of all errors of this package."""
+
+
+class AuthorityUnreadable(CertificateError):
+    """A stored authority is incomplete or damaged, or its key is not its certificate's.
+
+    The message names the file or Secret and says what to do.
+    """
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from certs.authority import Authority, Pair, create, load
-from certs.exceptions import AuthorityUnreadable
+from certs.authority import Authority, AuthorityUnreadable, Pair, create, load
 from cluster.api.client import Client, decode_response
 from cluster.exceptions import Conflict, NotFound
 

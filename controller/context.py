@@ -39,6 +39,8 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     api_servers: ApiServerEndpoints
     writers: WriteQueue
+    #: Statuses of queues, and what their acknowledgements wait for: no other write that hangs delays them.
+    status_writers: WriteQueue
     guard_writers: WriteQueue
     drain_writers: WriteQueue
     #: Read the Leases of other replicas, so that no other request delays an acknowledgement.

@@ -40,7 +40,7 @@ def label_namespaces(context: ControllerContext) -> None:
     """Set or remove the label where a namespace does not have what its annotation asks for."""
 
     def correct_label(namespace: Namespace) -> None:
-        label = missing_label(namespace, exempt=context.store.rules.exempt_namespaces)
+        label = missing_label(namespace, exempt=context.store.membership_settings.exempt_namespaces)
         if label is not None:
             _write_label(context, namespace, label)
 

@@ -12,15 +12,28 @@
 The JSON is a Kubernetes `Status`, so the API server and kubectl show its message. The worker refuses some
 requests before the app is called, such as those with too large a body, in the same form
 (`server.http.refusals`).
+
+A request passes `CloseWhenUnready`, then `FastPath`, then Flask.
+
+| path       | 200                                              | otherwise                     |
+|------------|--------------------------------------------------|-------------------------------|
+| `/healthz` | the process and its threads are alive            | 503 with the dead ones' names |
+| `/readyz`  | alive, the whole cluster has been read, and the  | 503 with what is missing, and |
+|            | API server serves all fields of our own kinds    | the way out                   |
+| `/metrics` | always: the metrics in Prometheus' text format   |                               |
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from flask import Flask, Response, g, request
+import msgspec
+from flask import Blueprint, Flask, Response, g, request
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 
 from cluster.cache.store import Clock, Store
@@ -28,17 +41,20 @@ from cluster.exceptions import NotReady, Unreadable
 from cluster.metrics import Metrics
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
-from server.health import Check
-from server.health import blueprint as health_routes
 from server.http.limits import REVIEW_BYTES
 from server.http.refusals import Count
-from server.http.responses import status_error
-from server.middleware import CloseWhenUnready, FastPath, Handler
+from server.http.responses import Environ, WsgiApp, status_error
 from webhooks.routes import handlers as webhook_handlers
 from webhooks.settings import AdmissionSettings
 
+Handler = Callable[[bytes], bytes]
+#: Texts that say what is wrong; empty if nothing is.
+Check = Callable[[], list[str]]
+
 #: For any path; the worker enforces the limit of each path (`server.http.limits`).
 BODY_LIMIT = REVIEW_BYTES
+#: Digits of a length that can be within the limit.
+LENGTH_DIGITS = 9
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +68,7 @@ def create_app(
     ready: Check | None = None,
 ) -> Flask:
     """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
-    store = store or Store(rules=MembershipSettings(), clock=Clock())
+    store = store or Store(membership_settings=MembershipSettings(), clock=Clock())
     metrics = metrics or Metrics()
     app = Flask("sluice", static_folder=None)
     app.url_map.merge_slashes = False
@@ -62,7 +78,7 @@ def create_app(
         app.add_url_rule(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]
         )
-    app.register_blueprint(health_routes(alive=alive, ready=ready or _ready(store), metrics=metrics))
+    app.register_blueprint(_health_routes(alive=alive, ready=ready or _ready(store), metrics=metrics))
     _register_error_handlers(app)
     _record_metrics(app, metrics)
     fast_path = FastPath(app.wsgi_app, handlers=handlers, metrics=metrics, limit=BODY_LIMIT)
@@ -79,6 +95,29 @@ def _view(handler: Handler) -> Callable[[], Response]:
 
 def _ready(store: Store) -> Check:
     return lambda: [] if store.synced else ["the cluster has not been read yet"]
+
+
+def _health_routes(*, alive: Check, ready: Check, metrics: Metrics) -> Blueprint:
+    routes = Blueprint("health", __name__)
+
+    @routes.get("/healthz")
+    def healthz() -> Response:
+        return _checks_response(alive())
+
+    @routes.get("/readyz")
+    def readyz() -> Response:
+        return _checks_response([*alive(), *ready()])
+
+    @routes.get("/metrics")
+    def metrics_page() -> Response:
+        return Response(generate_latest(metrics.registry), content_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _checks_response(problems: list[str]) -> Response:
+    body = msgspec.json.encode({"ok": not problems, "missing": problems})
+    return Response(body, status=503 if problems else 200, mimetype="application/json")
 
 
 def _register_error_handlers(app: Flask) -> None:
@@ -139,3 +178,74 @@ def refusal_counter(app: Flask, metrics: Metrics) -> Count:
 
 def _error_response(code: int, message: str) -> Response:
     return Response(status_error(code, message), status=code, mimetype="application/json")
+
+
+class CloseWhenUnready:
+    """Closes the connection after each response while the store is not synced; the app answers all the same.
+
+    kube-scheduler and kube-apiserver keep their connections: they would ask a replica that is cut off for as
+    long as it answers "not ready", however many others there are. A closed connection is dialled again, and
+    then the Service can direct it to another replica.
+    """
+
+    def __init__(self, app: WsgiApp, *, store: Store) -> None:
+        self._app = app
+        self._store = store
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if self._store.synced:
+            return self._app(environ, start_response)
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            return start_response(status, [*headers, ("Connection", "close")], exc_info)
+
+        return self._app(environ, start)
+
+
+class FastPath:
+    """Calls the handlers of the most frequent requests without Flask.
+
+    Invariants
+    - It serves only what is answered with 200: a POST of `application/json` with a known length within the
+      limit, on a path of the table, whose handler raises nothing. Everything else goes to Flask unchanged.
+      Flask calls the same handler and words the error, so the two never answer differently.
+    - A handler may run twice for a request that it refuses: a handler has no effect that happens twice then.
+    """
+
+    def __init__(
+        self, app: WsgiApp, *, handlers: Mapping[str, Handler], metrics: Metrics, limit: int
+    ) -> None:
+        self._app = app
+        self._limit = limit
+        self._routes = {
+            path: (handler, metrics.requests.labels(path, 200), metrics.seconds.labels(path))
+            for path, handler in handlers.items()
+        }
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        route = self._routes.get(environ["PATH_INFO"])
+        if route is None or not self._is_eligible(environ):
+            return self._app(environ, start_response)
+        handler, requests, seconds = route
+        began = time.perf_counter()
+        body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        try:
+            answer = handler(body)
+        except Exception:  # noqa: BLE001, RUF100 - Flask calls the handler again and words the error
+            environ["wsgi.input"] = io.BytesIO(body)
+            return self._app(environ, start_response)
+        requests.inc()
+        seconds.observe(time.perf_counter() - began)
+        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
+        return [answer]
+
+    def _is_eligible(self, environ: Environ) -> bool:
+        if environ["REQUEST_METHOD"] != "POST" or environ.get("CONTENT_TYPE") != "application/json":
+            return False
+        length = environ.get("CONTENT_LENGTH", "")
+        if len(length) > LENGTH_DIGITS and length.isdigit():
+            # Still too long, and a number that Flask can read.
+            environ["CONTENT_LENGTH"] = "9" * LENGTH_DIGITS
+            return False
+        is_number = length.isascii() and length.isdigit() and len(length) <= LENGTH_DIGITS
+        return is_number and int(length) <= self._limit

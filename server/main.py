@@ -15,14 +15,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from certs.exceptions import CertificateError
+from certs.authority import CertificateError
+from certs.renewal import ensure_certificate
 from cluster.exceptions import ClusterError
 from server.app import create_app, refusal_counter
-from server.certificate_thread import ensure_certificate
-from server.configuration import Settings, SettingsError, read
 from server.gunicorn_app import BootWatch, ServedApp, gunicorn_settings
 from server.logs import GunicornLog, configure
 from server.runtime import Runtime
+from server.settings import (
+    Settings,
+    SettingsError,
+    read,
+)
 
 USAGE = "usage: sluice serve [--help] [--SETTING VALUE ...]\n       sluice --version"
 STDERR = 2
@@ -55,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def serve(settings: Settings) -> None:
     """Serve until a signal ends it."""
     runtime, boot = Runtime(settings), BootWatch()
-    ensure_certificate(settings, client=runtime.client)
+    ensure_certificate(settings.certificate_settings, client=runtime.client)
     app = create_app(
         runtime.store,
-        admission=runtime.terms,
+        admission=settings.admission_settings,
         metrics=runtime.metrics,
         alive=runtime.dead_threads,
         ready=runtime.missing_for_ready,

@@ -1,19 +1,6 @@
 """Builds everything that runs beside the app in one process, and starts and stops it in order.
 
-| thread             | owner        | stops                                    |
-|--------------------|--------------|------------------------------------------|
-| `reflector-<kind>` | `Informers`   | its read is cut                          |
-| `queue-controller` | `Runtime`    | after the queue under way                |
-| `writer-<n>`       | `WriteQueue`    | after the write under way                |
-| `guard-writer-<n>` | `WriteQueue`    | after the write or probe under way       |
-| `drain-writer-<n>` | `WriteQueue`    | after the eviction under way             |
-| `lease-reader-<n>` | `WriteQueue`    | after the list of Leases under way       |
-| `certificates`     | `CertificateThread` | at once                           |
-| `starting`         | `Runtime`    | once the whole cluster has been read     |
-| `relisting`        | `Informers`   | at once                                  |
-| `progress`         | `Store`      | after the request under way              |
-| `presence`         | `Runtime`    | when our own Lease is deleted            |
-| `elector`          | `Runtime`    | when the leader's Lease is given up      |
+docs/architecture.md#threads says what each thread does and how it stops.
 
 Nothing waits for the API server at the start: the reflectors are started in a thread of their own once our
 Lease is held, and until they have read the whole cluster the server answers "not ready".
@@ -30,15 +17,14 @@ import socket
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
+from certs.renewal import CertificateRenewal
 from cluster.api.client import Client, load_configuration
 from cluster.api.servers import API_SERVER_NAME, ApiServerEndpoints
 from cluster.cache.changes import Change, QueueChange
 from cluster.cache.marker_pods import MarkerPods
-from cluster.cache.store import (
-    Clock,
-    Store,
-)
+from cluster.cache.store import Clock, Store
 from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Leases
 from cluster.coordination.replica_report import report_of
@@ -51,13 +37,12 @@ from cluster.write_queue import WriteQueue
 from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
-from queues.membership import MembershipSettings
-from server.certificate_thread import CertificateThread
-from server.configuration import Settings
-from webhooks.settings import AdmissionSettings
+from server.settings import Settings
 
 READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
+#: Statuses have threads of their own: a write of anything else that hangs delays no acknowledgement.
+STATUS_THREADS = 4
 GUARD_THREADS = 2
 #: Parallel evictions: each waits in the API server for the status of its budget.
 DRAIN_THREADS = 8
@@ -73,27 +58,30 @@ PROBE_READ_SECONDS = 3.0
 log = logging.getLogger(__name__)
 
 
+class ThreadOwner(NamedTuple):
+    """Starts and stops some threads. `dead`: the names of those that ended although nobody stopped them."""
+
+    start: Callable[[], object]
+    stop: Callable[[], object]
+    dead: Callable[[], list[str]]
+
+
 class Runtime:
     """One server's threads. Owner: the worker process. Nothing runs before `start`."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.client = Client(
-            load_configuration(settings.kubeconfig or None),
-            connections=CONNECTIONS + settings.writers + GUARD_THREADS + DRAIN_THREADS,
+        self.metrics = Metrics()
+        self.client = self._new_client(
+            connections=CONNECTIONS + settings.writers + STATUS_THREADS + GUARD_THREADS + DRAIN_THREADS
         )
         # A client of its own, so that renewing a Lease waits for no other request and is retried soon. It
         # sends requests all the time, so it knows the API server's time.
-        lease_client = Client(
-            load_configuration(settings.kubeconfig or None),
-            connections=3 + LEASE_THREADS,
-            read_seconds=LEASE_READ_SECONDS,
-        )
-        self.metrics = Metrics()
+        lease_client = self._new_client(connections=3 + LEASE_THREADS, read_seconds=LEASE_READ_SECONDS)
         clock = Clock(lambda: lease_client.ahead)
         self._readiness = ClusterReadiness(ALL_KINDS, clock=clock.monotonic)
         self.store = Store(
-            rules=_rules(settings),
+            membership_settings=settings.membership_settings,
             clock=clock,
             readiness=self._readiness,
             request_seconds=settings.request_timeout,
@@ -107,140 +95,158 @@ class Runtime:
             marker=MarkerPods(lease_client, namespace=settings.namespace),
         )
         self._writers = self._new_writers("writer", settings.writers)
+        self._status_writers = self._new_writers("status-writer", STATUS_THREADS)
         self._guard_writers = self._new_writers("guard-writer", GUARD_THREADS)
         self._drain_writers = self._new_writers("drain-writer", DRAIN_THREADS)
         self._lease_readers = self._new_writers("lease-reader", LEASE_THREADS)
-        identity = _identity()
-        leases = Leases(lease_client, namespace=settings.namespace)
-        self._presence = ReplicaLease(
+        leases, identity = Leases(lease_client, namespace=settings.namespace), _identity()
+        self._presence = self._new_presence(leases, identity)
+        self._elector = LeaderElector(
+            leases, identity=identity, clock=clock.monotonic, eligible=lambda: self.store.synced
+        )
+        self._controller = QueueController(self._controller_context(leases, identity))
+        self._elector.add_listener(self._controller.elected)
+        self._certificates = CertificateRenewal(settings.certificate_settings, client=self.client)
+        self._starting: threading.Thread | None = None
+        #: Whether `starting` has done its work.
+        self._started = False
+        self._stopped = threading.Event()
+        self._on_ready: Callable[[], object] = lambda: None
+        self._owners = self._thread_owners()
+
+    def _new_client(self, *, connections: int, read_seconds: float | None = None, url: str = "") -> Client:
+        """`url`: of one API server, by its own address."""
+        config = load_configuration(self.settings.kubeconfig or None)
+        if url:
+            config.host, config.tls_server_name = url, API_SERVER_NAME
+        if read_seconds is None:
+            return Client(config, connections=connections)
+        return Client(config, connections=connections, read_seconds=read_seconds)
+
+    def _new_writers(self, name: str, threads: int) -> WriteQueue:
+        return WriteQueue(metrics=self.metrics, threads=threads, name=name, backoff=self.store.backoff)
+
+    def _new_presence(self, leases: Leases, identity: str) -> ReplicaLease:
+        presence = ReplicaLease(
             leases,
             identity=identity,
-            clock=clock.monotonic,
+            clock=self.store.clock.monotonic,
             report=partial(report_of, self.store),
             relist_queues=self._informers.relist_queues,
             lingering=lambda: bool(self.store.admissions.queues()),
             renewed=self.store.record_write,
             validity=self._readiness.lease,
         )
-        self._elector = LeaderElector(
-            leases,
-            identity=identity,
-            clock=clock.monotonic,
-            eligible=lambda: self.store.synced,
-        )
-        self.store.add_marker_listener(self._presence.report_pods)
+        self.store.add_marker_listener(presence.report_pods)
         self.store.add_listener(self._note_change)
-        recorder = EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics)
-        self._controller = QueueController(
-            ControllerContext(
-                store=self.store,
-                client=self.client,
-                api_servers=ApiServerEndpoints(
-                    self.client, connect=self._connect, clock=clock.monotonic, urls=settings.api_servers
-                ),
-                writers=self._writers,
-                guard_writers=self._guard_writers,
-                drain_writers=self._drain_writers,
-                lease_readers=self._lease_readers,
-                work_queue=WorkQueue(clock.monotonic, backoff=self.store.backoff),
-                drain_rate=settings.drain_rate,
-                drain_in_flight=settings.drain_in_flight,
-                drain_grace_limit=settings.drain_grace_limit,
-                recorder=recorder,
-                metrics=self.metrics,
-                other_replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
-                namespace=settings.namespace,
-                leading=lambda: self._elector.leading and self._presence.alive,
-                term=lambda: self._elector.term,
-            )
-        )
-        self._certificates = CertificateThread(settings, client=self.client)
-        self._starting: threading.Thread | None = None
-        self._elector.add_listener(self._controller.elected)
-        self._stopped = threading.Event()
-        #: Whether `starting` has done its work.
-        self._started = False
+        return presence
 
-    def _new_writers(self, name: str, threads: int) -> WriteQueue:
-        return WriteQueue(metrics=self.metrics, threads=threads, name=name, backoff=self.store.backoff)
-
-    @property
-    def terms(self) -> AdmissionSettings:
-        return AdmissionSettings(
-            own_user=self.settings.own_user,
-            marked_schedulers=frozenset(self.settings.schedulers),
-            scheduler_users=frozenset(self.settings.scheduler_users),
-            controller_users=frozenset(self.settings.controller_users),
-            depth_limit=self.settings.depth_limit,
+    def _controller_context(self, leases: Leases, identity: str) -> ControllerContext:
+        settings, clock = self.settings, self.store.clock
+        return ControllerContext(
+            store=self.store,
+            client=self.client,
+            api_servers=ApiServerEndpoints(
+                self.client, connect=self._connect, clock=clock.monotonic, urls=settings.api_servers
+            ),
+            writers=self._writers,
+            status_writers=self._status_writers,
+            guard_writers=self._guard_writers,
+            drain_writers=self._drain_writers,
+            lease_readers=self._lease_readers,
+            work_queue=WorkQueue(clock.monotonic, backoff=self.store.backoff),
+            drain_rate=settings.drain_rate,
+            drain_in_flight=settings.drain_in_flight,
+            drain_grace_limit=settings.drain_grace_limit,
+            recorder=EventRecorder(client=self.client, writers=self._writers, metrics=self.metrics),
+            metrics=self.metrics,
+            other_replicas=OtherReplicas(leases, identity=identity, clock=clock.monotonic),
+            namespace=settings.namespace,
+            leading=lambda: self._elector.leading and self._presence.alive,
+            term=lambda: self._elector.term,
         )
+
+    def _thread_owners(self) -> list[ThreadOwner]:
+        """In the order in which they are started.
+
+        They are stopped in the reverse order: the controller first, for it must not act on a store that is
+        no longer updated.
+        """
+        controller, elector, presence = self._controller, self._elector, self._presence
+        certificates, informers = self._certificates, self._informers
+        writers = (
+            self._writers,
+            self._status_writers,
+            self._guard_writers,
+            self._drain_writers,
+            self._lease_readers,
+        )
+        return [
+            ThreadOwner(self._start_starting, self._join_starting, self._dead_starting),
+            ThreadOwner(
+                certificates.start, certificates.stop, _unless(lambda: certificates.alive, "certificates")
+            ),
+            *(ThreadOwner(queue.start, queue.stop, queue.dead) for queue in writers),
+            ThreadOwner(lambda: None, informers.stop, informers.dead),  # the thread `starting` starts them
+            ThreadOwner(presence.start, presence.stop, _unless(lambda: presence.running, "presence")),
+            ThreadOwner(elector.start, elector.stop, _unless(lambda: elector.running, "elector")),
+            ThreadOwner(
+                controller.start, controller.stop, _unless(lambda: controller.alive, "queue-controller")
+            ),
+        ]
 
     def start(self, *, ready: Callable[[], object] = lambda: None) -> None:
         """Start every thread; returns at once. `ready` is called once the whole cluster has been read."""
-        self._presence.start()
-        self._elector.start()
-        self._writers.start()
-        self._guard_writers.start()
-        self._drain_writers.start()
-        self._lease_readers.start()
-        self._controller.start()
-        self._certificates.start()
-        self._starting = threading.Thread(
-            target=self._start_watching, args=(ready,), name="starting", daemon=True
-        )
-        self._starting.start()
+        self._on_ready = ready
+        for owner in self._owners:
+            owner.start()
 
     def stop(self) -> None:
-        """Stop every thread, the controller first: it must not act on a store that is no longer updated."""
+        """Stop every thread."""
         self._stopped.set()
-        self._controller.stop()
-        self._elector.stop()
-        self._presence.stop()
-        self._informers.stop()
-        self._writers.stop()
-        self._guard_writers.stop()
-        self._drain_writers.stop()
-        self._lease_readers.stop()
-        self._certificates.stop()
-        if self._starting is not None:
-            self._starting.join(timeout=5)
+        for owner in reversed(self._owners):
+            owner.stop()
 
     def dead_threads(self) -> list[str]:
         """The names of the threads that ended although nobody stopped them."""
         if self._stopped.is_set():
             return ["the server is stopping"]
-        names = [] if self._controller.alive else ["queue-controller"]
-        names += [] if self._presence.running else ["presence"]
-        names += [] if self._elector.running else ["elector"]
-        names += self._informers.dead()
-        for writers in (self._writers, self._guard_writers, self._drain_writers, self._lease_readers):
-            names += writers.dead()
-        names += [] if self._certificates.alive else ["certificates"]
-        is_starting = self._starting is not None and self._starting.is_alive()
-        return names if self._started or is_starting else [*names, "starting"]
+        return [name for owner in self._owners for name in owner.dead()]
 
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""
         return self._readiness.missing()
 
     def _connect(self, url: str) -> Client:
-        """A client of one API server, by its own address."""
-        config = load_configuration(self.settings.kubeconfig or None)
-        config.host, config.tls_server_name = url, API_SERVER_NAME
-        return Client(config, connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS)
+        return self._new_client(connections=GUARD_THREADS, read_seconds=PROBE_READ_SECONDS, url=url)
 
     def _note_change(self, _queue: str, change: Change) -> None:
         """Other replicas wait until our Lease says that we have seen it."""
         if change is QueueChange.SPEC:
             self._presence.report_change()
 
-    def _start_watching(self, ready: Callable[[], object]) -> None:
-        """Start the reflectors once our Lease is held.
+    # The thread `starting`.
+
+    def _start_starting(self) -> None:
+        self._starting = threading.Thread(target=self._start_informers, name="starting", daemon=True)
+        self._starting.start()
+
+    def _join_starting(self) -> None:
+        if self._starting is not None:
+            self._starting.join(timeout=5)
+
+    def _dead_starting(self) -> list[str]:
+        is_starting = self._starting is not None and self._starting.is_alive()
+        return [] if self._started or is_starting else ["starting"]
+
+    def _start_informers(self) -> None:
+        """Start the informers once our Lease is held.
 
         An error ends the thread, and `dead_threads` names it.
         """
         try:
             if self._await_cluster():
-                ready()
+                self._on_ready()
             self._started = True
         except Exception:
             log.exception("thread starting ended")
@@ -257,15 +263,11 @@ class Runtime:
         return True
 
 
+def _unless(alive: Callable[[], bool], name: str) -> Callable[[], list[str]]:
+    return lambda: [] if alive() else [name]
+
+
 def _identity() -> str:
     """A unique name of this process: the name of its pod or host, and a random part."""
     host = os.environ.get("POD_NAME") or socket.gethostname()
     return f"{host[:40]}-{secrets.token_hex(4)}".lower()
-
-
-def _rules(settings: Settings) -> MembershipSettings:
-    return MembershipSettings(
-        owned_schedulers=frozenset(settings.owned_schedulers),
-        kueue=settings.kueue_label,
-        exempt_namespaces=frozenset({"kube-system", settings.namespace}),
-    )

@@ -45,7 +45,7 @@ def mutate(request: Request, *, store: Store) -> Answer:
     queue = meta.annotation(VOLCANO_ANNOTATION)
     if queue and not valid_name(queue):
         return deny_bad_name(queue, where=_ANNOTATION)
-    names_queue = bool(queue) and meta.name not in store.rules.exempt_namespaces
+    names_queue = bool(queue) and meta.name not in store.membership_settings.exempt_namespaces
     wanted = {names.MEMBER_NAMESPACE: "true" if names_queue else None}
     patch = tuple(patch_map("/metadata/labels", meta.labels, wanted))
     if not names_queue:

@@ -43,7 +43,7 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     if request.operation != "CREATE":
         before = decode_object(request.old_object, _podgroups, where="oldObject")
     deleted = before is not None and podgroup.metadata.deletion_timestamp is not None
-    if deleted or request.namespace in store.rules.exempt_namespaces:
+    if deleted or request.namespace in store.membership_settings.exempt_namespaces:
         return ALLOWED
     queue = _queue(podgroup, before, request, store=store)
     if before is not None and queue == queue_of(before):

@@ -31,7 +31,7 @@ from benchmarks.scheduler_configurations import (
 )
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from localcluster.build import Say
-from server.configuration import Settings
+from server.settings import Settings
 
 NODES = 500
 #: What stands beside it: the same pods new; and gated, with nothing installed, let go by a client in Go.

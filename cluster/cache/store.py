@@ -98,7 +98,7 @@ class Store:
     def __init__(
         self,
         *,
-        rules: MembershipSettings,
+        membership_settings: MembershipSettings,
         clock: Clock,
         request_seconds: float = REQUEST_SECONDS,
         failed: Callable[[str], None] = lambda _step: None,
@@ -106,7 +106,7 @@ class Store:
         member_relists: Trigger | None = None,
     ) -> None:
         """`request_seconds`: the API server's request time-out. `failed`: counts failures by step."""
-        self.rules = rules
+        self.membership_settings = membership_settings
         self.clock = clock
         #: Without one, answers are never reliable.
         self._readiness = readiness or ClusterReadiness((), clock=clock.monotonic)
@@ -142,7 +142,7 @@ class Store:
             on_queue_change=self._podgroup_queue_changed,
             on_change=self._podgroup_changed,
             arrived=arrived,
-            exempt=rules.exempt_namespaces,
+            exempt=membership_settings.exempt_namespaces,
         )
         self.workloads = AllWorkloads(
             queue_of=self._queue_of_stored,
@@ -244,7 +244,9 @@ class Store:
         """Return the membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
             self._note_judged_early(pod.metadata.namespace)
-        return stored_pod_membership(self.pod_facts(pod), rules=self.rules, group=self.queue_of_podgroup)
+        return stored_pod_membership(
+            self.pod_facts(pod), rules=self.membership_settings, group=self.queue_of_podgroup
+        )
 
     def pod_facts(self, pod: Pod, *, namespace: str = "") -> PodFacts:
         """Return the facts from which the membership of a pod is decided.
@@ -311,7 +313,7 @@ class Store:
         return (
             namespace in self.namespaces
             or bool(self.pending_namespaces.queue_of(namespace))
-            or namespace in self.rules.exempt_namespaces
+            or namespace in self.membership_settings.exempt_namespaces
         )
 
     def queue_of_podgroup(self, namespace: str, name: str) -> str | None:
@@ -366,11 +368,11 @@ class Store:
         """Return the membership of a submitted workload."""
         where = obj.metadata.namespace or namespace
         facts = workload_facts(kind, obj, namespace=where, namespace_queue=self.queue_of_namespace(where))
-        return workload_membership(facts, rules=self.rules, group=self.queue_of_podgroup)
+        return workload_membership(facts, rules=self.membership_settings, group=self.queue_of_podgroup)
 
     def _queue_of_stored(self, kind: WorkloadKind, obj: WorkloadObject) -> str:
         """Return the queue that admission recorded; without a record, the first one that the rules name."""
-        if obj.metadata.namespace in self.rules.exempt_namespaces:
+        if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return ""
         self._note_judged_early(obj.metadata.namespace)
         membership = self.workload_membership(kind, obj)
@@ -431,7 +433,10 @@ class Store:
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
         """Call the marker listeners: by a marker a replica asks the others to report their pods."""
-        if pod.metadata.name == MARKER and pod.metadata.namespace in self.rules.exempt_namespaces:
+        if (
+            pod.metadata.name == MARKER
+            and pod.metadata.namespace in self.membership_settings.exempt_namespaces
+        ):
             for listener in self._marker_listeners:
                 listener()
 

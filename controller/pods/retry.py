@@ -149,7 +149,9 @@ class BindPassRetry:
                 continue
             self._retried_at[member.uid] = now
             self._store.bind_passes.record_retry(namespace, name)
-            self._context.writers.submit(("retry_pass", member.uid), partial(self._retry, member), rank=(1,))
+            self._context.status_writers.submit(
+                ("retry_pass", member.uid), partial(self._retry, member), rank=(1,)
+            )
             if lacks_room(member):
                 self._trigger_retry()
 

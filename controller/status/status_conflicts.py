@@ -165,7 +165,7 @@ class StatusConflicts:
         if author is None or author.version != version:
             author = writes.author = Author(version, now)
             self._context.submit(
-                self._context.writers,
+                self._context.status_writers,
                 ("author", queue),
                 partial(self._read_author, queue),
                 partial(self._receive_author, queue, author),

@@ -109,7 +109,7 @@ class StatusWriter:
 
     def write(self, obj: QueueObject, record: QueueRecord, write: Write) -> Wait | Nothing:
         """Submit what of the difference can be written now; returns when the queue is reconciled again."""
-        queue, writers = obj.metadata.name, self._context.writers
+        queue, writers = obj.metadata.name, self._context.status_writers
         now = self._context.store.clock.monotonic()
         part = part_to_write(
             write,
@@ -131,7 +131,7 @@ class StatusWriter:
             metadata["resourceVersion"] = obj.metadata.resource_version
         body, path = {"metadata": metadata, "status": part.fields}, f"{QUEUES}/{queue}/status"
         return self._context.submit(
-            self._context.writers,
+            self._context.status_writers,
             (part.kind, queue),
             lambda: decode_response(self._context.client.patch(path, body), _queue),
             partial(self._receive, obj),

@@ -13,8 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs import authority
-from certs.authority import Authority, Pair
-from certs.exceptions import AuthorityUnreadable
+from certs.authority import Authority, AuthorityUnreadable, Pair
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -13,9 +13,8 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs import authority
-from certs.authority import LEAF_VALIDITY, Authority
-from certs.exceptions import AuthorityUnreadable
-from certs.serving_certificate import ensure, is_ip
+from certs.authority import LEAF_VALIDITY, Authority, AuthorityUnreadable
+from certs.renewal import ensure, is_ip
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTS = ("sluice.sluice-system.svc", "localhost", "127.0.0.1")

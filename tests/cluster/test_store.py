@@ -50,7 +50,7 @@ class Watched(Store):
     def __init__(self) -> None:
         self.snapshots: list[QueueSnapshot] = []
         self.told: list[tuple[str, Change]] = []
-        super().__init__(rules=MembershipSettings(), clock=SetClock())
+        super().__init__(membership_settings=MembershipSettings(), clock=SetClock())
         self.queue_cache = self.make_cache()
         self.add_listener(lambda name, what: self.told.append((name, what)))
 

@@ -43,7 +43,7 @@ class Told:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(rules=MembershipSettings(), clock=Clock())
+    return Store(membership_settings=MembershipSettings(), clock=Clock())
 
 
 @pytest.fixture

@@ -109,17 +109,28 @@ def test_each_room_says_what_is_in_it() -> None:
     assert silent == []
 
 
-def thread_names() -> set[str]:
-    """The fixed part of the name of each thread that the server's packages start."""
-    names = set()
+def calls_of_the_server(*functions: str) -> Iterator[ast.Call]:
+    """The calls of these functions in the server's packages."""
     for package in ("cluster", "controller", "server", "certs"):
         for path in (ROOT / package).rglob("*.py"):
             for call in ast.walk(ast.parse(path.read_text())):
-                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(
-                    ("Thread", "ThreadPoolExecutor")
-                ):
-                    names |= set(_fixed_names(call))
-    return names
+                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(functions):
+                    yield call
+
+
+def thread_names() -> set[str]:
+    """The fixed part of the name of each thread that the server's packages start."""
+    calls = calls_of_the_server("Thread", "ThreadPoolExecutor", "Debouncer")
+    return {name for call in calls for name in _fixed_names(call)}
+
+
+def write_queue_names() -> set[str]:
+    """The names that the threads of the write queues begin with."""
+    return {
+        f"{call.args[0].value!s}-"
+        for call in calls_of_the_server("_new_writers")
+        if isinstance(call.args[0], ast.Constant)
+    }
 
 
 def _fixed_names(call: ast.Call) -> Iterator[str]:
@@ -134,9 +145,15 @@ def _fixed_names(call: ast.Call) -> Iterator[str]:
 def test_each_thread_has_a_row() -> None:
     rows = {row[0].strip("`"): row[1].strip("`") for row in tables("Threads")}
     assert thread_names() <= set(rows)
+    assert {"relisting", "starting", "certificates"} <= thread_names()
     for thread, file in rows.items():
         source = (ROOT / file).read_text()
         assert thread == "main" or "Thread" in source, thread
+
+
+def test_the_row_of_the_writers_names_the_threads_of_each_write_queue() -> None:
+    (does,) = [row[2] for row in tables("Threads") if row[0] == "`writer`"]
+    assert write_queue_names() == set(re.findall(r"`([\w-]+-)`", does))
 
 
 FLOWS = re.split(r"\n\n(?=\*\*)", section("Four flows").strip())

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.configuration import PREFIX, Settings
+from server.settings import PREFIX, Settings
 from tests.support.paths import ROOT
 
 PRODUCT = (

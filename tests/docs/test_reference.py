@@ -31,7 +31,7 @@ from queues.status.conditions import not_acknowledged_condition
 from queues.tree import Tree
 from queues.verdict import CauseKind, verdict
 from server.app import create_app
-from server.configuration import Settings
+from server.settings import Settings
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()

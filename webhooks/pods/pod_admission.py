@@ -64,7 +64,9 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     """The answer to the mutating webhook on CREATE."""
     pod = decode_object(request.object, _pods)
     facts = store.pod_facts(pod, namespace=request.namespace)
-    membership = submitted_pod_membership(facts, rules=store.rules, group=store.queue_of_podgroup)
+    membership = submitted_pod_membership(
+        facts, rules=store.membership_settings, group=store.queue_of_podgroup
+    )
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):
         return admission

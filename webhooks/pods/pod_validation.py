@@ -42,7 +42,9 @@ def validate(request: Request, *, store: Store, settings: AdmissionSettings) -> 
 def _validate_create(request: Request, *, store: Store) -> Answer:
     pod = decode_object(request.object, _pods)
     facts = store.pod_facts(pod, namespace=request.namespace)
-    membership = submitted_pod_membership(facts, rules=store.rules, group=store.queue_of_podgroup)
+    membership = submitted_pod_membership(
+        facts, rules=store.membership_settings, group=store.queue_of_podgroup
+    )
     if membership is None:
         return ALLOWED
     admitted = pod.metadata.annotation(names.QUEUE)

@@ -267,7 +267,7 @@ def _membership_after(
         kind, after, namespace=namespace, namespace_queue=store.queue_of_namespace(namespace)
     )
     facts = replace(facts, templates=submitted_names(before, after), owned=_has_owner(kind, before))
-    return workload_membership(facts, rules=store.rules, group=store.queue_of_podgroup)
+    return workload_membership(facts, rules=store.membership_settings, group=store.queue_of_podgroup)
 
 
 def _has_owner(kind: WorkloadKind, obj: WorkloadObject) -> bool:

@@ -84,6 +84,7 @@ class Corner:
             store=self.server.store,
             client=client,
             writers=writers,
+            status_writers=writers,
             guard_writers=writers,
             drain_writers=Writes(),
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),

@@ -52,6 +52,7 @@ class Told:
             store=self.server.store,
             client=client,
             writers=writers,
+            status_writers=writers,
             drain_writers=self.evictions,
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )

@@ -169,7 +169,7 @@ class Course:
                 store=SimpleNamespace(clock=self.clock),
                 client=SimpleNamespace(get=lambda _path: self._stored()),
                 recorder=SimpleNamespace(record=lambda _, *, reason, **__: self.events.append(reason)),
-                writers=SimpleNamespace(submit=self._submit),
+                status_writers=SimpleNamespace(submit=self._submit),
                 work_queue=self._work_queue,
                 metrics=self.metrics,
             )

@@ -1,7 +1,8 @@
 """A request of the leader that gets no answer delays no acknowledgement of another queue's stop.
 
 A proxy in front of the API server holds one request. The client gives a request up after half a minute, one
-for a Lease after three seconds; the stop of another queue is acknowledged long before.
+for a Lease after three seconds; the stop of another queue is acknowledged long before. This holds with the
+smallest allowed setting of `writers` as well.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from cluster.coordination.replicas import LABEL
 from localcluster.cluster import LocalCluster
 from localcluster.components import NAMESPACE
 from queues.apimachinery.timestamps import rfc3339
+from server.settings import Settings, SettingsError
 from tests.support.e2e.fleet import Fleet
 from tests.support.e2e.objects import is_answered, is_stopped
 from tests.support.e2e.sandbox import QUEUES, Sandbox
@@ -26,6 +28,8 @@ COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 #: Seconds in which the other stop is acknowledged: well below what the client waits for an answer.
 SOON, LEASES_SOON = 10.0, 2.0
+#: The smallest allowed setting of `writers`.
+FEWEST = 1
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def way(module_cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) 
     """The way of the one server to the API server."""
     fleet = Fleet(module_cluster, tmp_path_factory.mktemp("held"))
     try:
-        fleet.join("server-1", intercepted=True)
+        fleet.join("server-1", intercepted=True, prefix=("/usr/bin/env", f"SLUICE_WRITERS={FEWEST}"))
         yield fleet.interceptors["server-1"]
     finally:
         fleet.close()
@@ -47,6 +51,10 @@ def reads_queue(queue: str) -> When:
     return lambda asked: (asked.method, asked.path) == ("GET", f"{QUEUES}/{queue}")
 
 
+def writes_status(queue: str) -> When:
+    return lambda asked: (asked.method, asked.path) == ("PATCH", f"{QUEUES}/{queue}/status")
+
+
 def deletes_command(_queue: str) -> When:
     return lambda asked: asked.method == "DELETE" and asked.path.startswith(COMMANDS)
 
@@ -56,6 +64,10 @@ def stop_by_command(own_sandbox: Sandbox, queue: str) -> None:
     own_sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
     own_sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
     own_sandbox.command(queue, "SuspendQueue", user=ANN).must(201)
+
+
+def stop_by_edit(own_sandbox: Sandbox, queue: str) -> None:
+    own_sandbox.patch_queue(queue, state="Suspended").must()
 
 
 def stop_for_a_moment(own_sandbox: Sandbox, queue: str) -> None:
@@ -71,8 +83,9 @@ def stop_for_a_moment(own_sandbox: Sandbox, queue: str) -> None:
         (edits_queue, stop_by_command, "Suspended"),
         (deletes_command, stop_by_command, "Suspended"),
         (edits_queue, stop_for_a_moment, "Open"),
+        (writes_status, stop_by_edit, "Suspended"),
     ],
-    ids=["a Command's queue", "a Command's edit", "a Command's deletion", "resumeAt"],
+    ids=["a Command's queue", "a Command's edit", "a Command's deletion", "resumeAt", "a status"],
 )
 def test_an_edit_that_hangs_delays_no_other_stop(
     way: Interceptor,
@@ -92,6 +105,12 @@ def test_an_edit_that_hangs_delays_no_other_stop(
     way.free(kept)
     own_sandbox.queue_that(slow, f"be {state}", lambda found: found["spec"]["state"] == state)
     until(lambda: not own_sandbox.commands(), "the Command to go")
+
+
+def test_fewer_writers_are_not_allowed() -> None:
+    Settings(writers=FEWEST)
+    with pytest.raises(SettingsError, match="writers"):
+        Settings(writers=FEWEST - 1)
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["not sent", "not answered"])

@@ -32,7 +32,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @contextmanager
 def watched(client: Client, *, patience: float = 30.0) -> Iterator[tuple[Store, Informers]]:
-    store = Store(rules=MembershipSettings(), clock=Clock())
+    store = Store(membership_settings=MembershipSettings(), clock=Clock())
     readiness = ClusterReadiness(ALL_KINDS, clock=time.monotonic)
     watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
     try:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import LocalCluster
-from server.configuration import Settings
 from server.runtime import Runtime
+from server.settings import Settings
 from tests.support.cluster.notes import eventually
 
 #: Done with what it is for once the server is ready.
@@ -20,8 +20,8 @@ ENDS = "starting"
 @pytest.fixture
 def running(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """One more replica, of which nobody asks anything, and which leaves the webhooks as they are."""
-    monkeypatch.setattr("server.certificate_thread.ensure_certificate", lambda _settings, *, client: b"")
-    monkeypatch.setattr("server.certificate_thread.register", lambda _client, *, certificate: 0)
+    monkeypatch.setattr("certs.renewal.ensure_certificate", lambda _settings, *, client: b"")
+    monkeypatch.setattr("certs.renewal.register", lambda _client, *, certificate: 0)
     made = Runtime(Settings(kubeconfig=str(cluster.client_kubeconfig), certs_dir=str(tmp_path)))
     yield made
     made.stop()
@@ -67,8 +67,8 @@ def test_certificates_that_cannot_be_had_do_not_end_their_thread(
         asked.append(len(certificate))
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("server.certificate_thread.RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("server.certificate_thread.register", fail)
+    monkeypatch.setattr("certs.renewal.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("certs.renewal.register", fail)
     running.start()
     eventually(lambda: len(asked) > 2)
     assert "certificates" not in running.dead_threads()

@@ -62,6 +62,7 @@ class Surroundings:
             other_replicas=OtherReplicas(leases, identity="self", clock=self.clock.monotonic),
             lease_readers=self.readers,
             writers=self.writers,
+            status_writers=self.writers,
             guard_writers=self.writers,
             work_queue=self.work_queue,
         )

@@ -125,7 +125,7 @@ class WholeLook:
         self.clock = SetClock()
         self.metrics = Metrics()
         self.store = Store(
-            rules=MembershipSettings(),
+            membership_settings=MembershipSettings(),
             clock=self.clock,
             failed=self.metrics.failed,
             readiness=FixedReadiness(),
@@ -138,7 +138,7 @@ class WholeLook:
         self._watching.reflectors["pods"].applied = VERSION
         self._writers = [
             Inline(metrics=self.metrics, name=name, backoff=self.store.backoff)
-            for name in ("writer", "guard", "drain", "leases")
+            for name in ("writer", "guard", "drain", "leases", "status")
         ]
         nobody = ReplicaReading(views={}, version=VERSION, left=False, vanished=False, lost=[])
         replicas = SimpleNamespace(
@@ -156,6 +156,7 @@ class WholeLook:
                 ),
                 writers=self._writers[0],
                 guard_writers=self._writers[1],
+                status_writers=self._writers[4],
                 drain_writers=self._writers[2],
                 lease_readers=self._writers[3],
                 work_queue=WorkQueue(self.store.clock.monotonic, backoff=self.store.backoff),

@@ -19,8 +19,7 @@ from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, Work
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
-from server.app import create_app
-from server.middleware import Handler
+from server.app import Handler, create_app
 from tests.support.cluster.readiness import CountedTrigger, FixedReadiness
 from tests.support.http.wire_objects import (
     Wire,
@@ -69,7 +68,7 @@ class Server:
         self.readiness = FixedReadiness()
         self._relists = CountedTrigger()
         self.store = Store(
-            rules=rules or MembershipSettings(),
+            membership_settings=rules or MembershipSettings(),
             clock=self.clock,
             readiness=self.readiness,
             member_relists=self._relists,

@@ -94,7 +94,7 @@ def import_all() -> None:
 def works() -> list[Work]:
     """What the threads of a server that starts do first."""
     client = Answering()
-    store = Store(rules=MembershipSettings(), clock=Clock(), readiness=FixedReadiness())
+    store = Store(membership_settings=MembershipSettings(), clock=Clock(), readiness=FixedReadiness())
     readiness = ClusterReadiness(ALL_KINDS, clock=store.clock.monotonic)
     watching = Informers(client=client, store=store, readiness=readiness, metrics=Metrics())
     leases = Leases(client, namespace="n")

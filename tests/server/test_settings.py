@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from server.configuration import Settings, SettingsError, read
+from server.settings import (
+    Settings,
+    SettingsError,
+    read,
+)
 
 
 @pytest.fixture
@@ -260,4 +264,4 @@ def test_in_a_pod_the_services_address_is_served_beside_the_hosts_that_are_set(t
 
 
 def test_our_own_user_is_that_of_our_namespace() -> None:
-    assert Settings(namespace="ns").own_user == "system:serviceaccount:ns:sluice"
+    assert Settings(namespace="ns").admission_settings.own_user == "system:serviceaccount:ns:sluice"

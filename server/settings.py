@@ -2,6 +2,17 @@
 
 Each setting is a field of `Settings`: `bind` is `--bind`, `SLUICE_BIND`, and `bind:` in the YAML file that
 `--config` names. An invalid setting ends the start with an error that names it (`SettingsError`).
+
+A setting has its field and check in `Settings`, its line of `--help` in `_HELP` and its row in
+docs/reference.md. `server.runtime` hands it to those who read it:
+
+| read by                        | as                                                               |
+|--------------------------------|------------------------------------------------------------------|
+| the controller                 | `controller.context.ControllerContext`                           |
+| the webhooks                   | `AdmissionSettings`, made by `Settings.admission_settings`       |
+| what decides membership        | `MembershipSettings`, made by `Settings.membership_settings`     |
+| the thread of certificates     | `CertificateSettings`, made by `Settings.certificate_settings`   |
+| clients, store, write queues   | arguments                                                        |
 """
 
 from __future__ import annotations
@@ -18,10 +29,11 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from certs.renewal import CertificateSettings
 from queues.apimachinery.conversion import Converter
 from queues.drain.terminating_pods import GRACE_LIMIT
-from queues.membership import valid_name
-from webhooks.settings import CONTROLLER_USERS
+from queues.membership import MembershipSettings, valid_name
+from webhooks.settings import CONTROLLER_USERS, AdmissionSettings
 
 PREFIX = "SLUICE_"
 
@@ -86,8 +98,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise SettingsError(f"{name}: {getattr(self, name)!r} is not valid; expected {expected}")
 
     @property
-    def own_user(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:sluice"
+    def admission_settings(self) -> AdmissionSettings:
+        """What the webhooks read."""
+        return AdmissionSettings(
+            own_user=f"system:serviceaccount:{self.namespace}:sluice",
+            marked_schedulers=frozenset(self.schedulers),
+            scheduler_users=frozenset(self.scheduler_users),
+            controller_users=frozenset(self.controller_users),
+            depth_limit=self.depth_limit,
+        )
+
+    @property
+    def membership_settings(self) -> MembershipSettings:
+        """What decides whose queue a pod is."""
+        return MembershipSettings(
+            owned_schedulers=frozenset(self.owned_schedulers),
+            kueue=self.kueue_label,
+            exempt_namespaces=frozenset({"kube-system", self.namespace}),
+        )
+
+    @property
+    def certificate_settings(self) -> CertificateSettings:
+        """Where the certificate is kept, and for which names it is valid."""
+        return CertificateSettings(
+            folder=Path(self.certs_dir),
+            hosts=self.served_hosts,
+            namespace=self.namespace,
+            secret=self.ca_secret,
+        )
 
     @property
     def served_hosts(self) -> list[str]:
@@ -123,7 +161,7 @@ _HELP: Mapping[str, str] = {
     "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "depth_limit": "levels of queues below root",
-    "writers": "threads that write to the API server",
+    "writers": "threads that write to the API server, besides those of statuses, the guard and drains",
     "request_timeout": "the API server's own --request-timeout, in seconds",
     "drain_rate": "evictions a second of the whole server, at most",
     "drain_in_flight": "pods that are evicted and not gone yet, of the whole server, at most",
