@@ -1,25 +1,24 @@
 """Whether a stop is known to hold: gathers the evidence for the rule in `queues.status.acknowledgement`.
 
-| evidence                       | from                                                                    |
-|--------------------------------|-------------------------------------------------------------------------|
-| what other replicas have seen  | their Leases, read after the stop was heard of (`replica_readings`)      |
-| how new the pods are           | `store.progress`, which makes the watches of all replicas catch up      |
-| what may be bound, and where   | the store's members, and the guard (`bind_guard`)                       |
-| what was let through here      | the store's passes, settled by the pods that are known                  |
-| what lost replicas let through | assumed of each pod (`Store.assume_bind_passes`)                        |
+| evidence                          | where it comes from                                                   |
+|-----------------------------------|-----------------------------------------------------------------------|
+| what other replicas have seen     | their Leases, read after the stop was seen here (`replica_readings`)   |
+| how new the pods are              | `Store.progress`, which makes the watches of all replicas catch up    |
+| which members could be bound      | the store's members, and the guard (`bind_guard`)                     |
+| which passes of ours are open     | the store's passes, settled by the pods that are known                |
+| which passes lost replicas had    | assumed for each pod (`Store.assume_bind_passes`)                     |
 
-What a lost replica may have let through is assumed once the pods are known as of a moment after the loss. Of
-a queue that it had said to have stopped, with nothing open, nothing is assumed.
-
+The passes of a lost replica are assumed once the pods are known as of a moment after the loss. None are
+assumed for a queue of which its last report said that it is stopped and that no pass of it is open.
 kube-scheduler is made to retry the pods that are assumed to have passed (`BindPassRetry`). After the retry no
 earlier bind of them is under way.
 
-A reading of the Leases counts for a stop only if it began after the stop was heard of: a replica that it does
-not name had no Lease by then, so it lists the queues later, with the stop in them. What a replica said of
-that stop stays true, so a reading need not be the latest.
+A reading of the Leases counts for a stop only if it began after the stop was seen here. A replica without a
+Lease at that time lists the queues later, with the stop in them. What a replica reported about the stop stays
+true, so a reading need not be the latest.
 
-Resource versions of queues, Leases and pods are compared with each other, which takes that one etcd keeps
-all of them. It is checked by `replica_readings`.
+Resource versions of queues, Leases and pods are compared with each other. That assumes that one etcd keeps
+all of them, which `replica_readings` checks.
 """
 
 from __future__ import annotations
@@ -47,24 +46,27 @@ from queues.status.acknowledgement import (
     replicas_have_seen,
 )
 
-UNASKED_SECONDS = 2.0
-#: For what every replica had seen already the Leases are not read more often.
+#: A bind by a scheduler that does not call the extender is stored within this time of its admission.
+BYPASS_SECONDS = 2.0
+#: How often the Leases are read for a version that every replica has.
 READ_SECONDS = 1.0
-#: Versions whose first question is remembered; of those before, the next one's counts.
-ASKED = 64
-#: A pass this old may be of a pod that waits for a volume; that is asked while so few passes are open.
-VOLUME_SECONDS, VOLUMES_ASKED = 1.0, 50
+#: The number of versions for which the time of the first request is kept; an older one uses the next one's.
+MAX_REQUESTED_VERSIONS = 64
+#: The age at which the pod of a pass may wait for a volume; its claims are read only while at most so many
+#: passes are open.
+VOLUME_SECONDS, MAX_VOLUME_READS = 1.0, 50
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """Replicas that are gone: a version that was current then, and what they had said last, if known."""
+class LostReplicas(msgspec.Struct, frozen=True):
+    """Replicas that are gone: a version that was current then, and their last reports; None if not known."""
 
     version: int
-    views: tuple[ReplicaReport, ...] | None
+    reports: tuple[ReplicaReport, ...] | None
 
 
 class SpecsSeen(msgspec.Struct, frozen=True, gc=False):
-    """The specs on a queue's chain (`QueueDecision.revision`), a version that has them, and since when."""
+    """The specs on a queue's chain (`QueueDecision.revision`), a version that has them, and since when they
+    are known here, in monotonic seconds."""
 
     revision: str
     version: int
@@ -82,71 +84,73 @@ class StopAcknowledgement:
         self._bind_pass_retry = bind_pass_retry
         self._guards = guards
         self._volumes = VolumeWaits(context)
-        self._readings = ReplicaReadings(context, received=self._note_lost)
+        self._readings = ReplicaReadings(context, received=self._record_lost_replicas)
+        #: The open passes of this replica by queue, in this sync; None before they are needed.
         self._passes: dict[str, list[BindPass]] | None = None
-        #: Up to which version every replica had seen the queues; whoever comes later lists them later.
-        self._agreed = -1
-        #: Versions that were asked about, and when each was first; ascending.
-        self._asked: deque[tuple[int, float]] = deque(maxlen=ASKED)
+        #: The highest version of the queues that all live replicas have reported. One that joins later lists
+        #: them later.
+        self._version_of_all = -1
+        #: Versions that were requested of all replicas, ascending, and when each was first.
+        self._requested: deque[tuple[int, float]] = deque(maxlen=MAX_REQUESTED_VERSIONS)
         self._specs: dict[str, SpecsSeen] = {}
         #: By queue: the version of its stop, and one that was current once all replicas had it.
         self._pods_since: dict[str, tuple[int, int]] = {}
-        self._lost: Lost | None = None
+        self._lost: LostReplicas | None = None
 
     def start_sync(self) -> None:
-        """A new look at the cluster."""
+        """Begin a new sync: what was gathered in the last one is outdated."""
         self._readings.start_sync()
         self._passes = None
-        self._count_lost()
+        self._assume_passes_of_lost()
 
     def observe(self) -> None:
-        """Read the Leases though nobody asks for them, so that a replica that is gone is known to be."""
+        """Read the Leases while another replica leads, so that a lost replica is noticed."""
         self.start_sync()
         self._readings.refresh()
 
     def forget(self, queue: str) -> None:
-        """It schedules, or is gone."""
+        """Forget a queue that schedules, or is gone."""
         self._pods_since.pop(queue, None)
 
     def forget_absent_queues(self) -> None:
-        self._specs = {queue: each for queue, each in self._specs.items() if queue in self._store.queues}
+        self._specs = {queue: specs for queue, specs in self._specs.items() if queue in self._store.queues}
 
     def obstacle(self, queue: str, *, since: int, at: float) -> Obstacle | None:
-        """The first thing that the stop which queues of version `since` have waits for; None if it holds.
+        """The first thing that the stop in the queues of version `since` waits for; None if it holds.
 
-        `at`: when the stop was heard of, in monotonic seconds.
+        `at`: since when the stop is known here, in monotonic seconds.
         """
         reading = self._readings.latest(since=at)
         views = None if reading is None else tuple(view.to_view(name) for name, view in reading.views.items())
         below = self._store.snapshot.tree.subtree(queue)
         version = self._version_of_pods(queue, reading, views, since=since)
         by_queue = self._open_passes()
-        passes = [each for name in below & by_queue.keys() for each in by_queue[name]]
-        ask = len(passes) <= VOLUMES_ASKED
+        passes = [bind_pass for name in below & by_queue.keys() for bind_pass in by_queue[name]]
+        read_volumes = len(passes) <= MAX_VOLUME_READS
         evidence = Evidence(
             queues=below,
             since=since,
             pods_since=version,
             pods=0 if self._store.is_rejudging else self._progress.applied(PODS),
-            replica_views=tuple(map(self._with_waits, views)) if views and ask else views,
+            replica_views=tuple(map(self._with_volume_waits, views)) if views and read_volumes else views,
             unaccounted=self._lost is not None,
-            bindable_namespaces=self._places(below),
+            bindable_namespaces=self._bindable_namespaces(below),
             guards=self._guards.on,
-            passes=tuple(self._pass(each, ask=ask) for each in passes),
+            passes=tuple(self._pod_pass(bind_pass, read_volumes=read_volumes) for bind_pass in passes),
             now=self._store.clock.monotonic(),
             request_seconds=self._store.bind_passes.request_seconds,
-            bypass_seconds=UNASKED_SECONDS,
+            bypass_seconds=BYPASS_SECONDS,
         )
         first = next(obstacles(evidence), None)
         if first is None:
-            self._agreed = max(self._agreed, since)
+            self._version_of_all = max(self._version_of_all, since)
         else:
             self._readings.request(queue, QueueChange.STATUS, since=at)
-            self._bind_pass_retry.retry_pods(each.key for each in passes if each.assumed)
+            self._bind_pass_retry.retry_pods(bind_pass.key for bind_pass in passes if bind_pass.assumed)
         return first
 
     def specs_seen(self, queue: str) -> SpecsSeen:
-        """Since when the specs on the queue's chain are known here, and a version that has them."""
+        """The specs on the queue's chain, a version that has them, and since when they are known here."""
         snapshot = self._store.snapshot
         revision = snapshot.decision(queue).revision
         seen = self._specs.get(queue)
@@ -156,17 +160,17 @@ class StopAcknowledgement:
         return seen
 
     def all_have_seen(self, queue: str, *, change: QueueChange = QueueChange.STATUS) -> bool:
-        """Whether every live replica answers by the specs that the queue's chain has.
+        """Whether every live replica has the specs that the queue's chain has now.
 
-        `change`: what of the queue is looked at again once that may be known.
+        If not, a new reading of the Leases is requested; `change` of the queue is added once it has come.
         """
         return self.all_have_version(self.specs_seen(queue).version, queue=queue, change=change)
 
     def all_have_version(
         self, version: int, *, queue: str = "", change: QueueChange = QueueChange.STATUS
     ) -> bool:
-        """The same of queues of that version or later."""
-        if version <= self._agreed:
+        """Whether every live replica has the queues of `version` or later; else as in `all_have_seen`."""
+        if version <= self._version_of_all:
             if self._store.clock.monotonic() >= self._readings.came_at + READ_SECONDS:
                 self._readings.refresh()
             return True
@@ -175,7 +179,7 @@ class StopAcknowledgement:
         if reading is None or any(view.seen < version for view in reading.views.values()):
             self._readings.request(queue, change, since=at)
             return False
-        self._agreed = version
+        self._version_of_all = version
         return True
 
     def known_at(self, version: int) -> float:
@@ -183,15 +187,15 @@ class StopAcknowledgement:
 
         It is the same for all queues that one change stops: one reading of the Leases serves all of them.
         """
-        if not self._asked or self._asked[-1][0] < version:
-            self._asked.append((version, self._store.clock.monotonic()))
-        return next(at for asked, at in self._asked if asked >= version)
+        if not self._requested or self._requested[-1][0] < version:
+            self._requested.append((version, self._store.clock.monotonic()))
+        return next(at for requested, at in self._requested if requested >= version)
 
     def nothing_pending(self, queue: str) -> bool | None:
-        """Whether nothing that any live replica admitted to it or below can come any more; None if the Leases
-        were not read yet.
+        """Whether no object that a live replica has admitted to the queue, or to one below it, can still be
+        created; None if the Leases were not read yet.
 
-        It says so of a close only if all replicas had seen that before (`all_have_seen`).
+        It holds for a close only if all replicas had seen the close before (`all_have_seen`).
         """
         below, reading = self._store.snapshot.tree.subtree(queue), self._readings.latest()
         if self._store.admissions.any_open_in(below):
@@ -211,7 +215,7 @@ class StopAcknowledgement:
         *,
         since: int,
     ) -> int | None:
-        """The version that the pods have to be as new as; the watches are made to catch up with it."""
+        """The version that the pods must have; the watches of all replicas are made to catch up with it."""
         stop, version = self._pods_since.get(queue, (since, 0))
         if stop != since or not version:
             if views is None or reading is None or not replicas_have_seen(views, since=since):
@@ -223,85 +227,97 @@ class StopAcknowledgement:
             self._progress.announce(PODS, version)
         return version
 
-    def _places(self, queues: frozenset[str]) -> tuple[BindableNamespace, ...]:
+    def _bindable_namespaces(self, queues: frozenset[str]) -> tuple[BindableNamespace, ...]:
         members = self._store.members
-        places = []
+        namespaces = []
         for queue in queues:
-            unasked = frozenset(members.unmarked_namespaces(queue))
+            unmarked = frozenset(members.unmarked_namespaces(queue))
             for namespace in members.bindable_namespaces(queue):
-                places.append(BindableNamespace(queue, namespace, namespace in unasked))
-        return tuple(places)
+                namespaces.append(BindableNamespace(queue, namespace, namespace in unmarked))
+        return tuple(namespaces)
 
     def _open_passes(self) -> dict[str, list[BindPass]]:
-        """Those of this replica by their queue, worked out once a look.
+        """The open passes of this replica by queue, computed once in a sync.
 
-        Whatever was let through by a snapshot without the stop was recorded before that look began.
+        A pass that was given from a snapshot without the stop was recorded before this sync began.
         """
         if self._passes is None:
             self._store.drop_settled_passes()
             self._passes = {}
-            for each in self._store.bind_passes.open_passes():
-                self._passes.setdefault(each.queue, []).append(each)
+            for bind_pass in self._store.bind_passes.open_passes():
+                self._passes.setdefault(bind_pass.queue, []).append(bind_pass)
         return self._passes
 
-    def _pass(self, each: BindPass, *, ask: bool) -> PodPass:
-        """`ask`: whether to find out, of a pass that has been open for a while, whether its pod waits."""
-        old = each.at <= self._store.clock.monotonic() - VOLUME_SECONDS
-        waits = None
-        if ask and old and not each.bind:
-            waits = self._volumes.waiting_since(each.namespace, each.name)
-        bind = each.bind or may_be_a_bind(
-            each,
-            waiting_at=waits,
-            now=self._store.clock.monotonic(),
+    def _pod_pass(self, bind_pass: BindPass, *, read_volumes: bool) -> PodPass:
+        """`read_volumes`: whether to find out if the pod of an old pass waits for a volume."""
+        now = self._store.clock.monotonic()
+        unsent_at = None
+        if read_volumes and not bind_pass.bind and bind_pass.at <= now - VOLUME_SECONDS:
+            unsent_at = self._volumes.waiting_since(bind_pass.namespace, bind_pass.name)
+        is_bind = bind_pass.bind or may_be_a_bind(
+            bind_pass,
+            waiting_at=unsent_at,
+            now=now,
             request_seconds=self._store.bind_passes.request_seconds,
         )
-        return PodPass(queue=each.queue, namespace=each.namespace, name=each.name, bind=bind, unsent_at=waits)
+        return PodPass(
+            queue=bind_pass.queue,
+            namespace=bind_pass.namespace,
+            name=bind_pass.name,
+            bind=is_bind,
+            unsent_at=unsent_at,
+        )
 
-    def _with_waits(self, view: ReplicaView) -> ReplicaView:
-        """With what is known here of the pods that it let through."""
+    def _with_volume_waits(self, view: ReplicaView) -> ReplicaView:
+        """The view, with what is known here of the pods that its replica has let through."""
         if not view.passes:
             return view
-        named = [
-            msgspec.structs.replace(each, unsent_at=self._volumes.waiting_since(each.namespace, each.name))
-            for each in view.passes
+        passes = [
+            msgspec.structs.replace(
+                pod_pass, unsent_at=self._volumes.waiting_since(pod_pass.namespace, pod_pass.name)
+            )
+            for pod_pass in view.passes
         ]
-        return msgspec.structs.replace(view, passes=tuple(named))
+        return msgspec.structs.replace(view, passes=tuple(passes))
 
-    def _note_lost(self, reading: ReplicaReading) -> None:
+    def _record_lost_replicas(self, reading: ReplicaReading) -> None:
         if reading.left:
-            views = None if reading.lost is None else tuple(reading.lost)
-            if self._lost is not None and views is not None and self._lost.views is not None:
-                views = (*self._lost.views, *views)
+            reports = None if reading.lost is None else tuple(reading.lost)
+            if self._lost is not None and reports is not None and self._lost.reports is not None:
+                reports = (*self._lost.reports, *reports)
             elif self._lost is not None:
-                views = None
-            self._lost = Lost(reading.version, views)
+                reports = None
+            self._lost = LostReplicas(reading.version, reports)
         if reading.vanished:
             self._store.admissions.assume_any()
-        self._count_lost()
+        self._assume_passes_of_lost()
 
-    def _count_lost(self) -> None:
-        """Count what those that are gone may have let through, once all pods of that moment are known."""
+    def _assume_passes_of_lost(self) -> None:
+        """Assume the passes that lost replicas may have given, once all pods of that moment are known."""
         lost = self._lost
         if lost is not None and self._progress.demand(PODS, lost.version):
-            self._store.assume_bind_passes(lambda queue: self._had_stopped(queue, lost.views))
+            self._store.assume_bind_passes(lambda queue: self._all_had_stopped(queue, lost.reports))
             self._lost = None
 
-    def _had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
-        """Whether all that are gone had said that this queue, as it is now, does not schedule any more."""
+    def _all_had_stopped(self, queue: str, lost: tuple[ReplicaReport, ...] | None) -> bool:
+        """Whether all lost replicas had reported the queue, with its present specs, as stopped."""
         snapshot = self._store.snapshot
         if lost is None or queue not in snapshot.tree or snapshot.decision(queue).schedules:
             return False
-        above = [self._store.queues.get(one.name) for one in snapshot.tree.chain(queue).queues]
-        version = max((obj.metadata.version for obj in above if obj is not None), default=0)
-        return all(view.seen >= version and view.open is not None and queue not in view.open for view in lost)
+        chain = [self._store.queues.get(above.name) for above in snapshot.tree.chain(queue).queues]
+        version = max((obj.metadata.version for obj in chain if obj is not None), default=0)
+        return all(
+            report.seen >= version and report.open is not None and queue not in report.open for report in lost
+        )
 
 
-def may_be_a_bind(each: BindPass, *, waiting_at: float | None, now: float, request_seconds: float) -> bool:
-    """Whether a replica that is gone may have let a bind of this pod pass the guard, which may land yet.
+def may_be_a_bind(
+    bind_pass: BindPass, *, waiting_at: float | None, now: float, request_seconds: float
+) -> bool:
+    """Whether a lost replica may have let a bind of this pod pass the guard, which may still be stored.
 
-    It did so before the pass was assumed. `waiting_at`: a moment at which no bind of the pod had been sent.
+    It did so before the pass was assumed. `waiting_at`: a time at which no bind of the pod had been sent.
     """
-    if not each.assumed or (waiting_at is not None and waiting_at >= each.at):
+    if not bind_pass.assumed or (waiting_at is not None and waiting_at >= bind_pass.at):
         return False
-    return now < each.at + request_seconds
+    return now < bind_pass.at + request_seconds

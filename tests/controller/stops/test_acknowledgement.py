@@ -45,8 +45,8 @@ def test_what_a_lost_replica_let_through_may_be_a_bind_for_as_long_as_a_request_
     assumed: bool, waiting_at: float | None, now: float, expected: bool
 ) -> None:
     """It may have passed the guard there, so that the guard does not meet it any more."""
-    each = BindPass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
-    found = may_be_a_bind(each, waiting_at=waiting_at, now=now, request_seconds=REQUEST_SECONDS)
+    bind_pass = BindPass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
+    found = may_be_a_bind(bind_pass, waiting_at=waiting_at, now=now, request_seconds=REQUEST_SECONDS)
     assert found is expected
 
 
