@@ -8,7 +8,7 @@ In the order of reading:
 - `status/`: the status of a queue and of a PodGroup, decided and written.
 - `stops/`: what is needed until a stop is acknowledged, and how it ends on time.
 - `pods/`: what is written on waiting pods: why they wait, and their way back to the scheduler.
-- `commands`, `drain/`: Commands, and the drains of queues.
+- `commands/`, `drain/`: Commands, and the drains of queues.
 - `events`: the events on queues. `default_objects`, `gauges`: what is kept true besides queues.
 
 Every part belongs to the controller's thread, which sends no request itself and waits for none.

@@ -35,7 +35,7 @@ from functools import partial
 from cluster.cache.changes import Change, PodChange, PodGroupChange, QueueChange
 from cluster.cache.members import Member
 from cluster.cache.podgroups import GroupKey
-from controller.commands import CommandHandler
+from controller.commands.handler import CommandHandler
 from controller.context import RETRY_SECONDS, ControllerContext, queue_subject
 from controller.default_objects import create_default_queues, label_namespaces
 from controller.drain.controller import DrainController
@@ -274,7 +274,7 @@ class QueueController:
             self._ungate_or_retry(queue, members)
         else:
             self._ungating.assign_queues(members)
-        if self._pod_conditions.explain(queue, members):
+        if self._pod_conditions.write_conditions(queue, members):
             self._work_queue.add_after(queue, RETRY_SECONDS, members=False)
         self._reservations.cancel(queue, members)
         self._draining.queue_changed(queue)

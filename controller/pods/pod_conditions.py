@@ -1,15 +1,15 @@
-"""Why a pod waits, on the pod: its PodScheduled condition and an event name the queue, the cause
+"""Writes on each gated pod why it waits: its PodScheduled condition and an event name the queue, the cause
 and the way out.
 
-kube-scheduler says so itself for the pods that filter refused. A gated pod never gets that far, and
-the API server's text for it is the same whatever the gate; so the condition's message is replaced.
-When the gate is lifted kube-scheduler writes the condition anew, so nothing is left to be undone.
+kube-scheduler writes the condition of pods that filter refused. It does not try gated pods, and the API
+server's text for them is the same for each gate, so the condition's message is replaced. When the gate is
+removed kube-scheduler writes the condition again, so nothing has to be undone.
 
-While evictions of its drain are waiting to be sent, whoever has come to a queue is told a little later: each
-telling costs the API server as much as an eviction, and of those that are drained many replacements come.
+While evictions of the queue's drain wait in the write queue, the condition of a new pod is written up to
+`LATER` later: each such write costs the API server as much as an eviction, and a drain causes many new pods.
 
-The workload that the user made, the topmost owner, is told by an event too, once a stop: who looks at a
-Deployment that has no pods running finds the reason there.
+The topmost owner, which is the workload that the user created, gets an event, once for each stop: users look
+for the reason on a Deployment without running pods.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ EVENT_REASONS = {
 }
 
 
-#: Workloads whose being told is remembered; beyond, all are told once more.
-REMEMBERED = 10_000
-#: How old a pod gets at most before it is told, while evictions of its queue wait to be sent.
+#: The number of workloads whose event is remembered; when there are more, each gets one more event.
+MAX_REMEMBERED = 10_000
+#: The age at which the condition of a pod is written at the latest, while evictions of its queue wait.
 LATER = timedelta(seconds=30)
 
 
@@ -53,24 +53,26 @@ class PodConditions:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
+        #: The version of a pod and the text that was submitted for it, by UID.
         self._texts: dict[str, tuple[int, str]] = {}
-        #: Of which stop (a decision's revision) a workload was told, by UID.
+        #: The stop (a decision's revision) for which a workload got an event, by UID.
         self._owner_stops: dict[str, str] = {}
-        #: Members to be told later, in the order in which they came, by queue and UID.
+        #: Members whose condition is written later, with their creation time, by queue and UID; in the order
+        #: in which they were deferred.
         self._deferred: dict[str, dict[str, datetime]] = {}
 
-    def explain(self, queue: str, members: Iterable[Member]) -> bool:
-        """Have each gated one of these members say why, and whoever was left before and is due.
+    def write_conditions(self, queue: str, members: Iterable[Member]) -> bool:
+        """Write the condition of each gated member, and of the deferred members that are due.
 
-        Returns whether some are left for later: ask again in a while.
+        Returns whether members are deferred: call it again in a while.
         """
         decision = self._context.store.snapshot.decision(queue) if queue else None
         evictions_wait = decision is not None and decision.drains and len(self._context.drain_writers) > 0
         since = self._context.store.clock.now() - LATER
-        left = self._deferred.get(queue, {})
-        members = [*self._due(left, since=since if evictions_wait else None), *members]
+        deferred = self._deferred.get(queue, {})
+        members = [*self._take_due(deferred, since=since if evictions_wait else None), *members]
 
-        def explain(member: Member) -> None:
+        def write_condition(member: Member) -> None:
             if member.leaving or not member.waiting:
                 return
             own = decision
@@ -81,24 +83,24 @@ class PodConditions:
             if not member.gated:
                 return
             if evictions_wait and member.created > since:
-                left[member.uid] = member.created
+                deferred[member.uid] = member.created
             elif own is None:
                 self._write(member, Cause(kind=CauseKind.NO_PODGROUP, queue="", by=member.group))
             elif own.stop is not None:
                 self._write(member, own.stop, text=own.text)
 
-        each_member(self._context, "pod_condition", members, explain, queue=queue)
-        if left:
-            self._deferred[queue] = left
+        each_member(self._context, "pod_condition", members, write_condition, queue=queue)
+        if deferred:
+            self._deferred[queue] = deferred
         else:
             self._deferred.pop(queue, None)
-        return bool(left)
+        return bool(deferred)
 
-    def _due(self, left: dict[str, datetime], *, since: datetime | None) -> list[Member]:
-        """Take those out that came by `since`, or all; whoever is not there any more is nobody."""
-        due = list(takewhile(lambda uid: since is None or left[uid] <= since, left))
+    def _take_due(self, deferred: dict[str, datetime], *, since: datetime | None) -> list[Member]:
+        """Remove and return the members created by `since`, or all; deleted ones are skipped."""
+        due = list(takewhile(lambda uid: since is None or deferred[uid] <= since, deferred))
         for uid in due:
-            del left[uid]
+            del deferred[uid]
         members = map(self._context.store.members.by_uid, due)
         return [member for member in members if member is not None]
 
@@ -106,7 +108,7 @@ class PodConditions:
         work = self._context.store.workloads.top_of(member.owner_uid, namespace=member.namespace)
         if work is None or self._owner_stops.get(work.uid) == decision.revision:
             return
-        if len(self._owner_stops) >= REMEMBERED:
+        if len(self._owner_stops) >= MAX_REMEMBERED:
             self._owner_stops.clear()
         self._owner_stops[work.uid] = decision.revision
         self._context.recorder.record(
@@ -134,7 +136,7 @@ class PodConditions:
         path = f"{pod_path(member)}/status"
 
         def write() -> bool:
-            """Unless its gate has gone, or is about to: then the scheduler says why."""
+            """Unless its gate is gone, or is about to go: then kube-scheduler writes the condition."""
             now = self._context.store.members.by_uid(member.uid)
             if now is None or not now.gated or (now.queue and self._schedules(now)):
                 return False

@@ -1,8 +1,7 @@
-"""What a stopped queue had reserved is free for others.
+"""Clears `nominatedNodeName` of pods of a stopped queue, so that kube-scheduler gives the room to others.
 
-A pod that kube-scheduler made room for is nominated to a node, and while it waits for its victims to go no
-pod of lower priority is placed in that room. Once its queue is stopped it may never come: so its nomination
-is taken off, and kube-scheduler gives the room to whoever fits.
+kube-scheduler nominates a pod to a node when it has evicted others for it. Until the pod is bound, no pod of
+lower priority gets that room. Once the queue is stopped, the pod may never be bound.
 
 (An Inqueue PodGroup, Volcano's reservation, goes back to Pending: `queues.status.podgroup_phases`.)
 """
@@ -20,6 +19,10 @@ from controller.context import (
 )
 
 
+def holds_reservation(member: Member) -> bool:
+    return bool(member.nominated) and member.waiting and not member.leaving
+
+
 class Reservations:
     """Owner: the controller's thread; the writes run in the writers' threads."""
 
@@ -27,14 +30,12 @@ class Reservations:
         self._context = context
 
     def cancel(self, queue: str, members: Iterable[Member]) -> None:
-        """Take off the nominations of these members if their queue does not schedule."""
+        """Clear the nominations of these members if their queue does not schedule."""
         decision = self._context.store.snapshot.decision(queue)
         if decision.schedules and not decision.restricted:
             return
         nominated = [
-            one
-            for one in members
-            if one.nominated and one.waiting and not one.leaving and not self._schedules(one)
+            member for member in members if holds_reservation(member) and not self._schedules(member)
         ]
         each_member(self._context, "nomination", nominated, self._cancel, queue=queue)
 

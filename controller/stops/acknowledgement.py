@@ -171,7 +171,7 @@ class StopAcknowledgement:
     ) -> bool:
         """Whether every live replica has the queues of `version` or later; else as in `all_have_seen`."""
         if version <= self._version_of_all:
-            if self._store.clock.monotonic() >= self._readings.came_at + READ_SECONDS:
+            if self._store.clock.monotonic() >= self._readings.arrived_at + READ_SECONDS:
                 self._readings.refresh()
             return True
         at = self.known_at(version)

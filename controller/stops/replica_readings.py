@@ -1,12 +1,12 @@
 """The Leases of the other replicas, read by other threads.
 
 Invariants
-- A reading tells what was true when it began, at the earliest: it began when it was asked for, before its
-  request was sent. Who asks names the moment that the reading must not be older than (`since`).
-- Readings are taken in the order in which they began: one that comes later than a younger one is dropped. So
-  a request that hangs delays nobody: after `HEDGE_SECONDS` the Leases are read again beside it, by at most
+- A reading shows the Leases at or after the moment at which it began. It begins when it is requested, before
+  its request is sent. A caller names the moment that the reading must not be older than (`since`).
+- Readings are accepted in the order in which they began: one that arrives after a younger one is dropped. So
+  a request that hangs delays no stop: after `HEDGE_SECONDS` the Leases are read again beside it, by at most
   `AT_ONCE` requests at a time.
-- Pods that are newer than a list of Leases which was read later show that etcd keeps them apart. Then the
+- Pods that are newer than a list of Leases which was read later show that two etcds keep them. Then the
   versions of both cannot be compared, and the reading is dropped.
 """
 
@@ -34,7 +34,7 @@ class ReplicaReadings:
     """Owner: the controller's thread."""
 
     def __init__(self, context: ControllerContext, *, received: Callable[[ReplicaReading], object]) -> None:
-        """`received`: is given each reading that is taken, before those who wait for one are woken."""
+        """`received`: is given each accepted reading, before the changes that wait for one are added."""
         self._context = context
         self._replicas = context.other_replicas
         self._received = received
@@ -42,25 +42,25 @@ class ReplicaReadings:
         #: When each request under way began, by its number.
         self._under_way: dict[int, float] = {}
         self._newest: ReplicaReading | None = None
-        #: When the newest reading began and when it came, in monotonic seconds.
-        self._began = self.came_at = float("-inf")
-        #: Whether it came since the look before.
-        self._is_new = self._has_come = False
-        #: What is to be looked at when the next reading comes.
+        #: When the newest reading began and when it arrived, in monotonic seconds.
+        self._began = self.arrived_at = float("-inf")
+        #: Whether it arrived between the previous sync and this one; whether one has arrived in this one.
+        self._is_new = self._has_arrived = False
+        #: The changes that are added to the work queue when the next reading arrives.
         self._waiting: set[tuple[str, Change]] = set()
 
     def start_sync(self) -> None:
-        """A new look begins."""
-        self._is_new, self._has_come = self._has_come, False
+        """Begin a new sync."""
+        self._is_new, self._has_arrived = self._has_arrived, False
 
     def latest(self, *, since: float = float("-inf")) -> ReplicaReading | None:
         """The newest reading, unless it began before `since`."""
         return self._newest if self._began >= since else None
 
     def request(self, queue: str, change: Change, *, since: float = float("-inf")) -> None:
-        """Have the Leases read again, and this looked at then.
+        """Have the Leases read again, and this change added to the work queue then.
 
-        Where a reading that is new enough came just before this look, the next look asks.
+        If a reading that is new enough arrived just before this sync, the next sync requests one.
         """
         if self._is_new and self._began >= since:
             return
@@ -68,7 +68,7 @@ class ReplicaReadings:
         self.refresh(since=since)
 
     def refresh(self, *, since: float = float("-inf")) -> None:
-        """Have the Leases read again, unless that is under way."""
+        """Have the Leases read again, unless a young enough reading is under way."""
         now = self._context.store.clock.monotonic()
         newest = max(self._under_way.values(), default=float("-inf"))
         if len(self._under_way) >= AT_ONCE or (newest >= since and now < newest + HEDGE_SECONDS):
@@ -100,8 +100,8 @@ class ReplicaReadings:
             log.error("pods and Leases are kept in different etcds, so no stop can be acknowledged")
             return
         reading = self._replicas.read(leases, began=began)
-        self._newest, self._began, self._has_come = reading, began, True
-        self.came_at = self._context.store.clock.monotonic()
+        self._newest, self._began, self._has_arrived = reading, began, True
+        self.arrived_at = self._context.store.clock.monotonic()
         self._received(reading)
         for lease in reading.ended:
             self._context.writers.submit(

@@ -11,7 +11,7 @@ the spec say what is true.
 |                                                             | `None`, no `resumeAt` and no `reason`       |
 | the same, and annotation `sluice.dev/resumed` has that time | records the event ResumeAtPast              |
 
-The last row: the end was written before, and somebody has written the old text again (a GitOps tool, say).
+The last row: the end was written before, and a client (a GitOps tool, say) has written the old text again.
 That changes nothing of the verdict, so the controller says so and does not write it a second time.
 """
 

@@ -1,4 +1,4 @@
-"""Tells pods that kube-scheduler holds until a volume is bound from pods whose bind may be under way.
+"""Which pods kube-scheduler holds until a volume is bound, so that no bind of them is under way.
 
 kube-scheduler passes filter and then holds a pod, for minutes perhaps, until each of its claims is bound to a
 volume (`VolumeBinding`, PreBind). Only then it sends the bind. So a pod with a claim that is read to be

@@ -1,4 +1,4 @@
-"""The controller and members of namespaces that their queue does not select: who waits, goes, says why."""
+"""Members of namespaces that their queue does not select: they wait, and are ungated or retried later."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ DENIAL = (
 )
 
 
-class Writes:
-    """Writers that write at once."""
+class ImmediateWrites:
+    """A write queue that sends each write at once."""
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -61,8 +61,8 @@ class Writes:
         return 0
 
 
-class Corner:
-    """A queue for namespaces with a label, and `ours`, which has it; `team` has not."""
+class Setup:
+    """A queue for namespaces with a label. Namespace `ours` has the label; `team` does not."""
 
     def __init__(self) -> None:
         self.server = Server().has(
@@ -70,7 +70,7 @@ class Corner:
             queue("vision", namespaceSelector=TEAM),
             namespace("ours", labels={"team": "a"}),
         )
-        self.writers = Writes()
+        self.writers = ImmediateWrites()
         self.patches: list[tuple[str, Any]] = []
 
         def patch(path: str, body: Any, **_: Any) -> None:
@@ -86,7 +86,7 @@ class Corner:
             writers=writers,
             status_writers=writers,
             guard_writers=writers,
-            drain_writers=Writes(),
+            drain_writers=ImmediateWrites(),
             recorder=EventRecorder(client=client, writers=writers, metrics=Metrics()),
         )
         self.ungating = Ungating(self.parts)
@@ -100,12 +100,12 @@ class Corner:
         self.server.has(namespace("team", labels=labels, version=version))
 
     def ungate(self, *, may_retry: bool = True) -> int:
-        """What is done for all that wait, as after any change of the queue."""
+        """Handle all waiting members, as after a change of the queue."""
         waiting = self.server.store.members.waiting_in("vision")
         return self.ungating.ungate("vision", waiting, may_retry=lambda: may_retry)
 
     def is_requeued(self) -> bool:
-        """Whether the queue is to be looked at again; asking forgets it."""
+        """Whether the queue was requeued since the last call."""
         return self.parts.work_queue._due.pop("vision", None) is not None
 
     def written(self, what: str) -> list[object]:
@@ -113,8 +113,8 @@ class Corner:
 
 
 @pytest.fixture
-def corner() -> Corner:
-    return Corner()
+def setup() -> Setup:
+    return Setup()
 
 
 def refused(text: str = DENIAL) -> dict[str, Any]:
@@ -123,137 +123,136 @@ def refused(text: str = DENIAL) -> dict[str, Any]:
     return {"status": {"phase": "Pending", "conditions": [condition]}}
 
 
-def test_the_gate_stays_on_who_is_not_selected_and_goes_with_the_label(corner: Corner) -> None:
-    corner.has("stranger", gates=[GATE])
-    corner.has("own", "ours", gates=[GATE])
-    corner.ungate()
-    assert corner.written("ungate") == ["uid-own"]
-    corner.label(2, team="a")
-    corner.ungate()
-    assert corner.written("ungate") == ["uid-own", "uid-stranger"]
+def test_a_pod_is_ungated_once_its_namespace_is_selected(setup: Setup) -> None:
+    setup.has("not-selected", gates=[GATE])
+    setup.has("own", "ours", gates=[GATE])
+    setup.ungate()
+    assert setup.written("ungate") == ["uid-own"]
+    setup.label(2, team="a")
+    setup.ungate()
+    assert setup.written("ungate") == ["uid-own", "uid-not-selected"]
 
 
-def test_a_label_that_goes_before_the_write_is_sent_keeps_the_gate(corner: Corner) -> None:
-    """Each write asks again at the moment it is sent."""
-    corner.label(2, team="a")
-    corner.has("stranger", gates=[GATE])
-    found = corner.server.store.members.get("team", "stranger")
+def test_a_pod_is_not_ungated_if_the_label_goes_before_the_write_is_sent(setup: Setup) -> None:
+    """Each write reads the decision again just before it is sent."""
+    setup.label(2, team="a")
+    setup.has("not-selected", gates=[GATE])
+    found = setup.server.store.members.get("team", "not-selected")
     assert found is not None
-    write = partial(corner.ungating._remove_gate, found)
-    corner.label(3)
+    write = partial(setup.ungating._remove_gate, found)
+    setup.label(3)
     write()
-    assert corner.patches == []
+    assert setup.patches == []
 
 
-def test_who_filter_refused_is_retried_again_until_its_condition_says_something_else(corner: Corner) -> None:
-    """Another replica may have seen the label later: then the scheduler was refused once more."""
-    corner.has("stranger", **refused())
-    corner.ungate()
-    assert corner.written("retry") == []
-    corner.label(2, team="a")
-    assert corner.ungate(may_retry=False) == 1
+def test_a_pod_that_filter_refused_is_retried_until_its_condition_changes(setup: Setup) -> None:
+    """Another replica may see the label later, and refuse the pod once more."""
+    setup.has("not-selected", **refused())
+    setup.ungate()
+    assert setup.written("retry") == []
+    setup.label(2, team="a")
+    assert setup.ungate(may_retry=False) == 1
     seen = []
     for number in range(2 * TIMES):
-        corner.has("stranger", version=number + 2, **refused())
-        corner.ungate()
-        seen.append(len(corner.written("retry")))
-        assert number >= TIMES or corner.is_requeued()
-        corner.server.clock.seconds += RETRY.seconds(number + 1)
+        setup.has("not-selected", version=number + 2, **refused())
+        setup.ungate()
+        seen.append(len(setup.written("retry")))
+        assert number >= TIMES or setup.is_requeued()
+        setup.server.clock.seconds += RETRY.seconds(number + 1)
     assert seen[:TIMES] == list(range(1, TIMES + 1))
     assert seen[-1] == TIMES, "for ever"
-    tokens = [body["metadata"]["annotations"]["sluice.dev/woken"] for _, body in corner.patches]
-    assert len(set(tokens)) == TIMES, "an annotation that does not change retries nobody"
+    tokens = [body["metadata"]["annotations"]["sluice.dev/woken"] for _, body in setup.patches]
+    assert len(set(tokens)) == TIMES, "an annotation that does not change causes no retry"
 
 
-def test_it_is_not_retried_sooner_than_it_could_have_been_answered(corner: Corner) -> None:
-    corner.label(2, team="a")
-    corner.has("stranger", **refused())
-    corner.ungate()
-    corner.has("stranger", version=2, **refused())
-    corner.ungate()
-    assert corner.written("retry") == ["uid-stranger"]
+def test_a_pod_is_not_retried_again_before_its_pause_has_ended(setup: Setup) -> None:
+    setup.label(2, team="a")
+    setup.has("not-selected", **refused())
+    setup.ungate()
+    setup.has("not-selected", version=2, **refused())
+    setup.ungate()
+    assert setup.written("retry") == ["uid-not-selected"]
 
 
-def test_a_second_change_of_the_labels_begins_anew(corner: Corner) -> None:
+def test_the_count_of_retries_begins_anew_with_each_change_of_the_labels(setup: Setup) -> None:
     """However often it was retried after the first."""
-    corner.label(2, team="a")
+    setup.label(2, team="a")
     for number in range(TIMES + 2):
-        corner.has("stranger", version=number + 1, **refused())
-        corner.ungate()
-        corner.server.clock.seconds += 1000.0
-    corner.label(3)
-    corner.label(4, team="a")
-    corner.has("stranger", version=90, **refused())
-    corner.ungate()
-    assert len(corner.written("retry")) == TIMES + 1
+        setup.has("not-selected", version=number + 1, **refused())
+        setup.ungate()
+        setup.server.clock.seconds += 1000.0
+    setup.label(3)
+    setup.label(4, team="a")
+    setup.has("not-selected", version=90, **refused())
+    setup.ungate()
+    assert len(setup.written("retry")) == TIMES + 1
 
 
-def test_who_waits_for_something_else_is_not_retried(corner: Corner) -> None:
-    corner.label(2, team="a")
-    corner.has("stranger", **refused("Insufficient cpu"))
-    assert corner.ungate() == 0
-    assert corner.written("retry") == []
+def test_a_pod_that_waits_for_another_cause_is_not_retried(setup: Setup) -> None:
+    setup.label(2, team="a")
+    setup.has("not-selected", **refused("Insufficient cpu"))
+    assert setup.ungate() == 0
+    assert setup.written("retry") == []
 
 
-def test_only_who_is_not_selected_says_so(corner: Corner) -> None:
-    """On the gated pod; whose namespace is selected is gated for no reason that is told."""
-    corner.has("stranger", gates=[GATE])
-    corner.has("own", "ours", gates=[GATE])
-    telling = PodConditions(corner.parts)
-    telling.explain("vision", corner.server.store.members.waiting_in("vision"))
-    [(path, body)] = [one for one in corner.patches if "/status" in one[0]]
-    assert path.startswith("/api/v1/namespaces/team/pods/stranger")
+def test_only_a_gated_pod_that_is_not_selected_gets_the_condition(setup: Setup) -> None:
+    """The other one is about to be ungated."""
+    setup.has("not-selected", gates=[GATE])
+    setup.has("own", "ours", gates=[GATE])
+    PodConditions(setup.parts).write_conditions("vision", setup.server.store.members.waiting_in("vision"))
+    [(path, body)] = [one for one in setup.patches if "/status" in one[0]]
+    assert path.startswith("/api/v1/namespaces/team/pods/not-selected")
     assert body["status"]["conditions"][0]["message"] == DENIAL
 
 
-def test_a_nominated_node_is_given_up_by_strangers_alone(corner: Corner) -> None:
-    for name, where in (("stranger", "team"), ("own", "ours")):
-        corner.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    Reservations(corner.parts).cancel("vision", corner.server.store.members.waiting_in("vision"))
-    assert corner.written("nomination") == ["uid-stranger"]
+def test_only_the_nomination_of_a_pod_that_is_not_selected_is_cleared(setup: Setup) -> None:
+    for name, where in (("not-selected", "team"), ("own", "ours")):
+        setup.has(name, where, status={"phase": "Pending", "nominatedNodeName": "node-1"})
+    Reservations(setup.parts).cancel("vision", setup.server.store.members.waiting_in("vision"))
+    assert setup.written("nomination") == ["uid-not-selected"]
 
 
-def test_the_guard_is_wanted_where_a_stranger_could_be_bound(corner: Corner) -> None:
-    """Also for a pass that is open; and nowhere for those who are selected."""
-    store = corner.server.store
-    corner.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
+def test_the_guard_is_wanted_where_a_pod_that_is_not_selected_could_be_bound(setup: Setup) -> None:
+    """Also where a pass is open, and nowhere for pods that are selected."""
+    store = setup.server.store
+    setup.has("own", "ours", resources={"requests": {"sluice.dev/member": "1"}})
     assert namespaces_to_guard(store, store.snapshot) == set()
-    corner.has("stranger")
+    setup.has("not-selected")
     assert namespaces_to_guard(store, store.snapshot) == {"team"}
-    corner.label(2, team="a")
+    setup.label(2, team="a")
     assert namespaces_to_guard(store, store.snapshot) == set()
-    corner.server.has(namespace("far"))
+    setup.server.has(namespace("far"))
     store.bind_passes.record_filter_pass(namespace="far", name="x", queue="vision")
     assert namespaces_to_guard(store, store.snapshot) == {"far"}
 
 
-def test_a_pod_without_room_is_nudged_for_once_its_namespace_is_selected(corner: Corner) -> None:
-    """Preempt refused it its victims meanwhile; and again after the labels changed a second time."""
-    corner.has("stranger", **refused("Insufficient cpu"))
-    nudging = PreemptionRetry(corner.parts, namespace="sluice-system")
+def test_a_pod_that_lacks_room_is_retried_once_its_namespace_is_selected(setup: Setup) -> None:
+    """Its preemption was denied meanwhile. It is retried again after the labels have changed once more."""
+    setup.has("not-selected", **refused("Insufficient cpu"))
+    preemption_retry = PreemptionRetry(setup.parts, namespace="sluice-system")
 
-    def consider() -> int:
-        nudging.retry_if_refused(
-            "vision", corner.server.store.members.waiting_in("vision"), may_retry=lambda: True
+    def retries() -> int:
+        preemption_retry.retry_if_refused(
+            "vision", setup.server.store.members.waiting_in("vision"), may_retry=lambda: True
         )
-        return len(corner.written("preemption_retry"))
+        return len(setup.written("preemption_retry"))
 
-    assert consider() == 0
-    corner.label(2, team="a")
-    assert (consider(), consider()) == (1, 1)
-    corner.label(3)
-    corner.label(4, team="a")
-    assert consider() == 2
+    assert retries() == 0
+    setup.label(2, team="a")
+    assert (retries(), retries()) == (1, 1)
+    setup.label(3)
+    setup.label(4, team="a")
+    assert retries() == 2
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    "obj",
     [member("x", queue="vision"), job("x", queue="vision"), podgroup("x", queue="vision")],
     ids=["pod", "job", "podgroup"],
 )
-def test_no_stranger_is_named_as_keeping_a_queue_from_closed(corner: Corner, stranger: Wire) -> None:
-    corner.server.has(stranger, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
-    store = corner.server.store
+def test_an_object_that_is_not_selected_does_not_keep_a_queue_from_closed(setup: Setup, obj: Wire) -> None:
+    setup.server.has(obj, queue("vision", version=2, state="Closed", namespaceSelector=TEAM))
+    store = setup.server.store
     assert "kept" not in closing_blocker(store, store.snapshot.verdict("vision", live=True))
-    corner.label(2, team="a")
+    setup.label(2, team="a")
     assert "kept from Closed by" in closing_blocker(store, store.snapshot.verdict("vision", live=True))

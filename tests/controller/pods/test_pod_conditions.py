@@ -1,4 +1,4 @@
-"""Who is told why it waits, and when."""
+"""When the condition of a gated pod is written, and when no longer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.support.rules.cases import NOW
 QUEUE = "research"
 
 
-class Waiting:
-    """Writers who have not come to any write yet."""
+class PendingWrites:
+    """A write queue of which no write has been sent yet."""
 
     def __init__(self) -> None:
         self.writes: dict[Key, Callable[[], object]] = {}
@@ -39,12 +39,12 @@ class Waiting:
         return len(self.writes)
 
 
-class Told:
-    """What is told of the members of a queue that drains."""
+class Conditions:
+    """The conditions of the members of a queue that drains."""
 
     def __init__(self) -> None:
         self.server = Server().has(queue("root"), queue(QUEUE, stopPolicy="HoldAndDrain"))
-        self.writers, self.evictions = Waiting(), Waiting()
+        self.writers, self.evictions = PendingWrites(), PendingWrites()
         self.patched: list[str] = []
         client = cast(Client, SimpleNamespace(patch=lambda path, *_, **__: self.patched.append(path)))
         writers = cast(WriteQueue, self.writers)
@@ -64,71 +64,71 @@ class Told:
         self.server.has(made)
         return made
 
-    def tell(self, *names: str) -> tuple[bool, set[object]]:
-        """After a change of these: whether some are left for later, and whose condition is to be written."""
-        found = (self.server.store.members.get("team", name) for name in names)
-        later = self._pod_conditions.explain(QUEUE, [each for each in found if each is not None])
-        return later, {uid for what, uid in self.writers.writes if what == "pod_condition"}
+    def write(self, *names: str) -> tuple[bool, set[object]]:
+        """After a change of these: whether some are deferred, and whose condition is to be written."""
+        stored = (self.server.store.members.get("team", name) for name in names)
+        deferred = self._pod_conditions.write_conditions(QUEUE, [pod for pod in stored if pod is not None])
+        return deferred, {uid for what, uid in self.writers.writes if what == "pod_condition"}
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def conditions() -> Conditions:
+    return Conditions()
 
 
 @pytest.fixture
-def _evictions_wait(told: Told) -> None:
-    told.evictions.submit(("drain", "uid-old"), lambda: None)
+def _evictions_wait(conditions: Conditions) -> None:
+    conditions.evictions.submit(("drain", "uid-old"), lambda: None)
 
 
-def test_a_gated_pod_is_told_at_once(told: Told) -> None:
-    told.gated("new", age=timedelta())
-    assert told.tell("new") == (False, {"uid-new"})
-
-
-@pytest.mark.usefixtures("_evictions_wait")
-def test_while_evictions_wait_it_is_told_when_it_is_no_longer_new(told: Told) -> None:
-    told.gated("older", age=LATER)
-    told.gated("new", age=LATER - timedelta(seconds=1))
-    assert told.tell("older", "new") == (True, {"uid-older"})
-    told.server.clock.at += timedelta(seconds=1)
-    assert told.tell() == (False, {"uid-older", "uid-new"})
+def test_the_condition_of_a_gated_pod_is_written_at_once(conditions: Conditions) -> None:
+    conditions.gated("new", age=timedelta())
+    assert conditions.write("new") == (False, {"uid-new"})
 
 
 @pytest.mark.usefixtures("_evictions_wait")
-def test_once_they_are_sent_whoever_was_left_is_told(told: Told) -> None:
-    told.gated("new", age=timedelta())
-    assert told.tell("new") == (True, set())
-    told.evictions.writes.clear()
-    assert told.tell() == (False, {"uid-new"})
+def test_while_evictions_wait_it_is_written_once_the_pod_is_old_enough(conditions: Conditions) -> None:
+    conditions.gated("older", age=LATER)
+    conditions.gated("new", age=LATER - timedelta(seconds=1))
+    assert conditions.write("older", "new") == (True, {"uid-older"})
+    conditions.server.clock.at += timedelta(seconds=1)
+    assert conditions.write() == (False, {"uid-older", "uid-new"})
 
 
 @pytest.mark.usefixtures("_evictions_wait")
-def test_whoever_has_gone_meanwhile_is_told_nothing(told: Told) -> None:
-    made = told.gated("new", age=timedelta())
-    assert told.tell("new") == (True, set())
-    told.server.lacks(made).clock.at += LATER
-    assert told.tell() == (False, set())
+def test_once_the_evictions_are_sent_deferred_conditions_are_written(conditions: Conditions) -> None:
+    conditions.gated("new", age=timedelta())
+    assert conditions.write("new") == (True, set())
+    conditions.evictions.writes.clear()
+    assert conditions.write() == (False, {"uid-new"})
 
 
 @pytest.mark.usefixtures("_evictions_wait")
-def test_a_queue_that_does_not_drain_waits_for_nobody(told: Told) -> None:
-    told.server.has(queue(QUEUE, version=2, generation=2, stopPolicy="Hold"))
-    told.gated("new", age=timedelta())
-    assert told.tell("new") == (False, {"uid-new"})
+def test_of_a_deferred_pod_that_is_gone_nothing_is_written(conditions: Conditions) -> None:
+    made = conditions.gated("new", age=timedelta())
+    assert conditions.write("new") == (True, set())
+    conditions.server.lacks(made).clock.at += LATER
+    assert conditions.write() == (False, set())
+
+
+@pytest.mark.usefixtures("_evictions_wait")
+def test_evictions_of_a_drain_that_has_ended_defer_nothing(conditions: Conditions) -> None:
+    conditions.server.has(queue(QUEUE, version=2, generation=2, stopPolicy="Hold"))
+    conditions.gated("new", age=timedelta())
+    assert conditions.write("new") == (False, {"uid-new"})
 
 
 @pytest.mark.parametrize("gone", ["nothing", "the gate", "the stop", "the pod"])
-def test_what_was_to_be_written_is_not_once_it_is_no_longer_so(told: Told, gone: str) -> None:
-    """A resume overtakes it: it would be written over what the scheduler says."""
-    made = told.gated("new", age=timedelta())
-    told.tell("new")
+def test_a_condition_that_is_no_longer_true_is_not_written(conditions: Conditions, gone: str) -> None:
+    """After a resume it would replace the condition that kube-scheduler has written."""
+    made = conditions.gated("new", age=timedelta())
+    conditions.write("new")
     match gone:
         case "the gate":
-            told.server.has({**made, "spec": {**made["spec"], "schedulingGates": []}})
+            conditions.server.has({**made, "spec": {**made["spec"], "schedulingGates": []}})
         case "the stop":
-            told.server.has(queue(QUEUE, version=2, generation=2))
+            conditions.server.has(queue(QUEUE, version=2, generation=2))
         case "the pod":
-            told.server.lacks(made)
-    told.writers.writes["pod_condition", "uid-new"]()
-    assert told.patched == (["/api/v1/namespaces/team/pods/new/status"] if gone == "nothing" else [])
+            conditions.server.lacks(made)
+    conditions.writers.writes["pod_condition", "uid-new"]()
+    assert conditions.patched == (["/api/v1/namespaces/team/pods/new/status"] if gone == "nothing" else [])

@@ -1,4 +1,4 @@
-"""Commands: none acts twice, however late the watch is and however many came after it."""
+"""No Command acts twice, however late the watch is and however many Commands follow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cluster.exceptions import Refused
-from controller.commands import AT_ONCE, RECORDED
+from controller.commands.executor import MAX_RECORDED
+from controller.commands.handler import AT_ONCE
 from tests.support.controller.whole_look import Sent, WholeLook
 from tests.support.http.wire_objects import (
     Wire,
@@ -28,14 +29,14 @@ class Stage(WholeLook):
     """A queue and its Commands, as the watch and as the API server have them."""
 
     def has(self, *recorded: str) -> Stage:
-        """The queue, with these Commands recorded."""
+        """The queue, which has recorded these Commands."""
         obj = queue("a", annotations={"sluice.dev/commands": ",".join(recorded)})
         self.hears(queue("root"), queue("default"), obj)
         self.client.readable[f"{QUEUES}/a"] = obj
         return self
 
     def hears_of(self, *commands: Wire, there: bool = True) -> None:
-        """By the watch; `there`: the API server has them, too."""
+        """The watch shows them; `there`: the API server has them, too."""
         self.hears(*commands)
         if there:
             for one in commands:
@@ -56,15 +57,15 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_one_that_fell_off_the_list_and_is_gone_acts_no_more(stage: Stage) -> None:
-    """Thirty later ones were recorded, and the watch has not told of its end yet."""
-    stage.has(*(f"later-{number}" for number in range(RECORDED)))
+def test_a_command_that_is_no_longer_recorded_and_is_gone_does_not_act(stage: Stage) -> None:
+    """The queue has recorded thirty later ones, and the watch has not shown its deletion yet."""
+    stage.has(*(f"later-{number}" for number in range(MAX_RECORDED)))
     stage.hears_of(stamped("old"), there=False)
     stage.look()
     assert (stage.acts, stage.store.commands.all(), list(stage.events())) == ([], [], [])
 
 
-def test_one_that_was_made_again_under_its_name_is_another(stage: Stage) -> None:
+def test_a_command_that_was_recreated_under_its_name_is_another_one(stage: Stage) -> None:
     stage.has()
     stage.hears_of(stamped("old"), there=False)
     stage.client.readable[f"{COMMANDS}/old"] = {**stamped("old"), "metadata": {"name": "old", "uid": "other"}}
@@ -72,7 +73,7 @@ def test_one_that_was_made_again_under_its_name_is_another(stage: Stage) -> None
     assert stage.acts == []
 
 
-def test_one_that_is_being_deleted_is_left_alone(stage: Stage) -> None:
+def test_a_command_that_is_being_deleted_is_left_alone(stage: Stage) -> None:
     stage.has()
     made = stamped("old")
     stage.hears_of(made)
@@ -82,7 +83,7 @@ def test_one_that_is_being_deleted_is_left_alone(stage: Stage) -> None:
     assert stage.acts == []
 
 
-def test_one_that_is_there_acts(stage: Stage) -> None:
+def test_a_command_that_exists_acts(stage: Stage) -> None:
     stage.has("before")
     stage.hears_of(stamped("stop-it"))
     stage.look(rounds=1)
@@ -91,8 +92,8 @@ def test_one_that_is_there_acts(stage: Stage) -> None:
     assert act["metadata"]["annotations"]["sluice.dev/commands"] == "before,uid-stop-it"
 
 
-def test_one_that_is_recorded_is_deleted_before_others_act_whatever_its_version(stage: Stage) -> None:
-    """Somebody has annotated it since, so that it looks younger than they are."""
+def test_a_recorded_command_is_deleted_before_others_act_whatever_its_version(stage: Stage) -> None:
+    """It was annotated since, so its version is later than theirs."""
     stage.has("uid-done")
     stage.hears_of(stamped("next", version=7), stamped("done", version=9))
     stage.look(rounds=1)
@@ -100,18 +101,18 @@ def test_one_that_is_recorded_is_deleted_before_others_act_whatever_its_version(
     assert writes.index(("DELETE", "done")) < writes.index(("PATCH", "a"))
 
 
-def test_one_that_cannot_be_deleted_stays_on_the_list_and_keeps_no_other_waiting(stage: Stage) -> None:
-    """A policy of somebody's refuses it; however many come after."""
+def test_a_command_that_cannot_be_deleted_stays_recorded_and_delays_no_other(stage: Stage) -> None:
+    """An admission policy refuses the deletion, however many Commands follow."""
 
     def refuse(sent: Sent) -> Refused | None:
         return Refused(403, "Forbidden", "kept") if sent.path.rpartition("/")[2].startswith("kept") else None
 
     stage.client.refusal = refuse
     kept = [f"kept-{number}" for number in range(AT_ONCE + 2)]
-    stage.has(*(f"uid-{name}" for name in kept), *(f"later-{number}" for number in range(RECORDED)))
+    stage.has(*(f"uid-{name}" for name in kept), *(f"later-{number}" for number in range(MAX_RECORDED)))
     stage.hears_of(*map(stamped, kept), stamped("next", version=9))
     stage.look()
     written = stage.acts[-1]["metadata"]["annotations"]["sluice.dev/commands"].split(",")
     assert written[: len(kept)] == [f"uid-{name}" for name in kept]
-    assert (written[-1], len(written)) == ("uid-next", len(kept) + RECORDED)
+    assert (written[-1], len(written)) == ("uid-next", len(kept) + MAX_RECORDED)
     assert {event["involvedObject"]["name"] for event in stage.events("StepFailed")} >= {"kept-0"}
