@@ -1,4 +1,4 @@
-"""What every part of the controller works with."""
+"""What every part of the controller works with, and how a request is submitted and its result received."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from controller.workqueue import WorkQueue
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE_VERSION = "scheduling.volcano.sh/v1beta1"
-#: After so many seconds the members of a queue are looked at again for which a request was given up.
+#: After so many seconds the members of a queue are synced again if a request for one of them was given up.
 RETRY_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     """The store to read, the threads that send requests, and the work queue that brings results back.
 
-    The controller's thread sends no request itself: it would wait for the answer, and everybody for it.
+    The controller's thread sends no request itself: while it waited for an answer, it would do nothing else.
     """
 
     store: Store
@@ -46,7 +46,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     #: Read the Leases of other replicas, so that no other request delays an acknowledgement.
     lease_readers: WriteQueue
     work_queue: WorkQueue
-    #: Evictions a second, and pods that are evicted and not gone yet, of the whole server.
+    #: Of the whole server: evictions in a second, and pods that are evicted and not gone yet.
     drain_rate: float
     drain_in_flight: int
     #: Seconds that a terminating pod counts as in flight at most, where its drain does not say.
@@ -54,7 +54,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     recorder: EventRecorder
     other_replicas: OtherReplicas
     leading: Callable[[], bool]
-    #: How many times we have taken the lead: somebody else may have led in between.
+    #: How often we have taken the lead. If it has changed, another replica may have led in between.
     term: Callable[[], int]
     namespace: str
     metrics: Metrics
@@ -72,10 +72,11 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
         batched: bool = False,
         lane: Hashable = None,
     ) -> bool:
-        """Have a request sent by a thread of `writers`; False if it is not taken (see `WriteQueue.submit`).
+        """Submit a request to `writers`. Returns False if it is not taken (see `WriteQueue.submit`).
 
         `receive` is called once, on the controller's thread: with what `send` returned, or with None if the
-        request was given up. `batched`: it can wait for others like it. `lane`: see `WriteQueue`.
+        request was given up. `batched`: that call may wait for others like it. `lane`:
+        see `WriteQueue`.
         """
         returned: list[T] = []
 
@@ -97,11 +98,10 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
         queue: str | None = None,
         subject: ObjectReference | None = None,
     ) -> bool:
-        """The same for a write by `writers` of which only failure matters: of a thousand that succeed nothing
-        is brought back.
+        """Submit a write of which only the failure matters: a thousand that succeed deliver nothing.
 
-        `write`: whether it wrote anything. `not_written` is called, on the controller's thread, if it did
-        not; it is given whether the write was given up.
+        `write` returns whether it wrote anything. If it did not, `not_written` is called on the controller's
+        thread, with whether the write was given up.
         """
         written = [False]
 
@@ -145,7 +145,9 @@ def each_member(
     *,
     queue: str,
 ) -> None:
-    """Do it for each, one failing or not; the queue is looked at again for those that do."""
+    """Do the work for each member. A member that fails does not stop the others: it backs off, and its queue
+    is synced again.
+    """
     context.store.backoff.attempt_each(
         step,
         members,

@@ -1,19 +1,20 @@
-"""The controller's thread: what it looks at, and when.
+"""The controller's thread: what a sync does, and when one begins.
 
 Read `_run`, then `_sync` from top to bottom: it calls the steps in their order.
 
 Invariants
-- Other threads only add changes and deliver results (`workqueue`). Everything is decided on this thread, and
-  written by the threads of a `WriteQueue`: this thread waits for no answer.
+- Other threads only add changes and deliver results (`workqueue`). This thread decides everything, and the
+  threads of a `WriteQueue` send the requests: this thread waits for no answer.
 - Nothing is done before the store is in sync: half a cluster would look empty.
-- What a step, a queue or an object raises concerns it alone (`cluster.key_backoff`): it is looked at again
-  after a back-off, and all others are looked at. Everything is, every `RESYNC_SECONDS`.
-- `stop()` returns once the queue under way is done.
+- An exception in a step, or for a queue or an object, stops nothing else (`cluster.key_backoff`): that step,
+  queue or object is tried again after a back-off.
+- Every `RESYNC_SECONDS` all queues are synced.
+- `stop()` returns once the sync under way has ended.
 
-What a change of one thing makes the controller look at:
+What is synced after a change:
 
 =====================  ======================================================================
-what changed           what is looked at
+what changed           what is synced
 =====================  ======================================================================
 a queue's spec         its Commands, its waiting members, PodGroups and status; the same of all below
 a queue's status       its status
@@ -22,7 +23,7 @@ a member               that member; the status of its queue, and of those above 
                        it (a stop to be acknowledged, a close to become Closed); its PodGroup
 a workload             the status of its queue, and of those above that wait for it
 a PodGroup             its phase; the status of its queue, and of those above that wait for it
-no queue, or a group   the pods whose PodGroup was not there
+no queue               the pods whose PodGroup was not there; the labels of namespaces
 =====================  ======================================================================
 """
 
@@ -53,10 +54,10 @@ from controller.stops.bind_guard import BindGuards
 from controller.workqueue import Changes
 
 RESYNC_SECONDS = 30.0
-#: How soon it is seen that the store is in sync.
+#: How often it is checked whether the store is in sync.
 UNSYNCED_SECONDS = 0.05
 IDLE_SECONDS = 5.0
-#: How often the other replicas are looked at while one of them leads.
+#: How often the other replicas are observed while one of them leads.
 OBSERVE_SECONDS = 1.0
 
 
@@ -111,7 +112,7 @@ class QueueController:
         return self._thread is not None and self._thread.is_alive()
 
     def elected(self) -> None:
-        """We lead from now on; from any thread."""
+        """Begin a sync, since this replica leads from now on. May be called from any thread."""
         self._work_queue.add("", QueueChange.STATUS)
 
     def _run(self) -> None:
@@ -121,13 +122,13 @@ class QueueController:
             )
             try:
                 self._sync(changes)
-            except Exception as exc:  # a fault of this module: every step is isolated
+            except Exception as exc:  # a fault of this module: each step handles its own
                 seconds = self._backoff.record_failure("sync", "", exc)
                 self._work_queue.requeue(changes)
                 self._work_queue.pause(min(seconds, RETRY_SECONDS))
 
     def _times(self) -> list[float]:
-        """When to look though nothing has changed, in monotonic seconds."""
+        """When to sync though nothing has changed, in monotonic seconds."""
         now = self._store.clock.monotonic()
         times = [now + (IDLE_SECONDS if self._led else OBSERVE_SECONDS), self._backoff.next_requeue]
         if self._led:
@@ -141,11 +142,11 @@ class QueueController:
         return times
 
     def _not_before(self, step: str, at: float) -> float:
-        """When a step is due that backs off, perhaps."""
+        """When a step is due, if it does not back off until later."""
         return max(at, self._store.clock.monotonic() + self._backoff.seconds_left(step, ""))
 
     def _sync(self, changes: Changes) -> None:
-        """Look at everything that the changes concern."""
+        """Do everything that follows from the changes."""
         if not self._store.synced:
             self._work_queue.requeue(changes)
             self._work_queue.pause(UNSYNCED_SECONDS)
@@ -160,8 +161,8 @@ class QueueController:
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         self._ungate_resumed_queues(changes)
-        # Status comes before members, for whoever stopped a queue of many members waits. The status of a
-        # drain comes after the look at the drain.
+        # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
+        # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
         draining = {queue for queue in queues if self._draining.is_draining(queue)}
         self._reconcile_each([queue for queue in queues if queue not in draining], changes)
@@ -175,7 +176,7 @@ class QueueController:
         self._step("failures", self._report_failures)
 
     def _resync_if_due(self, changes: Changes) -> None:
-        """Look at everything when its time has come, or when the snapshot has outlived its own."""
+        """Add all queues when the resync is due, or when an expired snapshot was replaced."""
         snapshot, now = self._store.snapshot, self._store.clock.monotonic()
         expired = snapshot.valid_until is not None and snapshot.valid_until <= self._store.clock.now()
         renewed = expired and self._step("snapshot", self._store.queue_cache.publish)
@@ -186,7 +187,7 @@ class QueueController:
             self._step("metrics", lambda: set_gauges(self._store, self._context.metrics))
 
     def _follow_leadership(self, changes: Changes) -> bool:
-        """Whether we lead; everything is to be looked at when that begins."""
+        """Whether this replica leads. When that begins, all queues are added."""
         was, self._led = (self._led, self._term), self._context.leading()
         self._term = self._context.term()
         if (self._led, self._term) != was:
@@ -200,14 +201,14 @@ class QueueController:
         return self._led
 
     def _observe(self) -> None:
-        """Watch the other replicas before we lead, so that a dead one is known to be dead by then."""
+        """Read the Leases of the other replicas before we lead, so that lost replicas are known by then."""
         now = self._store.clock.monotonic()
         if now >= self._observe_at:
             self._observe_at = now + OBSERVE_SECONDS
             self._acknowledgement.observe()
 
     def _sync_cluster(self, changes: Changes) -> None:
-        """What concerns no queue alone."""
+        """Do what does not concern a single queue."""
         self._step("default queues", lambda: create_default_queues(self._context))
         if "" in changes:
             self._step("namespaces", lambda: label_namespaces(self._context))
@@ -220,7 +221,7 @@ class QueueController:
                 self._reconciler.forget(queue)
 
     def _ungate_resumed_queues(self, changes: Changes) -> None:
-        """Ungate the pods of queues that were resumed first: that needs nobody's answer."""
+        """Ungate the pods of resumed queues before all else: that does not wait for other replicas."""
         for queue, changes_of_queue in changes.items():
             if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
                 self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
@@ -229,18 +230,18 @@ class QueueController:
         self._ungating.ungate(queue, self._members(queue, changes_of_queue), may_retry=_not_yet)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
-        """These queues, and those above them that wait for their members; the top first."""
+        """These queues, and those above them whose status follows from their members; ancestors first."""
         snapshot, is_pending = self._store.snapshot, self._queue_records.is_pending
-        wanted = set()
+        queues = set()
         for queue in changes:
             if queue not in snapshot.tree:
                 continue
-            wanted.add(queue)
+            queues.add(queue)
             for above in snapshot.tree.chain(queue).queues[1:]:
                 decision = snapshot.decision(above.name)
                 if is_pending(above.name) or not decision.accepts or decision.drains:
-                    wanted.add(above.name)
-        return sorted(wanted, key=lambda name: (snapshot.tree.depth(name), name))
+                    queues.add(above.name)
+        return sorted(queues, key=lambda name: (snapshot.tree.depth(name), name))
 
     def _reconcile_each(self, queues: Iterable[str], changes: Changes) -> None:
         for queue in queues:
@@ -258,7 +259,7 @@ class QueueController:
             "status",
             queue,
             reconcile,
-            version=self._state(queue),
+            version=self._specs(queue),
             queue=queue,
             subject=queue_subject(obj) if obj is not None else None,
         )
@@ -285,7 +286,9 @@ class QueueController:
             self._podgroup_statuses.reconcile(_groups(changes_of_queue))
 
     def _ungate_or_retry(self, queue: str, members: list[Member]) -> None:
-        """A pod is retried only when every replica lets it pass: else one might refuse it again."""
+        """Ungate or retry the members. A pod is retried only once every replica lets it pass: else one might
+        refuse it again.
+        """
 
         def may_retry() -> bool:
             return self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC)
@@ -296,21 +299,21 @@ class QueueController:
             self._work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _members(self, queue: str, changes_of_queue: set[Change]) -> list[Member]:
-        found = []
+        members = []
         for uid in _uids(changes_of_queue):
             member = self._store.members.by_uid(uid)
             if member is None:
                 self._ungating.forget(uid)
                 self._pod_conditions.forget(uid)
             elif member.queue == queue:
-                found.append(member)
+                members.append(member)
         if QueueChange.SPEC not in changes_of_queue:
-            return found
-        # What runs is looked at only where its queue is to be written down yet.
+            return members
+        # Pods that run need something only while their queue is not written on them yet.
         return self._store.members.waiting_in(queue) if queue else self._store.members.in_queue(queue)
 
     def _step_drains(self) -> set[str]:
-        """Go on with the drains; the queues whose status has something else to say of theirs."""
+        """Take the next step of each drain; returns the queues whose drain status has changed."""
         progressed: set[str] = set()
         all_have_version = self._acknowledgement.all_have_version
         self._step(
@@ -319,17 +322,17 @@ class QueueController:
         return progressed
 
     def _report_failures(self) -> None:
-        """An event on each object that something failed at."""
+        """Record an event on each object that something failed for."""
         for failure in self._backoff.take_failures():
             if failure.subject is not None:
                 record_failure(self._context.recorder, failure, failure.subject)
 
     def _step(self, name: str, work: Callable[[], object], *, queue: str = "") -> bool:
-        """A step that concerns the queue, or none alone; it is looked at again if it fails."""
-        return self._backoff.attempt(name, queue, work, version=self._state(queue), queue=queue)
+        """Do a step, of a queue or of none, unless it backs off; whether it succeeded."""
+        return self._backoff.attempt(name, queue, work, version=self._specs(queue), queue=queue)
 
-    def _state(self, queue: str) -> str:
-        """The specs that a failure of the queue counts for: after a change of one it is attempted at once."""
+    def _specs(self, queue: str) -> str:
+        """The specs that a back-off of the queue is for: when they change, the step is tried at once."""
         snapshot = self._store.snapshot
         return snapshot.decision(queue).revision if queue in snapshot.tree else ""
 
@@ -339,7 +342,7 @@ class QueueController:
             changes.setdefault(queue, set()).add(QueueChange.SPEC)
 
     def _forget_absent(self) -> None:
-        """Forget what is gone."""
+        """Drop what is remembered of objects that do not exist any more."""
         self._store.bind_passes.drop_expired(self._store.members.get)
         self._podgroup_statuses.forget_absent()
         self._ungating.forget_absent_queues()

@@ -1,25 +1,27 @@
-"""Events on queues and on the objects that something failed at.
+"""Events on queues, and on objects that something failed for.
 
-- `QueueEvents`: what the write of a status has changed. An event is recorded only after that write succeeded.
-- `UnreadableEvents`: on each queue, the objects of it that cannot be read in full, and the way out. An event
-  is recorded where they differ from those that were reported, and by each new leader. However many there
-  are, the event names `MAX_NAMED` of them.
+- `QueueEvents`: what a status write has changed. An event is recorded only after that write succeeded.
+- `UnreadableEvents`: on each queue, which of its objects cannot be read in full, and the way out. An event is
+  recorded when these objects differ from those that were reported, and by each new leader. It names
+  `MAX_NAMED` of them at most.
 - `ParentCycleEvents`: on each queue of a cycle of parents, who made the cycle, and the way out. An event is
   recorded once while the cycle exists, again if it is made again, and by each new leader; and only when the
   stored Queues are as new as the snapshot, so that both edits are in the history.
-- `record_failure`: on an object, what failed at it, why, and that it is tried again.
+- `record_failure`: on an object, what failed, why, and that it is tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+
+import msgspec
 
 from cluster.cache.queues import queue_from_object
 from cluster.cache.unreadable_objects import UnreadableObject
 from cluster.key_backoff import Failure, FailureKind
 from cluster.object_reference import ObjectReference
-from cluster.objects import Condition, QueueObject
+from cluster.objects import Condition, QueueObject, QueueStatus
 from cluster.recorder import EventRecorder
 from controller.context import ControllerContext, queue_subject
 from queues import labels as names
@@ -30,7 +32,7 @@ from queues.status.parent_cycles import Cycle, cycle_text, find_cycles
 from queues.text import printable
 from queues.tree import Tree
 
-#: The account of events on queues for what they did not do themselves.
+#: The rate limit of events on queues for what was not done to these queues themselves.
 INHERITED = "inherited by queues"
 DRAIN_EVENTS: Mapping[str, str] = {
     DrainProgress.DRAINING: "DrainBegun",
@@ -40,6 +42,19 @@ DRAIN_EVENTS: Mapping[str, str] = {
 }
 
 
+class QueueEvent(msgspec.Struct, frozen=True):
+    """An event on a queue.
+
+    `inherited`: its cause is at a queue above. Such events of all queues share a rate limit, so that an edit
+    of one queue does not bring a thousand events.
+    """
+
+    reason: str
+    message: str
+    inherited: bool = False
+    warning: bool = False
+
+
 class QueueEvents:
     """Owner: the controller's thread."""
 
@@ -47,62 +62,55 @@ class QueueEvents:
         self._context = context
 
     def record_changes(self, before: QueueObject, after: QueueObject) -> None:
-        subject = queue_subject(after)
-        # What an ancestor does to a thousand queues below it is no reason for a thousand events.
-        own_doing = before.status.observed_generation != after.status.observed_generation
-        budget = "" if own_doing else INHERITED
-        for line in new_changes(before.status.changes or (), after.status.changes or ()):
+        """Record what the write has changed. `before`: the object that was written over."""
+        name = after.metadata.name
+        drains_itself = self._context.store.snapshot.decision(name).policy_by == name
+        for event in queue_events(before.status, after.status, drains_itself=drains_itself):
             self._context.recorder.record(
-                subject, reason="QueueChanged", message=describe_change(line), again_after=0.0
-            )
-        if before.status.state != after.status.state:
-            self._context.recorder.record(
-                subject,
-                reason=f"Queue{after.status.state}",
-                message=f"the queue is {after.status.state}, it was {before.status.state or 'new'}",
+                queue_subject(after),
+                reason=event.reason,
+                message=event.message,
+                warning=event.warning,
                 again_after=0.0,
-                budget=budget,
-            )
-        self._record_drain(before, after)
-        active = after.status.condition(ACTIVE)
-        if active and _is_news(before.status.condition(ACTIVE), active):
-            self._context.recorder.record(
-                subject,
-                reason=f"Active{active.status}",
-                message=active.message,
-                again_after=0.0,
-                budget=budget,
+                budget=INHERITED if event.inherited else "",
             )
 
-    def _record_drain(self, before: QueueObject, after: QueueObject) -> None:
-        found, held = after.status.condition(DRAINED), before.status.condition(DRAINED)
-        if found is None or (held is not None and held.reason == found.reason):
-            return
-        own_doing = (
-            self._context.store.snapshot.decision(after.metadata.name).policy_by == after.metadata.name
-        )
-        self._context.recorder.record(
-            queue_subject(after),
-            reason=DRAIN_EVENTS.get(found.reason, "DrainChanged"),
-            message=found.message,
-            warning=found.reason in {DrainProgress.BLOCKED, DrainProgress.OVERDUE},
-            again_after=0.0,
-            budget="" if own_doing else INHERITED,
-        )
+
+def queue_events(before: QueueStatus, after: QueueStatus, *, drains_itself: bool) -> Iterator[QueueEvent]:
+    """Yield the events for a status that has changed. `drains_itself`: the drain is the queue's own."""
+    inherited = before.observed_generation == after.observed_generation
+    for line in new_changes(before.changes or (), after.changes or ()):
+        yield QueueEvent("QueueChanged", describe_change(line))
+    if before.state != after.state:
+        message = f"the queue is {after.state}, it was {before.state or 'new'}"
+        yield QueueEvent(f"Queue{after.state}", message, inherited)
+    drained, drained_before = after.condition(DRAINED), before.condition(DRAINED)
+    if drained and (drained_before is None or drained_before.reason != drained.reason):
+        reason = DRAIN_EVENTS.get(drained.reason, "DrainChanged")
+        warning = drained.reason in {DrainProgress.BLOCKED, DrainProgress.OVERDUE}
+        yield QueueEvent(reason, drained.message, not drains_itself, warning)
+    active = after.condition(ACTIVE)
+    if active and is_active_news(before.condition(ACTIVE), active):
+        yield QueueEvent(f"Active{active.status}", active.message, inherited)
 
 
-def _is_news(before: Condition | None, after: Condition) -> bool:
-    """A stop that is acknowledged anew, for other specs, is none."""
-    held = before.status if before else ""
-    return after.status not in {held, "Unknown"} and (held, after.status) != ("Unknown", "False")
+def is_active_news(before: Condition | None, after: Condition) -> bool:
+    """Return whether condition Active changed in a way that users want an event for.
+
+    It is no news that a stop is not acknowledged for changed specs yet, nor that it is acknowledged again.
+    """
+    status_before = before.status if before else ""
+    if after.status in {status_before, "Unknown"}:
+        return False
+    return (status_before, after.status) != ("Unknown", "False")
 
 
 MAX_NAMED = 3
 #: Characters of an object's name.
 NAME_LIMIT = 140
-#: The account of these events.
+#: The rate limit of these events.
 UNREADABLE_BUDGET = "unreadable"
-#: A reflector's kind in one.
+#: What an object is called, by the kind of its reflector.
 _KINDS = {"podgroups": "podgroup", "queues": "queue", "pods": "pod"}
 
 
@@ -113,13 +121,14 @@ class UnreadableEvents:
         self._context = context
         #: UIDs of the objects that were reported, by queue.
         self._reported: dict[str, frozenset[str]] = {}
-        self._looked_at = 0
+        #: How many changes of unreadable objects had been counted at the last report.
+        self._reported_changes = 0
 
     def report(self) -> None:
-        """Record what is new."""
+        """Record an event on each queue whose unreadable objects have changed."""
         store = self._context.store
         changes = store.unreadable.changes
-        if changes == self._looked_at:
+        if changes == self._reported_changes:
             return
         by_queue: dict[str, list[UnreadableObject]] = {}
         for fault in store.unreadable.all():
@@ -138,11 +147,11 @@ class UnreadableEvents:
                 warning=True,
                 budget=UNREADABLE_BUDGET,
             )
-        self._looked_at = changes
+        self._reported_changes = changes
 
 
 def unreadable_text(faults: list[UnreadableObject]) -> str:
-    """Which objects, what of them, and the way out."""
+    """Return which objects cannot be read, which of their fields, and the way out."""
     first = sorted(faults, key=lambda fault: (fault.kind, fault.namespace, fault.name))[:MAX_NAMED]
     more = f" and {len(faults) - MAX_NAMED} more" if len(faults) > MAX_NAMED else ""
     named = ", ".join(f"{_name(fault)} ({fault.text})" for fault in first)
@@ -195,12 +204,12 @@ class ParentCycleEvents:
             )
 
 
-#: The account of these events: there may be as many failures as objects.
+#: The rate limit of these events: there may be as many failures as objects.
 FAILURE_BUDGET = "failures"
 
 
 def record_failure(recorder: EventRecorder, failure: Failure, subject: ObjectReference) -> None:
-    """One event, the same again at most every five minutes, however often it fails."""
+    """Record an event on the object. The recorder repeats it every five minutes at most."""
     record = partial(recorder.record, subject, warning=True, budget=FAILURE_BUDGET)
     what, why = failure.step, failure.message
     if failure.kind is FailureKind.WRITE:

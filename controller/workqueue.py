@@ -1,20 +1,19 @@
-"""The controller's work queue: which queues of the cluster have changed, when each is looked at again, and
-what came of the requests that other threads sent for the controller.
+"""The controller's work queue: which queues have changed, when a queue is synced again, and the results of
+requests that other threads have sent for the controller.
 
 Invariants
-- No change is lost: `get` returns it once, and a caller that fails at it puts it back (`requeue`).
-- No result is lost: each that was delivered is passed on by `get`, once, in the order of delivery, on the
-  controller's thread, before `get` returns. What one of them raises is logged and counted, and concerns no
-  other one.
+- No change is lost: `get` returns it once, and a caller that fails puts it back (`requeue`).
+- No result is lost: `get` passes each on once, in the order of delivery, on the controller's thread, before
+  it returns. An exception in one of them is logged and counted, and does not stop the others.
 - `add`, `add_batched`, `add_change`, `deliver`, `wake` and `stop` may be called from any thread and never
   wait. All other methods are for the controller's thread alone.
-- A queue that was added with a delay is returned no earlier, and by `get` at the latest at the time that
-  `get` was given.
-- A change that was added by `add` is returned at once, together with all others. Changes that were only added
-  by `add_batched` are returned no sooner than `PACE_SECONDS` after the previous look ended, unless `at_once`
-  is given. So where much happens it is looked at together, and where little happens, at once. (A thousand
-  pods that start are four thousand events; a look for each took an eighth of the processor time that the
-  server takes to resume them.) The same holds for results.
+- A queue that was added with a delay is not returned earlier. `get` returns at the latest at the time that it
+  was given.
+- An urgent change (`add`) is returned at once, together with all others. Batched changes (`add_batched`) are
+  returned no sooner than `PACE_SECONDS` after the previous `get`, unless `at_once` is given. So many changes
+  are handled in one sync, and few changes at once. (A thousand pods that start are four thousand events. A
+  sync for each took an eighth of the processor time that the server takes to resume them.) The same holds for
+  results.
 """
 
 from __future__ import annotations
@@ -44,26 +43,26 @@ class WorkQueue:
         self._changes: Changes = {}
         self._results: deque[Result] = deque()
         self._condition = threading.Condition()
-        #: Whether somebody waits for the changes or the results.
+        #: Whether one of the changes or of the results is not batched.
         self._urgent = False
         self._stopped = threading.Event()
-        #: When a queue is to be looked at again.
+        #: When a queue is synced again.
         self._due: dict[str, float] = {}
-        #: Of those, the ones whose members are to be looked at too.
-        self._whole: set[str] = set()
+        #: The queues of `_due` whose members are synced as well.
+        self._due_with_members: set[str] = set()
 
     @property
     def stopped(self) -> bool:
         return self._stopped.is_set()
 
     def add(self, queue: str, change: Change) -> None:
-        """Add a change that somebody waits for."""
+        """Add an urgent change."""
         with self._condition:
             self._changes.setdefault(queue, set()).add(change)
-            self._hurry()
+            self._make_urgent()
 
     def add_batched(self, queue: str, change: Change) -> None:
-        """Add a change that can wait for others like it."""
+        """Add a change that may wait for others like it."""
         with self._condition:
             is_first = not self._changes
             self._changes.setdefault(queue, set()).add(change)
@@ -71,41 +70,41 @@ class WorkQueue:
                 self._condition.notify()
 
     def add_change(self, queue: str, change: Change) -> None:
-        """As the store tells it: specs and Commands are waited for; pods, PodGroups and statuses are not."""
+        """Add a change that the store reports: urgent for specs and Commands, batched for all else."""
         is_urgent = change is QueueChange.SPEC or change is QueueChange.COMMANDS
         (self.add if is_urgent else self.add_batched)(queue, change)
 
     def add_after(self, queue: str, seconds: float, *, members: bool) -> None:
-        """Have the queue looked at again in so many seconds, and its `members` too, if it is not sooner."""
+        """Sync the queue again in so many seconds, if not sooner. `members`: its members as well."""
         if members:
-            self._whole.add(queue)
+            self._due_with_members.add(queue)
         when = self._clock() + seconds
         self._due[queue] = min(when, self._due.get(queue, when))
 
     def requeue(self, changes: Mapping[str, Iterable[Change]]) -> None:
         """Put back what `get` returned."""
-        for queue, each in changes.items():
-            for change in each:
+        for queue, changes_of_queue in changes.items():
+            for change in changes_of_queue:
                 self.add(queue, change)
 
     def deliver(self, result: Result, *, batched: bool = False) -> None:
-        """Have `result` called on the controller's thread. `batched`: it can wait for others like it."""
+        """Call `result` on the controller's thread, soon. `batched`: it may wait for others like it."""
         with self._condition:
             is_first = not self._changes and not self._results
             self._results.append(result)
             if not batched:
-                self._hurry()
+                self._make_urgent()
             elif is_first:
                 self._condition.notify()
 
     def wake(self, queues: Iterable[str] = ()) -> None:
-        """Have a look begin now, at the status of these queues too."""
+        """Begin a sync now. The status of these queues is part of it."""
         with self._condition:
             for queue in queues:
                 self._changes.setdefault(queue, set()).add(QueueChange.STATUS)
-            self._hurry()
+            self._make_urgent()
 
-    def _hurry(self) -> None:
+    def _make_urgent(self) -> None:
         self._urgent = True
         self._condition.notify()
 
@@ -115,14 +114,14 @@ class WorkQueue:
         self.wake()
 
     def pause(self, seconds: float) -> None:
-        """Wait that long, unless it is stopped."""
+        """Wait for so many seconds, or until `stop`."""
         self._stopped.wait(seconds)
 
     def get(self, times: Iterable[float], *, at_once: bool = False) -> Changes:
-        """Wait until there is a change, a result or a queue that is due, or the earliest of `times` has come.
-        Pass the results on; return the changes.
+        """Wait until there is a change or a result, a queue is due, or the earliest of `times` has come. Pass
+        the results on; return the changes.
 
-        `at_once`: somebody waits for batched changes, too.
+        `at_once`: batched changes and results are urgent as well.
         """
         self._wait(min([*times, *self._due.values()]), at_once=at_once)
         self._pass_results_on()
@@ -132,23 +131,23 @@ class WorkQueue:
         now = self._clock()
         for queue in [queue for queue, when in self._due.items() if when <= now]:
             del self._due[queue]
-            whole = queue in self._whole
-            changes.setdefault(queue, set()).add(QueueChange.SPEC if whole else QueueChange.STATUS)
-            self._whole.discard(queue)
+            with_members = queue in self._due_with_members
+            changes.setdefault(queue, set()).add(QueueChange.SPEC if with_members else QueueChange.STATUS)
+            self._due_with_members.discard(queue)
         return changes
 
     def _wait(self, until: float, *, at_once: bool) -> None:
-        paced = self._clock() + (0.0 if at_once else PACE_SECONDS)
+        batch_until = self._clock() + (0.0 if at_once else PACE_SECONDS)
         with self._condition:
             while not self._urgent and not self.stopped:
-                is_any = self._changes or self._results
-                wait = (min(until, paced) if is_any else until) - self._clock()
+                has_work = self._changes or self._results
+                wait = (min(until, batch_until) if has_work else until) - self._clock()
                 if wait <= 0:
                     break
                 self._condition.wait(wait)
 
     def _pass_results_on(self) -> None:
-        """Those that there are now; what they lead to is for the next time."""
+        """Pass on the results that there are now. What these deliver is for the next `get`."""
         for _ in range(len(self._results)):
             result = self._results.popleft()
             try:
