@@ -1,14 +1,15 @@
 """Drains, step by step.
 
-A drain is all queues that one queue's policy drains (`QueueDecision.policy_by`): its own and those below it
-that no nearer one drains. The `spec.drain` of that queue counts for all of them. A drain takes its first step
-once every replica refuses new pods of its queues, so that what is evicted does not come back elsewhere.
+A drain covers all queues that are drained by the policy of one queue (`QueueDecision.policy_by`): this
+queue, and those below it for which no nearer policy decides. The `spec.drain` of this queue holds for all of
+them. A drain takes its first step once every replica refuses new pods of its queues, so that no evicted pod
+is started elsewhere.
 
 A step:
 
-1. Snapshot. The running pods are read from the cache (`running_pods`). Budgets are read in a writer's thread,
-   and used as soon as they are there (`snapshot`).
-2. Plan. What may go now follows from both (`queues.drain.plan`).
+1. Snapshot. The running pods are read from the cache (`running_pods`), the budgets by a writer's thread from
+   the API server (`snapshot`).
+2. Plan. `queues.drain.plan` decides from both what may go now.
 3. Execute. As many units as the limits allow are sent (`eviction`, `job_suspension`), each once. Grace
    periods of terminating pods are cut where the drain says so.
 4. Account. Results come back by the controller's work queue, and are recorded before the next step (`state`).
@@ -19,7 +20,7 @@ The next step is due after `STEP_SECONDS` where pods come or go, after `READ_SEC
 for.
 
 Invariants
-- A drain that has ended asks for nothing more, at once (`DrainRequests.check_drains`).
+- A drain that has ended sends no further request, at once (`DrainRequests.check_drains`).
 - A step that fails, or takes long, delays its own drain alone.
 - Whatever users make, one step and one read take bounded work, and a drain leaves the others their shares.
 """
@@ -100,7 +101,7 @@ class DrainController:
         return self._store.snapshot.decision(queue).drains or self.progress(queue) is not None
 
     def progress(self, queue: str) -> tuple[DrainCounts, QueueProgress] | None:
-        """How far the drain of a queue is; None where it does not drain, or no step was taken yet."""
+        """The progress of a queue's drain; None if the queue does not drain, or no step was taken yet."""
         return self._drains.progress(queue)
 
     def resume_workloads(self, queue: str) -> None:
@@ -108,14 +109,14 @@ class DrainController:
         self._suspension.resume(queue)
 
     def forget(self) -> None:
-        """We lead no longer: another replica may do anything meanwhile."""
+        """Forget all drains: this replica has lost the lead, and another one may have changed anything."""
         self._drains.forget()
         self._snapshot = None
 
     def step(self, *, all_have_version: Callable[[int], bool]) -> set[str]:
-        """A step of each drain that is due; the queues whose progress has changed.
+        """Take a step of each drain that is due. Returns the queues whose progress has changed.
 
-        `all_have_version`: whether every replica goes by the queues of that version.
+        `all_have_version`: whether every live replica has the queues of a version.
         """
         self._follow_policies()
         changed: set[str] = set()
@@ -221,7 +222,7 @@ class DrainController:
         return member.leaving if member is not None else workload is None or workload.paused
 
     def _request_read(self, drain: DrainState, pods: list[RunningPod], *, now: float) -> None:
-        """Have budgets read again, where the last read is old enough."""
+        """Request another read of the budgets, if the last one is old enough."""
         if not drain.wants_read(now):
             return
         waiting, nodes, time = set(), set(), self._store.clock.now()
@@ -241,7 +242,7 @@ class DrainController:
         self._drains.request_read(drain.by, request)
 
     def _send_read(self) -> None:
-        """One read for all drains that want one, unless one is under way."""
+        """Send one read for all drains that have requested one, unless one is under way."""
         requests, memory = self._drains.begin_read(self._now())
         if not requests:
             return
@@ -261,7 +262,7 @@ class DrainController:
     # 2. Plan
 
     def _busy_budgets(self, snapshot: DrainSnapshot) -> frozenset[BudgetKey]:
-        """Budgets that pods of suspended workloads of any drain take from."""
+        """The budgets of the pods of suspended workloads, of all drains."""
         return frozenset().union(
             *(each.busy_budgets(snapshot) for each in self._drains if each.has_busy_budgets)
         )
@@ -287,7 +288,7 @@ class DrainController:
         return self._now() + max(STEP_SECONDS, min(wait, READ_SECONDS))
 
     def _owner_known_at(self, planned: Plan) -> float:
-        """When it is known of the newest pods of DaemonSets whether these are there; infinity if of all."""
+        """When the first pod that is kept for an unknown DaemonSet is decided again; infinity for none."""
         time = self._store.clock.now()
         known = (pod.created + UNKNOWN_OWNER_WAIT for pod, rule in planned.kept if rule is KeepRule.DAEMON)
         left = ((at - time).total_seconds() for at in known if at >= time)
@@ -296,7 +297,7 @@ class DrainController:
     # 3. Execute
 
     def _send_steps(self, drain: DrainState, planned: Plan, *, in_flight_of_others: int) -> float:
-        """Send as many steps as may be sent; the seconds after which more may be."""
+        """Send as many steps as the limits allow. Returns the seconds until more may be sent."""
         now = self._now()
         paused = drain.pause_seconds(now)
         if paused:

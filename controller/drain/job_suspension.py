@@ -1,8 +1,8 @@
 """Workloads that are suspended while their queue is drained, and resumed afterwards.
 
-The pods of a Job are not evicted one by one: each would count as failed. So the Job is suspended, and its
-controller *deletes* its pods without asking any budget. Therefore it is suspended only where what is read
-right then shows that every budget allows all of its pods (`_check_may_suspend`), and one Job of a budget at a
+The pods of a Job are not evicted one by one, since each would count as failed. The Job is suspended instead,
+and its controller *deletes* its pods without asking any budget. Therefore a Job is suspended only if every
+budget allows all of its pods, which is read just before (`_check_may_suspend`), and one Job of a budget at a
 time (`queues.drain.plan`).
 
 =====================  ==================================  =============================
@@ -15,7 +15,7 @@ Job, JobSet            `spec.suspend`                      `spec.suspend`
 Invariants
 - What a drain suspends bears annotation `sluice.dev/suspended`, set with the same write (for Volcano's Job,
   before the Command). Only what bears it is resumed: what its user suspended stays suspended.
-- It is resumed once its queue schedules again, whatever the queue's spec says by then, whoever changed it.
+- It is resumed once its queue schedules again, for whatever reason.
 - Suspending it is conditional on what that depends on: its UID, and that it is not suspended. It is not
   conditional on its resource version: a user who writes it all the time would keep it from being suspended.
 """
@@ -59,7 +59,7 @@ COMMANDS = "/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
 MAX_BUDGETS_OF_WORKLOAD = 20
 #: Where the annotation is that names the drain, as a JSON patch writes it.
 _MARK = f"/metadata/annotations/{names.SUSPENDED.replace('/', '~1')}"
-#: What the API server answers where a test of a JSON patch fails.
+#: The status of the API server's answer where a test of a JSON patch fails.
 UNPROCESSABLE = 422
 
 _pod = msgspec.json.Decoder(Pod)
@@ -281,7 +281,7 @@ def _suspend_patch(workload: SuspendableWorkload, obj: WorkloadObject, *, drain:
 
 
 def _resume_patch(workload: Workload) -> list[dict[str, Any]]:
-    """The patch that gives it back, if it is still ours to give."""
+    """The patch that resumes the workload, if it still bears the mark."""
     patch: list[dict[str, Any]] = [
         {"op": "test", "path": "/metadata/uid", "value": workload.uid},
         {"op": "test", "path": _MARK, "value": workload.suspended_by_drain},

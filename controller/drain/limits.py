@@ -3,11 +3,11 @@
 Owner: the controller's thread, through `controller.drain.state`. Times are monotonic seconds.
 
 Invariants
-- Each drain may use its max-min fair share of `drain_in_flight` and of `drain_rate`: of what it can use now,
-  by its own settings and by its last plan.
-- A drain that begins does not wait for the pods of others: it has its share at once. So while shares shrink
-  more pods than the limit may be in flight, at most `MAX_OVERCOMMIT` times the limit; beyond that only a unit
-  that is larger than its drain's share, and goes alone.
+- Each drain may use its max-min fair share of `drain_in_flight` and of `drain_rate`. Its demand is what it
+  can use now, by its own settings and its last plan.
+- A drain that begins has its share at once, without waiting for the pods of others. So while shares shrink
+  more pods than the limit may be in flight, at most `MAX_OVERCOMMIT` times the limit. Only a unit that is
+  larger than its drain's share goes beyond that, alone.
 - Of drains that cannot have equal shares, those that have sent nothing for the longest time come first.
 - An overloaded API server pauses the namespace of the request. It pauses all namespaces only where requests
   of several fail and none succeeds in between.
@@ -90,7 +90,7 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
 
 
 class OverloadPauses:
-    """When an API server that was overloaded may be asked again, by namespace and for all namespaces."""
+    """When requests may be sent again after an overload, by namespace and for all namespaces."""
 
     def __init__(self) -> None:
         #: By namespace: the end of its pause, and its failures in a row.

@@ -1,4 +1,4 @@
-"""The requests of one drain, by pod or workload: what was asked for, and when it may be asked for again.
+"""The requests of one drain, by pod or workload: their states, and when each may be sent again.
 
 Owner: the controller's thread, through `controller.drain.state`. Times are monotonic seconds.
 
@@ -7,7 +7,7 @@ A request is for one pod, or for one workload as a whole, and has its UID:
 =======  ==================================  ===================  ====================  =====================
 state    entered when                        counts as leaving    pending disruptions   sent again
 =======  ==================================  ===================  ====================  =====================
-(none)   nothing was asked for               if the cache says    none                  at once
+(none)   nothing was requested               if the cache says    none                  at once
 pending  the request is sent                 yes                  those of its budgets  no
 granted  the API server has granted it       yes                  until its budgets     after
                                                                   were read again       `GRANTED_SECONDS`
@@ -19,7 +19,7 @@ waiting  it failed or was dropped; a         if the cache says    none          
 Invariants
 - A UID has one request at most, and no second one while that is pending or granted. A grant that does not
   show in the cache within `GRANTED_SECONDS` counts as not given.
-- A disruption is pending from the moment that it is asked for until its budget was read after the answer. So
+- A disruption is pending from the moment of the request until its budget was read after the answer. So
   no plan spends it twice.
 - A request that fails delays its own pod or workload, for longer each time (`RETRY`; where a budget
   refuses, `BUDGET_RETRY`).
@@ -41,7 +41,7 @@ from queues.workload_kinds import KINDS, Suspension
 #: When a request that failed is sent again; and where a budget refused it.
 RETRY, BUDGET_RETRY = Backoff(1.0, 60.0), Backoff(1.0, 4.0)
 #: After so many failures in a row the refusal is a blocker; one that the eviction API repeats for ever is at
-#: once. Characters of its words.
+#: once. Characters of its message.
 REFUSALS_TO_BLOCK, REFUSAL_LIMIT = 2, 300
 #: How long it takes until a suspended workload shows as suspended, a Command is taken, or pods are deleted.
 SUSPEND_SECONDS = 10.0
@@ -95,10 +95,10 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """What was asked for one pod or workload; see the table of states.
+    """The request for one pod or workload; see the table of states.
 
     `budgets` and `pods`: the disruptions that are pending. `answered_at`: since when they are granted.
-    `failures`: in a row, and the words of the last one.
+    `failures`: in a row; `message`: of the last one.
     """
 
     budgets: tuple[BudgetKey, ...] = ()
@@ -119,18 +119,18 @@ class Requests:
         self._by_uid: dict[str, Request] = {}
 
     def set_granted(self, uids: Collection[str], *, at: float) -> None:
-        """These leave already: an earlier leader asked for it."""
+        """Record the pods that leave already: an earlier leader has evicted them."""
         for uid in uids:
             self._request(uid).granted_at = at
 
     @property
     def unshown(self) -> frozenset[str]:
-        """UIDs of pods and workloads that were asked to go, as long as the cache does not show it."""
+        """UIDs of pods and workloads with a request that the cache does not show yet."""
         requests = self._by_uid.items()
         return frozenset(uid for uid, each in requests if each.pending or each.granted_at is not None)
 
     def record_pods(self, present: Collection[str], *, is_leaving: Callable[[str], bool], now: float) -> None:
-        """The cache shows by now which of the granted leave, or are gone.
+        """Record which granted requests the cache shows by now: the pod leaves, or is gone.
 
         `present`: UIDs of the pods and workloads that run.
         """
@@ -142,7 +142,7 @@ class Requests:
                 request.granted_at = None
 
     def pending_disruptions(self, snapshot: DrainSnapshot | None) -> dict[BudgetKey, int]:
-        """By budget: what was asked for and the snapshot does not show."""
+        """By budget: the disruptions that were requested and that the snapshot does not count yet."""
         pending: dict[BudgetKey, int] = {}
         for request in self._by_uid.values():
             if request.answered_at is not None and _were_read(request, snapshot):
@@ -170,7 +170,7 @@ class Requests:
         return request is not None and request.command_sent
 
     def refusal(self, unit: Unit) -> str | None:
-        """The words of the last of several failures in a row."""
+        """The message of the last of several failures in a row."""
         requests = (self._by_uid.get(uid) for uid, _ in _uids(unit))
         refused = (each for each in requests if each is not None and each.failures >= REFUSALS_TO_BLOCK)
         return next((each.message for each in refused), None)
@@ -189,7 +189,7 @@ class Requests:
             request.command_sent = is_command
 
     def record_failure(self, result: RequestResult, *, now: float, budgets_known: bool) -> None:
-        """It may be sent again after a while, which grows.
+        """The request may be sent again after a back-off.
 
         `budgets_known`: whether the budgets of the pod were read. If not, the eviction API looks through very
         many for each try.
@@ -205,14 +205,14 @@ class Requests:
         request.not_before = now + wait
 
     def record_drop(self, result: RequestResult, *, now: float) -> None:
-        """Nothing was asked for: it is no failure."""
+        """Nothing was requested: this is no failure."""
         request = self._answered(result)
         request.budgets = ()
         if result.outcome is Outcome.DROPPED:
             request.not_before = now + RETRY.first
 
     def forget_absent(self, present: Collection[str]) -> None:
-        """Forget what is not there any more, once its disruptions were read."""
+        """Forget pods and workloads that are gone, once the budgets count them."""
         self._by_uid = {
             uid: each for uid, each in self._by_uid.items() if uid in present or each.pending or each.budgets
         }

@@ -1,9 +1,10 @@
 """The running pods of a drain, read from the cache: who made each, and which of its owners can be suspended.
 
-An owner reference is what a user wrote. It counts where what it names is there, in the same namespace; a
-workload that is to be suspended has to be of a queue that is drained too, and unfinished. What another
-controller acts on (`spec.managedBy`) is not suspended, nor what is above it: its pods are evicted. An owner
-that the cache does not have yet is waited for, `UNKNOWN_OWNER_WAIT` after the pod was made.
+Users can write owner references. So an owner counts only if it exists, in the namespace of the pod; a
+workload that is to be suspended must also be unfinished, and belong to a queue that is drained. A workload
+that another controller acts on (`spec.managedBy`) is not suspended, nor are its owners: its pods are evicted.
+For an owner that the cache does not have yet the drain waits until `UNKNOWN_OWNER_WAIT` after the pod was
+created.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from queues.drain.model import (
 from queues.drain.terminating_pods import requested_at
 from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE
 
-#: How long an owner that is not known yet is waited for.
+#: How long after its creation a pod waits for an owner that the cache does not have yet.
 UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 
 
@@ -31,7 +32,7 @@ UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 class RunningPodReader:
     """Reads the members of the queues of one drain.
 
-    `requested`: UIDs of pods and workloads that were asked to go, though the cache does not show it.
+    `requested`: UIDs of pods and workloads with a request that the cache does not show yet.
     `unsuspendable`: UIDs of workloads that no controller suspends. `delayed`: UIDs of delayed pods.
     """
 
@@ -43,7 +44,7 @@ class RunningPodReader:
     now: datetime
 
     def pods(self) -> Iterator[RunningPod]:
-        """Those that are on a node and have not finished."""
+        """The pods that are on a node and have not finished."""
         for queue in self.queues:
             for member in self.store.members.in_queue(queue):
                 if member.node and member.live:
@@ -75,7 +76,7 @@ class RunningPodReader:
         )
 
     def _is_daemon(self, member: Member) -> bool:
-        """The owner reference is what a user wrote: the DaemonSet has to be there."""
+        """Users can write owner references: the DaemonSet has to exist."""
         owner = self.store.workloads.of_kind["daemonsets"].by_uid(member.owner_uid)
         return owner is not None and owner.namespace == member.namespace
 

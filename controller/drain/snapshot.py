@@ -1,7 +1,7 @@
-"""What a drain asks the API server before it plans: the budgets, and what the cache cannot tell.
+"""What a drain reads from the API server before it plans: budgets, and what the cache does not have.
 
-A writer's thread asks, with what the controller's thread knew at that moment (`ReadRequest`), and what the
-read before left (`ReadMemory`). Values go in and come out.
+A read runs in a writer's thread. It takes and returns values: a `ReadRequest`, which the controller's thread
+made, and the `ReadMemory` of the read before.
 
 Invariants
 - One read takes a bounded number of requests, whatever users make: budgets are read of `NAMESPACES_PER_READ`
@@ -9,8 +9,8 @@ Invariants
   `MAX_BUDGETS` of each; the pods of `BUDGETS_PER_READ` budgets are counted, the namespaces in turn;
   `NODES_PER_READ` nodes are looked for.
 - What was read before counts until it is read again (`DrainSnapshot.read_at`).
-- What cannot be read of one namespace or one budget concerns that alone. Where nothing can be read there is
-  no snapshot; the next read begins with other namespaces all the same.
+- A namespace or a budget that cannot be read affects no other one. Where nothing can be read there is no
+  snapshot; the next read begins with other namespaces all the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BUDGETS_PER_READ = 20
 NODES_PER_READ = 20
 #: A namespace with too many budgets is read again after so long.
 EXCESS_SECONDS = 30.0
-#: What no drain has asked for in so long is forgotten.
+#: What no drain has requested for so long is forgotten.
 FORGET_SECONDS = 60.0
 NEVER = float("-inf")
 
@@ -65,7 +65,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merge_requests(requests: Iterable[ReadRequest]) -> ReadRequest:
-    """What several drains ask for, as one request: the oldest time, and all the rest."""
+    """The requests of several drains as one: the oldest time, and the union of all else."""
     several = list(requests)
     return ReadRequest(
         at=min(each.at for each in several),
@@ -77,7 +77,7 @@ def merge_requests(requests: Iterable[ReadRequest]) -> ReadRequest:
 
 
 class DrainSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server said. `at`: monotonic seconds before the first request.
+    """The answers of the API server. `at`: monotonic seconds before the first request.
 
     `leaving`: UIDs of pods of the request's `unread` queues that leave already. `read_times`: when the
     budgets of each namespace were read; None where all of them were, at `at`. `gone_nodes`: those of the
@@ -95,7 +95,7 @@ class DrainSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return self.read_times is None or namespace in self.read_times
 
     def read_at(self, namespace: str) -> float:
-        """When they were."""
+        """When the budgets of that namespace were read."""
         return self.at if self.read_times is None else self.read_times.get(namespace, NEVER)
 
 
@@ -108,10 +108,10 @@ class NamespaceBudgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """What one read leaves to the next.
+    """What one read keeps for the next.
 
-    `attempts`: by namespace, when it was asked for last, whatever came of it. `outside`: by budget, when the
-    pods outside were counted, and their number. `nodes`: when each was looked for, and whether it was gone.
+    `attempts`: when each namespace was last read, successfully or not. `outside`: by budget, when the pods
+    outside were counted, and their number. `nodes`: when each was looked up, and whether it was gone.
     """
 
     budgets: Mapping[str, NamespaceBudgets] = msgspec.field(default_factory=dict)
@@ -204,7 +204,7 @@ class _Reader:
             raise failed
 
     def _rests(self, namespace: str) -> bool:
-        """Whether it had too many budgets to be read, a short while ago."""
+        """Whether it had too many budgets to be read, less than `EXCESS_SECONDS` ago."""
         read = self._budgets.get(namespace)
         return read is not None and bool(read.excess) and self._request.at < read.at + EXCESS_SECONDS
 
@@ -220,7 +220,7 @@ class _Reader:
         )
 
     def _count_outside(self) -> None:
-        """Of the budgets that do not allow all to go, count the pods that no drain takes."""
+        """Count the pods that no drain evicts, for budgets that do not allow all others to go."""
         to_go = _pods_to_go(self._index, self._request)
         short = {
             budget.key: budget
@@ -232,7 +232,7 @@ class _Reader:
             self._outside[budget.key] = self._request.at, self._number_outside(budget)
 
     def _in_turn(self, short: Iterable[Budget]) -> Iterator[Budget]:
-        """`BUDGETS_PER_READ` of them: namespace after namespace, first those that wait the longest."""
+        """The next `BUDGETS_PER_READ` budgets: the namespaces in turn, the longest waiting budgets first."""
         by_namespace: dict[str, list[Budget]] = {}
         for budget in sorted(short, key=self._waiting_since):
             by_namespace.setdefault(budget.namespace, []).append(budget)
@@ -256,7 +256,7 @@ class _Reader:
             return None
 
     def _gone_nodes(self) -> frozenset[str]:
-        """Those of the nodes that are not there; of many, some are looked for in each read."""
+        """The nodes that do not exist; each read looks up `NODES_PER_READ` of them at most."""
         nodes = self._request.nodes
         turn = sorted(nodes, key=lambda node: (self._nodes.get(node, (NEVER, False))[0], node))
         for node in turn[:NODES_PER_READ]:

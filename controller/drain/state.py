@@ -1,7 +1,8 @@
 """What is remembered of drains. One owner: the controller's thread. No I/O and no clock in here.
 
-`Drains` holds all drains, and what the status of each queue says of its drain; `DrainState` is one drain: all
-queues that the policy of queue `by` drains. Everything else in this package reads values and returns values.
+`Drains` holds all drains, and the progress and counts of each queue. `DrainState` is one drain: all queues
+that the policy of queue `by` drains. Their attributes are set by their own methods alone. Everything else in
+this package takes values and returns values.
 Times are monotonic seconds, handed in.
 
 Invariants
@@ -10,7 +11,7 @@ Invariants
   that no pod is evicted twice.
 - A budget is busy while pods of suspended workloads that it selects leave, and `BUDGET_SETTLE_SECONDS`
   longer.
-- What was asked for, and when it may be asked for again, is one table by UID (`request_states.Requests`). A
+- Which requests were sent, and when each may be sent again, is one table by UID (`Requests`). A
   request that fails delays its own pod; an overloaded API server, the namespace (`limits.OverloadPauses`).
 - No more pods are in flight than the drain's share and its `inFlight`, and no more are sent a second than its
   share of the rate and its `rate`. With none of its pods in flight, one unit may go, however large.
@@ -58,7 +59,7 @@ STEP_SECONDS, READ_SECONDS = 0.1, 0.5
 #: A step is followed by a rest of `REST_FACTOR` times its duration, at most `LONG_REST_SECONDS`, but at least
 #: `LONG_REST_FACTOR` times its duration.
 REST_FACTOR, LONG_REST_SECONDS, LONG_REST_FACTOR = 15.0, 0.5, 5.0
-#: The pods of a suspended workload that no controller deletes are evicted after so long.
+#: The pods of a suspended workload that no controller deletes are evicted after this time.
 ABANDONED_SECONDS = 120.0
 #: How long the status of a budget takes to follow its pods.
 BUDGET_SETTLE_SECONDS = 0.3
@@ -87,7 +88,7 @@ class DrainState:
         self._read_at = NEVER
         #: Whether the snapshot had the budgets of all units of the last plan.
         self.all_budgets_known = True
-        # What was asked for
+        # What was requested
         self._requests = Requests()
         #: Gangs of which pods were evicted, by namespace and name.
         self.started_gangs: set[BudgetKey] = set()
@@ -98,15 +99,15 @@ class DrainState:
         #: When each budget was last seen to be busy; those of the last plan.
         self._busy_budgets_at: dict[BudgetKey, float] = {}
         self._planned_busy_budgets: frozenset[BudgetKey] = frozenset()
-        # How much may be asked for
+        # How much may be requested
         self._pauses = OverloadPauses()
         self._bucket = TokenBucket(rate, now=now)
         #: Pods in flight, as of the last plan and what was sent since.
         self.in_flight = 0
-        #: UIDs of the delayed pods, and the namespaces of those that are to blame themselves.
+        #: UIDs of the delayed pods; and their namespaces, but for pods on nodes that are gone.
         self.delayed_pods: frozenset[str] = frozenset()
         self.slow_namespaces: frozenset[str] = frozenset()
-        #: Pods that it had in flight or might have sent at the last step; whether any might have gone.
+        #: Pods that were in flight or could have been sent at the last step; whether any could be sent.
         self.demand = 0
         self.has_steps = False
         #: Its shares of the server's limits: pods in flight, and evictions a second.
@@ -194,16 +195,16 @@ class DrainState:
         self._requests.record_pods(uids(pods), is_leaving=is_leaving, now=now)
 
     def expect_pods(self, number: int) -> None:
-        """So many pods are to go, and nothing is planned yet."""
+        """Record how many pods are to go while nothing is planned yet."""
         self.demand, self.has_steps = self._demand(number, flying=0), number > 0
 
     @property
     def requested_uids(self) -> frozenset[str]:
-        """UIDs of pods and workloads that were asked to go, as long as the cache does not show it."""
+        """UIDs of pods and workloads with a request that the cache does not show yet."""
         return self._requests.unshown
 
     def pending_disruptions(self) -> dict[BudgetKey, int]:
-        """By budget: what was asked for and the snapshot does not show."""
+        """By budget: the disruptions that were requested and that the snapshot does not count yet."""
         return self._requests.pending_disruptions(self.snapshot)
 
     def busy_budgets(self, snapshot: DrainSnapshot) -> frozenset[BudgetKey]:
@@ -221,7 +222,7 @@ class DrainState:
     # 2. Plan
 
     def undeleted_workloads(self, plan: Plan, *, now: float) -> frozenset[str]:
-        """UIDs of suspended workloads whose pods no controller has deleted for longer than that may take."""
+        """UIDs of suspended workloads whose pods no controller has deleted for `SUSPEND_SECONDS`."""
         suspended = {
             pod.workload.uid
             for pod in plan.leaving
@@ -254,7 +255,7 @@ class DrainState:
         return new
 
     def with_refusals(self, plan: Plan) -> Plan:
-        """The plan with units that were refused again and again among the blocked, in the refusal's words."""
+        """The plan, with units that were refused again and again moved to the blocked ones."""
         blocked, steps = [], []
         for unit in plan.steps:
             refusal = self._requests.refusal(unit)
@@ -272,11 +273,11 @@ class DrainState:
     # 3. Execute
 
     def pause_seconds(self, now: float) -> float:
-        """Seconds until anything may be asked for."""
+        """Seconds until any request may be sent."""
         return self._pauses.seconds(now)
 
     def take_steps(self, plan: Plan, *, now: float, spare: int) -> tuple[list[Unit], float]:
-        """The steps to be sent now, in their order; and the seconds after which more may be.
+        """Take the steps to be sent now, in their order. Also returns the seconds until more may be sent.
 
         `spare`: pods that all drains together may still have in flight.
         """
@@ -303,7 +304,7 @@ class DrainState:
         return units, 0.0
 
     def take_cuts(self, units: Iterable[Unit], *, now: float) -> Iterator[Unit]:
-        """Of these terminating pods, those whose grace periods are to be cut now.
+        """Take those of these terminating pods whose grace periods are to be cut now.
 
         They have places in flight already, or have lost them; so only the rate counts.
         """
@@ -371,7 +372,7 @@ class DrainState:
         self._due = min(self._due, now)
 
     def _record_failure(self, result: RequestResult, *, now: float) -> None:
-        """What it took of the rate is given back."""
+        """A request that failed gives back what it took of the rate."""
         pod = result.pod or result.unit.pods[0]
         if result.outcome is Outcome.OVERLOADED:
             self._pauses.record_overload(pod.namespace, retry_after=result.retry_after, now=now)
@@ -385,7 +386,7 @@ class DrainState:
 
 
 class Drains:
-    """All drains, and what the status of each queue says of its drain."""
+    """All drains, and the progress and counts of each queue."""
 
     def __init__(self) -> None:
         self._by_policy: dict[str, DrainState] = {}
@@ -408,7 +409,10 @@ class Drains:
         return self._by_queue.get(queue)
 
     def follow(self, draining: Mapping[str, list[str]], *, now: float, rate: float) -> None:
-        """`draining`: by the queue whose policy it is, the queues that drain. All are due at once."""
+        """Begin, keep and end drains as a new snapshot says. A step of each drain is due at once.
+
+        `draining`: by the queue whose policy it is, the queues that drain.
+        """
         before = self._by_policy
         self._by_policy = {by: before.get(by) or DrainState(by, now=now, rate=rate) for by in draining}
         self._by_queue = {queue: self._by_policy[by] for by, queues in draining.items() for queue in queues}
@@ -483,7 +487,7 @@ def _fits(size: int, *, flying: int, limit: int, spare: int) -> bool:
 
 
 def rest_after(seconds: float, *, has_limit: bool = False) -> float:
-    """How long no step is taken after one that took so many seconds: others need the interpreter meanwhile.
+    """How long no step is taken after one that took so many seconds: other threads need the interpreter.
 
     `has_limit`: the drain has an `inFlight`. A pod that leaves makes room for another, so a long rest would
     slow the drain.

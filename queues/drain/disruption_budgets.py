@@ -1,13 +1,13 @@
 """PodDisruptionBudgets in numbers: which pods each selects, how many may go now, and how many may ever go.
 
 The eviction API reads one budget a pod, and refuses for ever a pod that two select. It takes one off
-`disruptionsAllowed` with each eviction that it grants. The numbers here say what to ask it for, and what to
-tell people. Only for pods that go in another way (of a suspended Job) is a budget kept by these numbers
-alone.
+`disruptionsAllowed` with each eviction that it grants. The numbers here decide which evictions are requested,
+and what users are told. A budget is kept by these numbers alone only for the pods of a suspended Job, which
+are deleted without an eviction.
 
 How many may ever go: a pod that a drain takes away has no replacement that becomes ready, because that waits
-for the queue. So the number of healthy pods only falls, unless pods outside of the drain become ready: those
-count as if they were.
+for the queue. So the number of healthy pods only falls, unless pods outside of the drain become ready: these
+are counted as ready.
 
 Source: `k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go`, `pkg/controller/disruption`.
 """

@@ -45,7 +45,7 @@ class KeepRule(StrEnum):
 
 
 class DrainAction(StrEnum):
-    """How a unit goes; CutGrace is asked for pods that are terminating already."""
+    """How a unit goes. CutGrace is for pods that are terminating already."""
 
     EVICT = "Evict"
     SUSPEND = "Suspend"
@@ -115,7 +115,8 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class RunningPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod on a node that has not finished. `running`: its phase is Running, so budgets hold for it.
 
-    `grace_period`: its `terminationGracePeriodSeconds`. `leaving`: it was asked to go, or is terminating.
+    `grace_period`: its `terminationGracePeriodSeconds`. `leaving`: its eviction was requested, or it is
+    terminating.
     `bare`: it has no owner. `daemon`: a DaemonSet owns it.
     """
 
@@ -162,7 +163,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockedUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit that may not go now. `blocker`: what blocks it, in words; `never`: waiting does not help."""
+    """A unit that may not go now. `blocker`: the name of what blocks it. `never`: waiting does not help."""
 
     unit: Unit
     reason: BlockerReason

@@ -16,22 +16,21 @@ gang      its pods are evicted         every budget allows all of its pods; once
 pod       it is evicted                its budget allows one more
 ========  ===========================  ===============================================================
 
-What a pod takes of its budget: nothing while its phase is not Running. Nothing either while it is not ready,
-if the budget says AlwaysAllow, or has all the healthy pods that it wants; but the latter only by eviction,
-which looks again, and not with a suspended workload. Otherwise one.
+How many disruptions a pod takes of its budget: none while its phase is not Running. None while it is not
+ready, if the budget says AlwaysAllow, or if the budget has all the healthy pods that it wants; the latter
+holds for an eviction, which the API server checks again, and not for a suspended workload. Otherwise one.
 
 Invariants
-- While pods of a suspended workload leave, no other pod of their budgets is asked to go.
-- No plan asks a budget for more than it allows, nor for a pod that two budgets select.
+- While pods of a suspended workload leave, no other pod of their budgets is evicted.
+- A plan takes no more of a budget than it allows, and no pod that two budgets select.
 - A unit that has started comes first; then the lowest priority, then the youngest, then by name.
 - Where the budgets of a pod are too many to be read (`BudgetIndex.excess`), a single pod is left to the
   eviction API, which reads all of them; a unit of several pods does not go.
-- A budget that can never allow a unit is told apart from one that does not allow it now. `never` is set where
-  too few pods would stay healthy even if all became ready that can, and nothing else went. It is not set
-  where the deadline ends it.
+- `never` says that waiting does not help against a budget: too few pods would stay healthy even if all became
+  ready that can, and nothing else went. It is not set where the deadline ends the wait.
 - Past the deadline nothing is evicted any more. What is left stays (`afterDeadline: Keep`), or is deleted,
   budgets or not (`Delete`); what stays by rule stays.
-- A pod that is leaving is not asked to go again.
+- A pod that is leaving is not evicted again.
 """
 
 from __future__ import annotations
@@ -74,12 +73,12 @@ def plan(
     started_gangs: Container[BudgetKey] = frozenset(),
     busy_budgets: Collection[BudgetKey] = frozenset(),
 ) -> Plan:
-    """What may be done now for these pods: all running pods of the queues of one drain.
+    """Plan the next step of one drain. `pods`: all running pods of its queues.
 
-    `pending_disruptions`: by budget, disruptions that were asked for and that the budgets, as they were read,
-    do not show yet; without those of suspended workloads, whose budgets are in `busy_budgets`.
-    `started_gangs`: the gangs of which pods were evicted already. `busy_budgets`: budgets
-    of the suspended workloads of other drains, or of pods that have just gone.
+    `pending_disruptions`: by budget, disruptions that were requested and that the budgets did not count yet
+    when they were read; without those of suspended workloads, whose budgets are in `busy_budgets`.
+    `started_gangs`: gangs of which pods were evicted already. `busy_budgets`: budgets of the suspended
+    workloads of other drains, or of pods that have just gone.
     """
     planner = _Planner(
         budgets,
@@ -113,8 +112,11 @@ class _ShortUnit(msgspec.Struct, frozen=True):
 
 
 class _Forecast:
-    """What will become of a shortage: `kept` of the pods that the budget selects and that do not go now
-    stay."""
+    """Whether waiting helps against a shortage.
+
+    `kept`: how many of the pods that the budget selects, and that do not go now, it keeps in the end.
+    `never`: so many that the unit can never go. `counted`: those pods.
+    """
 
     def __init__(self, shortage: _Shortage, counted: int) -> None:
         ever = shortage.budget.eventually_allowed(counted)
@@ -124,7 +126,7 @@ class _Forecast:
 
 
 class _Planner:
-    """One plan in the making."""
+    """Builds one plan."""
 
     def __init__(
         self,
@@ -163,13 +165,16 @@ class _Planner:
         )
 
     def _is_leaving(self, pod: RunningPod) -> bool:
-        """Past the deadline, pods of a suspended workload that no controller deletes are not waited for."""
+        """Whether the pod is on its way already, as all pods of a suspended workload are.
+
+        Past the deadline this does not hold of those that no controller deletes.
+        """
         if pod.leaving or pod.workload is None or not pod.workload.suspended:
             return pod.leaving
         return not (pod.workload.stalled and self._overdue and self._spec.delete_after_deadline)
 
     def _budgets_of_suspended(self, leaving: tuple[RunningPod, ...]) -> set[BudgetKey]:
-        """The budgets of suspended workloads: their pods are deleted, and no budget is asked."""
+        """The budgets of suspended workloads, whose controllers delete pods without asking any budget."""
         budgets: set[BudgetKey] = set()
         for pod in leaving:
             if pod.leaving or pod.workload is None or not pod.workload.suspended:
@@ -181,7 +186,7 @@ class _Planner:
     def _units(
         self, to_go: list[RunningPod], kept_parts: Mapping[str, RunningPod]
     ) -> list[tuple[Unit, RunningPod | None]]:
-        """The units, each with the pod of it that stays by rule, if there is one."""
+        """The units; a workload comes with a pod of it that stays by rule, if there is one."""
         workloads: dict[str, list[RunningPod]] = {}
         gangs: dict[BudgetKey, list[RunningPod]] = {}
         units: list[tuple[Unit, RunningPod | None]] = []
@@ -262,7 +267,7 @@ class _Planner:
         return msgspec.structs.replace(unit, budgets=tuple(needed))
 
     def _takes_disruption(self, pod: RunningPod, budget: Budget, action: DrainAction) -> bool:
-        """Whether the pod takes one of what the budget allows."""
+        """Whether the pod takes one of the disruptions that the budget allows."""
         if not pod.running or pod.ready:
             return pod.running
         if action is DrainAction.SUSPEND:
@@ -270,7 +275,7 @@ class _Planner:
         return not budget.allows_unready_eviction(self._pending_disruptions.get(budget.key, 0))
 
     def _shortage(self, unit: Unit, budget: Budget, *, needed: int, selected: int) -> _Shortage | None:
-        """None if the budget allows the unit."""
+        """By how much the budget falls short of the unit; None if the budget allows it."""
         allowed = max(0, budget.allowed - self._pending_disruptions.get(budget.key, 0))
         is_suspended = unit.action is DrainAction.SUSPEND
         busy = budget.key in self._suspended_budgets
@@ -310,7 +315,7 @@ class _Planner:
         )
 
     def _explain(self, short: _ShortUnit, counts: Mapping[BudgetKey, int]) -> BlockedUnit:
-        """By the first budget that never allows it; else by the first that does not now."""
+        """Block the unit in the name of the first budget that can never allow it, or else of the first."""
         forecasts = [_Forecast(each, counts[each.budget.key]) for each in short.shortages]
         forecast = next((each for each in forecasts if each.never), forecasts[0])
         shortage, budget = forecast.shortage, str(forecast.shortage.budget)
@@ -327,11 +332,11 @@ class _Planner:
         return _blocked_unit(short.unit, BlockerReason.BUDGET, budget, message + kept)
 
     def _blocked_by_budget(self, unit: Unit, budget: str, message: str) -> BlockedUnit:
-        """For good, unless the deadline ends it."""
+        """Block the unit for good, unless what is left is deleted at the deadline."""
         return _blocked_unit(unit, BlockerReason.BUDGET, budget, message, never=not self._deletion_text)
 
     def _kept_text(self, forecast: _Forecast) -> str:
-        """What follows the name of the budget."""
+        """The message after the name of the budget: how many pods it keeps, and the way out."""
         shortage, pods = forecast.shortage, "1 pod" if forecast.kept == 1 else f"{forecast.kept} pods"
         good, end = ("", self._deletion_text) if self._deletion_text else (" for good", _WAY_OUT)
         whole = f"{shortage.selected} pods go together or not at all; " if shortage.selected > 1 else ""
@@ -369,7 +374,7 @@ def _blocked_unit(
 
 
 def _unit_order(entry: tuple[Unit, RunningPod | None]) -> tuple[bool, int, float, str, str]:
-    """By the most important pod of the unit, and its youngest."""
+    """Started units first; then by the highest priority of their pods, by the youngest, and by name."""
     unit = entry[0]
     first, *others = unit.pods
     priority, youngest = first.priority, first.created

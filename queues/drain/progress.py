@@ -1,4 +1,4 @@
-"""How far a drain is: what a queue's status says of it.
+"""The progress of a drain in the status of its queues: condition `Drained` and `status.drain`.
 
 =========  ==================  ==========================================================================
 Drained    reason              when
@@ -9,13 +9,13 @@ False      Blocked             pods are left, and none of them may go now
 False      DeadlinePassed      pods are left, and `drain.deadline` has passed
 =========  ==================  ==========================================================================
 
-A queue that does not drain has no such condition. The condition is about the queue and all below it; the
-counts in `status.drain` are of the queue's own pods.
+A queue that does not drain has no such condition. The condition covers the queue and all queues below it;
+the counts in `status.drain` are of the queue's own pods.
 
 Invariants
 - The condition's message has at most `CONDITION_LIMIT` characters, whatever names users give; in
   `status.drain` a blocker's name has `NAME_LIMIT` and its message `MESSAGE_LIMIT`. The status is written with
-  the acknowledgement.
+  the acknowledgement, so its size must not delay that.
 - The message names a blocker once.
 """
 
@@ -55,7 +55,7 @@ class DrainProgress(StrEnum):
 
 
 class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """What blocks how many pods. `never`: waiting does not help."""
+    """One cause that blocks `pods` pods. `never`: waiting does not help."""
 
     name: str
     pods: int
@@ -67,7 +67,7 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's own pods: `left` are to go, the `leaving` among them; `kept` stay by rule.
 
     `delayed`: leaving pods that have lost their places. `not_selected`: pods of namespaces that the queue
-    does not select. They go too, and count as none of the others: nothing waits for them.
+    does not select. They are evicted too, but no other number counts them: the drain does not wait for them.
     """
 
     left: int = 0
@@ -81,7 +81,7 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainCounts(msgspec.Struct, kw_only=True):
-    """What was done in one queue since its drain began: pods evicted and deleted, workloads suspended."""
+    """The granted requests of one queue since its drain began: of pods, and of suspended workloads."""
 
     since: datetime
     evicted: int = 0
@@ -89,7 +89,7 @@ class DrainCounts(msgspec.Struct, kw_only=True):
     deleted: int = 0
 
     def add(self, action: DrainAction, *, pods: int) -> None:
-        """A request was granted; `pods`: those of its unit."""
+        """Count a granted request. `pods`: how many its unit has."""
         match action:
             case DrainAction.EVICT:
                 self.evicted += 1
@@ -174,7 +174,7 @@ def drain_status(counts: DrainCounts, progress: QueueProgress, *, since: str) ->
 
 
 class _ProgressBuilder:
-    """The progress of one queue in the making."""
+    """Builds the progress of one queue."""
 
     def __init__(self) -> None:
         self.left = self.leaving = self.kept = self.blocked = self.delayed = self.not_selected = 0
@@ -192,7 +192,7 @@ class _ProgressBuilder:
             self._delays.setdefault((delay.pod.namespace, delay.delay), []).append(delay)
 
     def add_blocked(self, blocker: str, message: str, *, never: bool) -> None:
-        """One more pod. The message that is kept is the first one that says "for good", if any does."""
+        """Count a blocked pod. A blocker keeps its first message with `never`, or else its first."""
         self.left += 1
         self.blocked += 1
         pods, was_never, first = self._blockers.get(blocker, (0, False, message))
@@ -223,7 +223,7 @@ class _ProgressBuilder:
 
 
 def _delay_blocker(delays: list[DelayedPod]) -> Blocker:
-    """One blocker for all of them, by the first name."""
+    """One blocker for these delayed pods, named after the first of them."""
     first = min(delays, key=lambda each: each.pod.name)
     others = len(delays) - 1
     name = f"{first.pod} and {others} more of its namespace" if others else str(first.pod)
@@ -232,7 +232,7 @@ def _delay_blocker(delays: list[DelayedPod]) -> Blocker:
 
 
 def _blocker_order(blocker: Blocker) -> tuple[bool, int, str]:
-    """Those that block for good first, then those that block the most pods."""
+    """First those that block for good, then those that block the most pods."""
     return not blocker.never, -blocker.pods, blocker.name
 
 
@@ -246,7 +246,7 @@ def _drained_reason(parts: list[QueueProgress], *, left: int) -> DrainProgress:
 
 
 def _exceptions(parts: list[QueueProgress]) -> str:
-    """The pods that run in a queue that is drained."""
+    """The pods that run although the queue is drained."""
     kept = sum(each.kept for each in parts)
     others = sum(each.not_selected for each in parts)
     texts = [f"{kept} that {'stays' if kept == 1 else 'stay'} by rule"] if kept else []
@@ -255,7 +255,7 @@ def _exceptions(parts: list[QueueProgress]) -> str:
 
 
 def _blockers_text(parts: list[QueueProgress], *, limit: int) -> str:
-    """The first blocker with its message, then the names of others. No name is said twice."""
+    """The first blocker with its message, then the names of others. No name occurs twice."""
     blockers = sorted((blocker for each in parts for blocker in each.blockers), key=_blocker_order)
     if not blockers:
         return ""

@@ -1,14 +1,14 @@
 """Terminating pods: how long each counts as in flight, what delays it, and when its grace period is cut.
 
 A pod ends when its containers do, its kubelet says so and its finalizers are removed. Users write its grace
-period (any number of seconds) and its finalizers, so neither may hold up others.
+period (any number of seconds) and its finalizers, so neither may hold up the drain of other pods.
 
 Invariants
 - A terminating pod counts as in flight for the grace period that it was given, at most for the longest grace
   period of its drain, and `SPARE_SECONDS` more. Then its place goes to another pod, and it is a blocker.
 - The longest grace period of a drain is `drain.gracePeriodSeconds`, else the server's setting
   `drain_grace_limit`.
-- A grace period is cut where an administrator has said so: to `drain.gracePeriodSeconds`; and, past a
+- A grace period is cut only where an administrator has set that: to `drain.gracePeriodSeconds`; and, past a
   deadline with `afterDeadline: Delete`, to the longest grace period. The time that has passed counts.
 - A grace period is never cut to 0: that would take the pod out of the API while its containers may still run,
   and a StatefulSet would start a second copy. The pod garbage collector deletes pods of a Node that does not
@@ -48,13 +48,13 @@ from queues.drain.model import (
 )
 from queues.text import printable
 
-#: A pod may be there for so long after its grace period: its kubelet has to say that it has ended.
+#: The time after its grace period in which the kubelet reports that a pod has ended.
 SPARE_SECONDS = 10.0
 #: The default of setting `drain_grace_limit`.
 GRACE_LIMIT = 300
 #: The shortest that a grace period is cut to.
 MIN_GRACE = 1
-#: Of a pod's finalizers, in a message.
+#: How many finalizers of a pod a message names.
 FINALIZERS_NAMED = 3
 _START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 
@@ -78,7 +78,7 @@ class DelayedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested_at(deletion_timestamp: datetime, *, grace: int) -> datetime:
-    """When the deletion was first asked for. A grace period beyond the calendar began with it."""
+    """When the deletion was first requested; the start of the calendar if the grace period is too long."""
     try:
         return deletion_timestamp - timedelta(seconds=grace)
     except OverflowError:
@@ -86,7 +86,7 @@ def requested_at(deletion_timestamp: datetime, *, grace: int) -> datetime:
 
 
 def longest_grace(spec: DrainSpec, *, limit: int) -> int:
-    """Seconds that a pod of this drain counts as in flight at most. `limit`: the server's setting."""
+    """The longest grace period of the drain, in seconds. `limit`: the server's setting."""
     return limit if spec.grace_seconds is None else max(spec.grace_seconds, MIN_GRACE)
 
 
@@ -98,7 +98,7 @@ def requested_grace(pod: RunningPod, spec: DrainSpec, *, delete: bool, limit: in
 
 
 def cut_grace(pod: RunningPod, spec: DrainSpec, *, now: datetime, limit: int) -> int | None:
-    """What the grace period of a terminating pod is to be cut to, in seconds; None where it stays."""
+    """The seconds to which the grace period of a terminating pod is to be cut; None if it stays."""
     termination = pod.termination
     overdue = spec.overdue(now)
     may_cut = spec.delete_after_deadline if overdue else spec.grace_seconds is not None
@@ -120,7 +120,7 @@ def counts_as_in_flight(termination: Termination, *, now: datetime, longest: int
 def delay_of(
     pod: RunningPod, *, now: datetime, longest: int, gone_nodes: Container[str]
 ) -> DelayedPod | None:
-    """What delays a terminating pod that has lost its place; None while it has it."""
+    """Why a terminating pod has lost its place in flight; None while it has it."""
     termination = pod.termination
     if termination is None or counts_as_in_flight(termination, now=now, longest=longest):
         return None
@@ -165,13 +165,13 @@ def find_delays(
 
 
 def undeleted(pod: RunningPod) -> DelayedPod:
-    """A pod whose workload is suspended, and that no controller deletes."""
+    """The delay of a pod whose workload is suspended, and that no controller deletes."""
     message = f"{pod.workload} is suspended and its pods still run: does its controller run?"
     return DelayedPod(pod=pod, delay=Delay.NOT_TERMINATED, message=message)
 
 
 def long_grace_warning(pod: RunningPod, spec: DrainSpec, *, limit: int) -> str:
-    """Before it is asked to go: that it may outstay its place; empty where it may not."""
+    """A warning for a pod whose grace period is longer than it counts as in flight; else empty."""
     if spec.grace_seconds is not None or pod.grace_period <= limit:
         return ""
     return f"has {pod.grace_period} s to end, and counts as in flight for {limit} s; {_CUT_TEXT}"
