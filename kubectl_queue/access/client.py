@@ -36,6 +36,11 @@ _PAGE = "500"
 _SILENCE = 130.0
 
 
+class Listing(NamedTuple):
+    items: list[Object]
+    resource_version: str
+
+
 class ApiClient:
     """One thread."""
 
@@ -48,6 +53,18 @@ class ApiClient:
         """Return the object of the response; raise the error that it holds. `kind`: its RESOURCE.GROUP."""
         return self.read(self._transport.send(request), kind=kind)
 
+    def list(self, path: str, *, query: Mapping[str, str], kind: str = QUEUES) -> Listing:
+        """All items, page by page. `kind`: RESOURCE.GROUP of the items."""
+        pages = {"limit": _PAGE, **query}
+        items: list[Object] = []
+        while True:
+            page = self.send(Request(method="GET", path=path, query=pages), kind=kind)
+            items += page.get("items") or ()
+            metadata = page.get("metadata") or {}
+            if not metadata.get("continue"):
+                return Listing(items, str(metadata.get("resourceVersion", "")))
+            pages = {**pages, "continue": metadata["continue"]}
+
     def stream(self, request: Request, *, silence: float) -> Iterator[bytes | Response]:
         return self._transport.stream(request, silence=silence)
 
@@ -56,11 +73,6 @@ class ApiClient:
         for text in responses.warnings(response.headers):
             self._warn(text)
         return responses.read(response, kind=kind)
-
-
-class Listing(NamedTuple):
-    items: list[Object]
-    resource_version: str
 
 
 class Event(NamedTuple):
@@ -83,15 +95,8 @@ class Queues:
 
     def list(self, *, selector: str = "", name: str = "") -> Listing:
         """All of them, or those that the label selector or the name selects."""
-        query = {"limit": _PAGE, **_selection(selector=selector, name=name)}
-        items: list[Object] = []
-        while True:
-            page = self._send("GET", query=query)
-            items += [{"apiVersion": API_VERSION, "kind": KIND, **item} for item in page.get("items") or ()]
-            metadata = page.get("metadata") or {}
-            if not metadata.get("continue"):
-                return Listing(items, str(metadata.get("resourceVersion", "")))
-            query["continue"] = metadata["continue"]
+        items, version = self._client.list(_PATH, query=_selection(selector=selector, name=name))
+        return Listing([{"apiVersion": API_VERSION, "kind": KIND, **item} for item in items], version)
 
     def create(self, object: Mapping[str, Any], *, dry_run: DryRun) -> Object:
         return self._send("POST", query=_writing(dry_run), body=object)

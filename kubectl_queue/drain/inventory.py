@@ -23,7 +23,7 @@ from urllib.parse import quote
 import msgspec
 
 from kubectl_queue.access.client import ApiClient, Objects
-from kubectl_queue.access.responses import Object, Request
+from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, KindMissingError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
@@ -40,7 +40,6 @@ from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE, Suspension, WorkloadK
 
 BUDGET = Type("PodDisruptionBudget", "poddisruptionbudgets", "policy", "v1")
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-_PAGE = "500"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _budget_object = Converter[BudgetObject](BudgetObject)
 
@@ -97,22 +96,11 @@ class InventoryReader:
 
     def _list(self, kind: Type, *, fields: str = "") -> list[Object]:
         place = f"/namespaces/{quote(self._only, safe='')}" if self._only else ""
-        query = {"limit": _PAGE, **({"fieldSelector": fields} if fields else {})}
-        items: list[Object] = []
-        while True:
-            request = Request(method="GET", path=f"{kind.base}{place}/{kind.resource}", query=query)
-            page = self._client.send(request, kind=kind.full)
-            items += page.get("items") or ()
-            token = (page.get("metadata") or {}).get("continue")
-            if not token:
-                return items
-            query = {**query, "continue": token}
+        query = {"fieldSelector": fields} if fields else {}
+        return self._client.list(f"{kind.base}{place}/{kind.resource}", query=query, kind=kind.full).items
 
     def _queue(self, pod: Object) -> str:
-        """The queue of a pod;
-
-        the namespace and the PodGroup are read, each once, where admission wrote none.
-        """
+        """The queue of a pod. Where admission wrote none, its namespace and PodGroup are read once each."""
         queue = annotations_of(pod).get(labels.QUEUE) or ""
         if queue or not spec_of(pod).get("nodeName"):
             return queue

@@ -191,9 +191,9 @@ def _blocker(by: str, blocks: Sequence[BlockedUnit]) -> Iterator[str]:
 
 
 def _slow_pods(preview: DrainPreview) -> Iterator[str]:
-    """Pods that may keep their places in flight for long, by the server's default limit;
+    """Pods that may count as in flight for long, by the server's default limit.
 
-    the first of many.
+    Of many only the first are named.
     """
     units = (*preview.plan.steps, *(block.unit for block in preview.plan.blocked))
     pods = [

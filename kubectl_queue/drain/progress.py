@@ -47,9 +47,9 @@ _MESSAGE_LIMIT = 1000
 
 
 class DrainStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """`status.drain`, in pods;
+    """`status.drain`: counts of pods, and `suspended` of Jobs and the like.
 
-    `suspended` in Jobs and their like. `left` includes those that are `leaving`.
+    `left` includes those that are `leaving`.
     """
 
     since: datetime | None = None
@@ -148,9 +148,9 @@ def blocker_message(name: str, message: str) -> str:
 
 
 def short_text(items: Sequence[Object]) -> str:
-    """The drain of a branch, whose queue is the first of `items`, in a few words;
+    """The drain of a branch in a few words; empty where there is none.
 
-    empty where there is none.
+    `items`: the queue first, then those below it.
     """
     status = total(items)
     if status is None:
