@@ -2,7 +2,7 @@
 
 | HYPOTHESIS_PROFILE        | examples                 |
 |---------------------------|--------------------------|
-| `fast` (`make test-fast`) | a quarter                |
+| `fast` (`make test-fast`) | a tenth                  |
 | unset                     | as many as the test says |
 | `thorough`                | ten times as many        |
 """
@@ -13,7 +13,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-TIMES = {"fast": 0.25, "": 1.0, "thorough": 10.0}
+TIMES = {"fast": 0.1, "": 1.0, "thorough": 10.0}
 
 
 def scaled(number: int) -> int:

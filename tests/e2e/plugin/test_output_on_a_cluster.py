@@ -20,9 +20,8 @@ def queues(cluster: LocalCluster) -> Iterator[list[str]]:
     for weight, name in enumerate(names, start=1):
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(queue(name, weight=weight)))
     yield names
-    for name in names:
-        plugin("close", name, "--wait=closed", kubeconfig=cluster.client_kubeconfig)
-        plugin("delete", name, kubeconfig=cluster.client_kubeconfig)
+    plugin("close", *names, "--wait=closed", kubeconfig=cluster.client_kubeconfig)
+    plugin("delete", *names, kubeconfig=cluster.client_kubeconfig)
 
 
 def queue(name: str, *, weight: int) -> dict[str, object]:
@@ -45,17 +44,18 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("more", [[], ["--sort-by=.spec.weight"], ["--no-headers"]])
 def test_get_and_list_print_by_a_template_what_kubectl_prints(
-    cluster: LocalCluster, queues: list[str], template: str, more: list[str]
+    cluster: LocalCluster, queues: list[str], template: str
 ) -> None:
-    words = ["-l", f"run={queues[0][:10]}", "-o", template, *more]
+    """A list that is sorted, queues by name, and without headers."""
+    selector = f"run={queues[0][:10]}"
+    words = ["-l", selector, "-o", template, "--sort-by=.spec.weight"]
     ours = plugin("list", *words, kubeconfig=cluster.client_kubeconfig)
     assert (ours.returncode, ours.stdout) == (0, cluster.kubectl("get", "queues", *words))
-    words = [*queues, "-o", template, *more]
-    assert plugin("get", *words, kubeconfig=cluster.client_kubeconfig).stdout == cluster.kubectl(
-        "get", "queues", *words
-    )
+    for more in ((), ("--no-headers",)):
+        words = [*queues, "-o", template, *more]
+        ours = plugin("get", *words, kubeconfig=cluster.client_kubeconfig)
+        assert ours.stdout == cluster.kubectl("get", "queues", *words)
 
 
 def test_templates_may_be_in_files(cluster: LocalCluster, queues: list[str], tmp_path: Path) -> None:
@@ -116,10 +116,12 @@ def test_sorting_by_what_no_queue_has_is_an_error(
     done = plugin(*words, kubeconfig=cluster.client_kubeconfig)
     assert (done.returncode, done.stdout) == (1, "")
     assert 'couldn\'t find any field with path ".spec.nope" in the list of queues' in done.stderr
-    sorted_down = plugin(
-        "get", *queues, "--sort-by={.spec.weight}", "-oname", kubeconfig=cluster.client_kubeconfig
-    )
-    assert [line.rpartition("/")[2] for line in sorted_down.stdout.split()] == queues
+
+
+def test_queues_are_sorted_by_what_they_have(cluster: LocalCluster, queues: list[str]) -> None:
+    words = ("get", *reversed(queues), "--sort-by={.spec.weight}", "-oname")
+    done = plugin(*words, kubeconfig=cluster.client_kubeconfig)
+    assert [line.rpartition("/")[2] for line in done.stdout.split()] == queues
 
 
 def test_the_tree_is_a_structure_too(cluster: LocalCluster, queues: list[str]) -> None:

@@ -9,14 +9,16 @@ import signal
 import subprocess
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from localcluster.cluster import LocalCluster
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.objects import state_of
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.plugin.harness import PLUGIN, plugin
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -36,30 +38,29 @@ def run(cluster: LocalCluster) -> Run:
 
 
 @pytest.fixture
-def queue(run: Run) -> Iterator[Callable[..., str]]:
-    """Makes queues and takes them away again, the last one first."""
-    made: list[str] = []
+def queue(run: Run, sandbox: Sandbox) -> Callable[..., str]:
+    """Makes queues, which are taken away after the test; by the command where there are flags."""
 
     def make(*flags: str) -> str:
         name = f"t-{uuid.uuid4().hex[:8]}"
+        if not flags:
+            return sandbox.queue(name)
+        name = sandbox.named(name)
         done = run("create", name, "--wait", *flags)
         assert done.returncode == 0, done.stderr
-        made.append(name)
+        sandbox.queue_names.append(name)
         return name
 
-    yield make
-    for name in reversed(made):
-        run("close", name, "--wait=closed")
-        run("delete", name, "--ignore-not-found")
+    return make
 
 
-def spec(run: Run, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run("get", name, "-o", "json").stdout)["spec"]
+def spec(sandbox: Sandbox, name: str) -> Object:
+    found: Object = sandbox.read_queue(name)["spec"]
     return found
 
 
-def state(run: Run, name: str) -> str:
-    return str(json.loads(run("get", name, "-o", "json").stdout)["status"]["state"])
+def state(sandbox: Sandbox, name: str) -> str:
+    return state_of(sandbox.read_queue(name))
 
 
 @pytest.mark.parametrize("output", ["", "-owide", "-ojson", "-oyaml", "-oname"])
@@ -87,21 +88,21 @@ def test_a_list_is_a_list_like_kubectl_s(run: Run, cluster: LocalCluster) -> Non
 
 
 def test_suspend_and_resume_wait_until_the_controller_has_acknowledged(
-    run: Run, queue: Callable[..., str]
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
 ) -> None:
     name = queue()
     stopped = run("suspend", name, "--reason=quota", "--for=30m", "--wait")
     assert stopped.returncode == 0, stopped.stderr
     assert f"{QUEUE}/{name} acknowledged: Suspended" in stopped.stdout
-    assert {"state": "Suspended", "reason": "quota"}.items() <= spec(run, name).items()
-    assert "resumeAt" in spec(run, name)
+    assert {"state": "Suspended", "reason": "quota"}.items() <= spec(sandbox, name).items()
+    assert "resumeAt" in spec(sandbox, name)
     resumed = run("resume", name, "--wait")
     assert f"{QUEUE}/{name} acknowledged: Open" in resumed.stdout
-    assert {"reason", "resumeAt"}.isdisjoint(spec(run, name))
+    assert {"reason", "resumeAt"}.isdisjoint(spec(sandbox, name))
 
 
 def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_chain(
-    run: Run, queue: Callable[..., str]
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
 ) -> None:
     """The queue below was acknowledged for a former spec of the one above, which is edited just before."""
     above = queue()
@@ -110,7 +111,7 @@ def test_wait_ends_once_the_status_names_the_specs_that_there_are_on_the_whole_c
     assert run("suspend", above, "--reason=quota").returncode == 0
     done = run("suspend", below, "--wait")
     assert f"{QUEUE}/{below} acknowledged: Suspended" in done.stdout
-    read = {name: json.loads(run("get", name, "-ojson").stdout) for name in (below, above, "root")}
+    read = {name: sandbox.read_queue(name) for name in (below, above, "root")}
     stop = read[below]["status"]["stop"]
     assert stop["scope"]
     assert [(link["name"], link["generation"]) for link in stop["chain"]] == [
@@ -126,20 +127,25 @@ def test_an_action_without_effect_says_so_and_exits_0(run: Run, queue: Callable[
     assert (done.returncode, done.stdout) == (0, f"{QUEUE}/{name} unchanged (it is Suspended already)\n")
 
 
-def test_resume_does_not_undo_closed_and_open_does(run: Run, queue: Callable[..., str]) -> None:
+def test_resume_does_not_undo_closed_and_open_does(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
     name = queue()
     assert "Closed, 0 live pods left" in run("close", name, "--wait=closed").stdout
     refused = run("resume", name)
-    assert (refused.returncode, state(run, name)) == (0, "Closed")
+    assert (refused.returncode, state(sandbox, name)) == (0, "Closed")
     assert f"reopen it with: kubectl queue open {name}" in refused.stdout
     assert "acknowledged: Open" in run("open", name, "--wait").stdout
 
 
-def test_suspend_of_a_closed_queue_fails_and_names_the_way_out(run: Run, queue: Callable[..., str]) -> None:
+def test_suspend_of_a_closed_queue_fails_and_names_the_way_out(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
     name = queue()
-    run("close", name, "--wait=closed")
+    sandbox.edit(name, state="Closed")
+    sandbox.in_state(name, "Closed")
     refused = run("suspend", name)
-    assert (refused.returncode, state(run, name)) == (1, "Closed")
+    assert (refused.returncode, state(sandbox, name)) == (1, "Closed")
     assert f"open it first: kubectl queue open {name}" in refused.stderr
 
 
@@ -153,31 +159,39 @@ def test_a_dry_run_of_delete_says_what_the_server_would_say(run: Run, queue: Cal
     assert reason in refused.stderr
 
 
-def test_a_reason_equal_to_the_earlier_one_is_kept(run: Run, queue: Callable[..., str]) -> None:
+def test_a_reason_equal_to_the_earlier_one_is_kept(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
     name = queue()
     run("suspend", name, "--reason=moving")
     run("close", name, "--reason=moving")
-    assert {"state": "Closed", "reason": "moving"}.items() <= spec(run, name).items()
+    assert {"state": "Closed", "reason": "moving"}.items() <= spec(sandbox, name).items()
 
 
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_resume_undoes_a_stop_policy(run: Run, queue: Callable[..., str], policy: str) -> None:
-    name = queue(f"--stop-policy={policy}")
+def test_resume_undoes_a_stop_policy(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str], policy: str
+) -> None:
+    name = queue()
+    sandbox.edit(name, stopPolicy=policy)
     assert run("resume", name, "--wait").returncode == 0
-    assert spec(run, name)["stopPolicy"] == "None"
+    assert spec(sandbox, name)["stopPolicy"] == "None"
 
 
-@pytest.mark.parametrize("dry_run", ["--dry-run=client", "--dry-run=server", "--dry-run"])
 @pytest.mark.parametrize("verb", ["suspend", "close", "resume", "open", "delete"])
-def test_a_dry_run_changes_nothing(run: Run, queue: Callable[..., str], verb: str, dry_run: str) -> None:
-    name = queue("--stop-policy=Hold")
-    if verb in {"open", "delete"}:
-        run("close", name, "--wait=closed")
-    before = run("get", name, "-ojson").stdout
-    done = run(verb, name, dry_run)
-    assert done.returncode == 0, done.stderr
-    assert "dry run)" in done.stdout
-    assert json.loads(run("get", name, "-ojson").stdout)["spec"] == json.loads(before)["spec"]
+def test_a_dry_run_changes_nothing(run: Run, sandbox: Sandbox, queue: Callable[..., str], verb: str) -> None:
+    """In each of its spellings."""
+    name = queue()
+    wish = {"state": "Closed"} if verb in {"open", "delete"} else {"stopPolicy": "Hold"}
+    sandbox.edit(name, **wish)
+    if verb == "delete":
+        sandbox.in_state(name, "Closed")
+    before = spec(sandbox, name)
+    for dry_run in ("--dry-run=client", "--dry-run=server", "--dry-run"):
+        done = run(verb, name, dry_run)
+        assert done.returncode == 0, done.stderr
+        assert "dry run)" in done.stdout
+        assert spec(sandbox, name) == before
 
 
 def test_a_policy_patched_with_kubectl_is_visible_at_once(
@@ -208,10 +222,12 @@ def test_concurrent_edits_all_succeed(run: Run, queue: Callable[..., str]) -> No
     assert [each.returncode for each in done] == [0] * 4, [each.stderr for each in done]
 
 
-def test_a_failure_at_one_queue_does_not_stop_the_others(run: Run, queue: Callable[..., str]) -> None:
+def test_a_failure_at_one_queue_does_not_stop_the_others(
+    run: Run, sandbox: Sandbox, queue: Callable[..., str]
+) -> None:
     name = queue()
     done = run("suspend", "not-there", name, "root-not")
-    assert (done.returncode, spec(run, name)["state"]) == (1, "Suspended")
+    assert (done.returncode, spec(sandbox, name)["state"]) == (1, "Suspended")
     assert 'Error from server (NotFound): queues.scheduling.volcano.sh "not-there" not found' in done.stderr
 
 

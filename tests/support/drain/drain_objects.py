@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -73,16 +72,15 @@ def allowed(sandbox: PluginSandbox, name: str, number: int) -> None:
 
 def running(sandbox: PluginSandbox) -> set[str]:
     """The pods on nodes that are not on their way."""
-    listed = json.loads(sandbox.cluster.kubectl("get", "pods", "-n", sandbox.namespace, "-ojson"))["items"]
     return {
-        each["metadata"]["name"]
-        for each in listed
-        if each["spec"].get("nodeName") and "deletionTimestamp" not in each["metadata"]
+        name
+        for name, pod in sandbox.direct.read_pods().items()
+        if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
     }
 
 
 def spec(sandbox: PluginSandbox, queue: str) -> Object:
-    found: Object = json.loads(sandbox.done("get", queue, "-ojson"))["spec"]
+    found: Object = sandbox.direct.read_queue(queue)["spec"]
     return found
 
 

@@ -63,8 +63,8 @@ class Api:
             "PATCH", path, body, {"Content-Type": f"application/{kind}-patch+json", **_as(user)}
         )
 
-    def delete(self, path: str, *, user: str = "") -> Answer:
-        return self._send("DELETE", path, None, _as(user))
+    def delete(self, path: str, *, user: str = "", accept: str = "application/json") -> Answer:
+        return self._send("DELETE", path, None, {"Accept": accept, **_as(user)})
 
     def close(self) -> None:
         if self._connection is not None:

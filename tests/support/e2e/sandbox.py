@@ -243,14 +243,18 @@ class Sandbox:
         assert self.bound(wanted) == wanted
 
     def _pod_names(self, selector: str) -> set[str]:
+        """Of the pods that meet the field selector."""
         listed = self.api.get(f"{self.pods_path}?fieldSelector={selector}", accept=METADATA).must()
         return {each["metadata"]["name"] for each in listed.body["items"] or ()}
 
     def delete_pods(self) -> None:
         path = f"{self.pods_path}?gracePeriodSeconds=0"
         # To delete hundreds can take longer than a request may: then it is asked for again.
-        until(lambda: self.api.delete(path).must(200, 504).status == 200, "the pods to be deleted")
-        until(lambda: not self.read_pods(), "the pods to go")
+        until(
+            lambda: self.api.delete(path, accept=METADATA).must(200, 504).status == 200,
+            "the pods to be deleted",
+        )
+        until(lambda: not self._pod_names(""), "the pods to go")
 
     def reason_on(self, name: str, text: str) -> Object:
         """The pod once its PodScheduled condition holds the text."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import uuid
 from typing import Any
 
 import yaml
 
 from localcluster.cluster import LocalCluster
+from tests.support.e2e.sandbox import Sandbox
 from tests.support.plugin.harness import plugin
 
 Object = dict[str, Any]
@@ -19,13 +19,15 @@ HUGE = {"requests": {"cpu": "9999"}}
 
 
 class PluginSandbox:
-    """A namespace and queues of one test; everything in them ends with it."""
+    """A namespace and queues of one test, which end with it but for the empty namespace.
+
+    What the command is not tried on is done by requests: a process costs a hundred of them.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
-        self.namespace = f"why-{uuid.uuid4().hex[:8]}"
-        self._queues: list[str] = []
-        cluster.kubectl("create", "namespace", self.namespace)
+        self.direct = Sandbox(cluster)
+        self.namespace = self.direct.namespace
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return plugin(*words, kubeconfig=self.cluster.client_kubeconfig)
@@ -44,25 +46,23 @@ class PluginSandbox:
         return found
 
     def queue(self, short: str, *flags: str) -> str:
-        name = f"{self.namespace}-{short}"
+        """A queue that has been acknowledged; with flags the command makes it."""
+        if not flags:
+            return self.direct.queue(short)
+        name = self.direct.named(short)
         self.done("create", name, "--wait", *flags)
-        self._queues.append(name)
+        self.direct.queue_names.append(name)
         return name
 
     def make(self, *objects: Object) -> None:
         self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def patch(self, queue: str, **spec: Any) -> None:
-        self.cluster.kubectl("patch", "queue", queue, "--type=merge", "-p", json.dumps({"spec": spec}))
+        self.direct.patch_queue(queue, **spec).must()
 
     def clear(self) -> None:
-        words = ("job,deploy,pod,podgroup", "--all", "-n", self.namespace, "--wait=false", "--grace-period=0")
-        self.cluster.kubectl("delete", *words)
-        for name in reversed(self._queues):
-            self.run("resume", name)
-            self.run("close", name, "--wait=closed")
-            self.run("delete", name)
-        self.cluster.kubectl("delete", "namespace", self.namespace, "--wait=false")
+        self.direct.clear()
+        self.direct.close()
 
 
 def pod(name: str, queue: str = "", **annotations: str) -> Object:
