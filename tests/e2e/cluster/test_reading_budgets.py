@@ -37,7 +37,7 @@ def new_namespace(cluster: LocalCluster) -> Iterator[NewNamespace]:
     yield new
     with cluster.api() as api:
         for name in names:
-            api.request("DELETE", f"/api/v1/namespaces/{name}")
+            api.request("DELETE", BUDGETS.format(name))
 
 
 def make(client: Client, namespace: str, name: str, selector: dict[str, Any] | None = None) -> None:

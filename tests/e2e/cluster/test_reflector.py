@@ -94,14 +94,20 @@ def called(fault: Fault) -> str:
 # Listing
 
 
-def test_1200_objects_are_listed_in_pages_and_told_at_once(
-    cluster: LocalCluster, client: Client, proxy: FaultyProxy, namespace: str, sink: Strict
+def test_120_objects_are_listed_in_pages_of_50_and_told_at_once(
+    cluster: LocalCluster,
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    sink: Strict,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    create_many(cluster, namespace, 1200)
+    monkeypatch.setattr("cluster.api.pages.PAGE_OBJECTS", 50)
+    create_many(cluster, namespace, 120)
     with reflected(client, path(namespace), sink) as reflector, cluster.api() as api:
         eventually(reflector.synced.is_set)
         eventually(lambda: sink.now() == Notes(api, namespace).now())
-    assert [asked.query["limit"] for asked in lists(proxy)] == ["500"] * 3
+    assert [asked.query["limit"] for asked in lists(proxy)] == ["50"] * 3
     assert [("continue" in asked.query) for asked in lists(proxy)] == [False, True, True]
     assert sink.lists == 1
     sink.agreed()
