@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from localcluster import processes
 from localcluster.build import cache
@@ -18,10 +20,13 @@ from localcluster.exceptions import BuildFailed
 from tests import weights
 
 #: A test that asks for one of these needs the control plane, and is marked so.
-FIXTURES = {"cluster", "module_cluster", "new_cluster"}
+FIXTURES = {"cluster", "module_cluster", "new_cluster", "bare", "small_limits"}
 
 # The plugin reaches the API server through kubectl: the one that was built here goes before the machine's.
 os.environ["PATH"] = os.pathsep.join((str(cache()), os.environ.get("PATH", "")))
+
+#: Whose tests share a control plane without the server, which ends with the last of them.
+MANIFESTS = "tests/e2e/manifests/"
 
 NewCluster = Callable[..., LocalCluster]
 
@@ -36,12 +41,38 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if missing := weights.missing():
         raise pytest.UsageError(f"tests/weights.py has files that are not there: {', '.join(missing)}")
+    fixtures: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
-        if FIXTURES & set(getattr(item, "fixturenames", ())):
+        names = set(getattr(item, "fixturenames", ()))
+        fixtures[item.path] |= names
+        if FIXTURES & names:
             item.add_marker(pytest.mark.cluster)
         if weights.slow(item.path):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: -weights.seconds(item.path))
+    items.sort(key=lambda item: (_turn(fixtures[item.path]), -weights.seconds(item.path)))
+
+
+def _turn(fixtures: set[str]) -> int:
+    """When a file's tests are due, by their fixtures: those with a control plane of their own come first.
+
+    The one that a worker's tests share is started after them, and so does not idle beside theirs.
+    """
+    if "cluster" in fixtures:
+        return 1
+    return 0 if fixtures & FIXTURES else 2
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """A worker takes file after file; those that share the bare control plane go to one worker together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return MANIFESTS if file.startswith(MANIFESTS) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 MANIFESTS = ROOT / "manifests"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A control plane without our server and without webhooks."""
     folder = tmp_path_factory.mktemp(f"cluster-of-{os.getpid()}-", numbered=True)
@@ -41,14 +41,14 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     bare.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(bare: LocalCluster) -> Iterator[Api]:
     api = Api(bare)
     yield api
     api.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def recorder(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     """Our webhook configurations, in effect, calling a recorder.
 
