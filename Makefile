@@ -20,10 +20,10 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-
 # Go collects garbage less often while it has room: a quarter less work for the control planes.
 ROOMY := GOGC=400 GOMEMLIMIT=1200MiB
 
-# Three workers for two cores: they wait for much of the time.
+# Four workers for two cores: they wait for much of the time.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing
 	-@$(RUN) localcluster build
-	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 3; code=$$?; wait; exit $$code
+	@$(RUN) localcluster.external_tools & $(ROOMY) $(PYTEST) -n 4; code=$$?; wait; exit $$code
 
 test-fast: .venv/.stamp # without the control plane, and without the few files that take long by themselves
 	HYPOTHESIS_PROFILE=fast $(PYTEST) -n 2 -m "not cluster and not slow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import chain, combinations
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -104,12 +104,11 @@ def test_of_two_keys_the_first_in_the_list_wins(first: str, second: str) -> None
     assert submitted(pod([first, second])) == expected(first)
 
 
-@pytest.mark.parametrize(
-    "rules", list(chain.from_iterable(combinations(RULES, n) for n in range(3, len(RULES) + 1))), ids="+".join
-)
-def test_of_many_keys_the_first_in_the_list_wins(rules: tuple[str, ...]) -> None:
+def test_of_many_keys_the_first_in_the_list_wins() -> None:
     """Every larger set of keys too: what is left out counts for nothing, what is first is the answer."""
-    assert submitted(pod(rules)) == expected(rules[0])
+    for number in range(3, len(RULES) + 1):
+        for rules in combinations(RULES, number):
+            assert submitted(pod(rules)) == expected(rules[0]), rules
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(RULES[:-1], 2)))

@@ -33,11 +33,11 @@ def test_good_requests_get_the_same_answer_from_the_fast_path_and_flask(path: st
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("body", [*NOT_JSON.values(), b"{}", b"[]"], ids=lambda body: repr(body[:20]))
-def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str, body: bytes) -> None:
-    short, long = both(path, body)
-    assert short.status_code == 400
-    assert (short.data, short.content_type) == (long.data, long.content_type)
+def test_bad_requests_get_the_same_error_from_the_fast_path_and_flask(path: str) -> None:
+    for body in (*NOT_JSON.values(), b"{}", b"[]"):
+        short, long = both(path, body)
+        assert short.status_code == 400, body[:20]
+        assert (short.data, short.content_type) == (long.data, long.content_type), body[:20]
 
 
 @pytest.mark.parametrize("path", PATHS)
