@@ -51,13 +51,13 @@ def test_a_bind_that_failed_elsewhere_is_not_waited_for(
     assert own_sandbox.bound(["member-0"]) == set()
 
 
-@pytest.mark.parametrize("is_lost", [False, True], ids=["alive", "lost"])
 def test_a_bind_that_met_the_guard_elsewhere_is_waited_for(
-    own_sandbox: Sandbox, fleet: Fleet, tmp_path: Path, is_lost: bool
+    own_sandbox: Sandbox, fleet: Fleet, tmp_path: Path
 ) -> None:
     """The guard has been on in the namespace for long, for another queue. The second replica lets a bind pass
-    it, which a webhook behind keeps; then its queue is stopped. That bind meets the guard no more."""
-    blocked, queue = own_sandbox.queue("blocked"), own_sandbox.queue()
+    it, which a webhook behind keeps; then its queue is stopped. That bind meets the guard no more. At first
+    that replica lives, then it is lost meanwhile."""
+    blocked = own_sandbox.queue("blocked")
     own_sandbox.pod("large", blocked, cpu="1000000").must(201)
     own_sandbox.reason_on("large", "Insufficient cpu")
     own_sandbox.suspend(blocked)
@@ -66,22 +66,29 @@ def test_a_bind_that_met_the_guard_elsewhere_is_waited_for(
         lambda: time.monotonic() > guarded_at + REQUEST_SECONDS + 1, "the guard to have been on for a request"
     )
     fleet.only("server-2")
-    with SlowWebhook(own_sandbox, tmp_path, seconds=28.0) as slow:
-        own_sandbox.pod("member-0", queue).must(201)
+    stop_waits_for_a_kept_bind(own_sandbox, fleet, tmp_path, lost="")
+    stop_waits_for_a_kept_bind(own_sandbox, fleet, tmp_path, lost="server-2")
+
+
+def stop_waits_for_a_kept_bind(sandbox: Sandbox, fleet: Fleet, folder: Path, *, lost: str) -> None:
+    """A stop, asked for while a bind of its queue is kept and after the replica `lost` is killed, if any."""
+    queue, member = sandbox.queue(f"losing-{lost or 'nobody'}"), f"member-losing-{lost or 'nobody'}"
+    with SlowWebhook(sandbox, folder, seconds=28.0) as slow:
+        sandbox.pod(member, queue).must(201)
         until(lambda: slow.held, "the bind to be under way", share=0)
-        if is_lost:
-            fleet.kill("server-2")
+        if lost:
+            fleet.kill(lost)
         until(
-            lambda: own_sandbox.patch_queue(queue, state="Suspended").status == 200,
+            lambda: sandbox.patch_queue(queue, state="Suspended").status == 200,
             "the stop to be asked for",
         )
-        stop = own_sandbox.queue_that(queue, "be acknowledged, or wait for the bind", waits_for_a_pass)
+        stop = sandbox.queue_that(queue, "be acknowledged, or wait for the bind", waits_for_a_pass)
         assert slow.held and not is_stopped(stop), "acknowledged while a bind is under way"
         slow.let_go()
-        acknowledged = own_sandbox.answered(queue)
-    path = f"{own_sandbox.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
-    pods = {pod["metadata"]["name"]: pod for pod in own_sandbox.api.get(path).must().body["items"]}
-    assert on_a_node(pods["member-0"])
+        acknowledged = sandbox.answered(queue)
+    path = f"{sandbox.pods_path}?resourceVersion={version(acknowledged)}&resourceVersionMatch=Exact"
+    pods = {pod["metadata"]["name"]: pod for pod in sandbox.api.get(path).must().body["items"]}
+    assert on_a_node(pods[member])
 
 
 def waits_for_a_pass(queue: Object) -> bool:

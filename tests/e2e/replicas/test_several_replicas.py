@@ -1,6 +1,6 @@
 """A stop is acknowledged when every live replica has seen it, and holds whatever becomes of them.
 
-Fifty rounds in all: members flow, their queue is stopped, and nobody is bound from the acknowledgement
+Twenty rounds in all: members flow, their queue is stopped, and nobody is bound from the acknowledgement
 on, while nothing is wrong, or one of three replicas hears of everything late, is cut off, is killed
 and started again, or one more joins and leaves.
 """
@@ -35,7 +35,7 @@ def own_sandbox(module_cluster: LocalCluster, fleet: Fleet) -> Iterator[Sandbox]
 class NothingWrong:
     """What is done to the fleet in each round; the others add to it."""
 
-    rounds = 27
+    rounds = 6
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -53,7 +53,7 @@ class NothingWrong:
 class OneSlowed(NothingWrong):
     """It hears of everything late, and so the stop is acknowledged late."""
 
-    rounds = 13
+    rounds = 4
     name = "server-2"
 
     def before(self) -> None:
@@ -107,9 +107,9 @@ class OneJoining(NothingWrong):
 TROUBLES = (NothingWrong, OneSlowed, OneCutOff, OneKilled, OneJoining)
 
 
-def test_there_are_fifty_rounds() -> None:
+def test_there_are_twenty_rounds() -> None:
     """Of all kinds together."""
-    assert sum(trouble.rounds for trouble in TROUBLES) == 50
+    assert sum(trouble.rounds for trouble in TROUBLES) == 20
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)

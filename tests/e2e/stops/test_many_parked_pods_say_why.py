@@ -1,4 +1,4 @@
-"""Hundreds of parked pods each say why, and few of them with an event."""
+"""More parked pods than a queue may make events for each say why, and few of them with an event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.support.e2e.objects import suspended_text, why
 from tests.support.e2e.sandbox import Sandbox
 from tests.support.e2e.wait import until
 
-PODS = 300
+#: More than a burst.
+PODS = 120
 DROPPED = r'sluice_events_total\{outcome="dropped"\}'
 
 
