@@ -57,16 +57,16 @@ class EventRecorder:
         reason: str,
         message: str,
         warning: bool = False,
-        budget: str = "",
-        again_after: float = REPEAT_SECONDS,
+        rate_limit_key: str = "",
+        repeat_after: float = REPEAT_SECONDS,
     ) -> None:
-        """Record an event. `budget`: the queue whose rate limit an event on a pod counts against.
+        """Record an event. `rate_limit_key`: events of one key share a rate limit; empty: none.
 
-        `again_after`: seconds in which the same event is not repeated; 0 for an event that is new each time.
+        `repeat_after`: seconds in which the same event is not repeated; 0 for an event that is new each time.
         """
         now = self._clock()
         key = (subject.uid, reason, message)
-        if self._is_repeated(key, now, again_after) or not self._within_budget(budget, now):
+        if self._is_repeated(key, now, repeat_after) or not self._within_rate_limit(rate_limit_key, now):
             self._metrics.events.labels("dropped").inc()
             return
         self._remember(key, now)
@@ -77,9 +77,9 @@ class EventRecorder:
         )
         self._metrics.events.labels("written").inc()
 
-    def _is_repeated(self, key: tuple[str, str, str], now: float, again_after: float) -> bool:
+    def _is_repeated(self, key: tuple[str, str, str], now: float, repeat_after: float) -> bool:
         last = self._seen.get(key)
-        return last is not None and now - last < again_after
+        return last is not None and now - last < repeat_after
 
     def _remember(self, key: tuple[str, str, str], now: float) -> None:
         self._seen[key] = now
@@ -87,12 +87,14 @@ class EventRecorder:
         while len(self._seen) > MAX_EVENTS_REMEMBERED:
             self._seen.popitem(last=False)
 
-    def _within_budget(self, budget: str, now: float) -> bool:
-        if not budget:
+    def _within_rate_limit(self, rate_limit_key: str, now: float) -> bool:
+        if not rate_limit_key:
             return True
         if len(self._buckets) > MAX_EVENTS_REMEMBERED:
             self._buckets.clear()
-        return self._buckets.setdefault(budget, TokenBucket(PER_SECOND, burst=BURST, now=now)).try_take(now)
+        return self._buckets.setdefault(
+            rate_limit_key, TokenBucket(PER_SECOND, burst=BURST, now=now)
+        ).try_take(now)
 
 
 def _body(subject: ObjectReference, *, reason: str, message: str, warning: bool) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from queues.status.parent_cycles import Cycle, cycle_text, find_cycles
 from queues.text import printable
 from queues.tree import Tree
 
-#: The rate limit of events on queues for what was not done to these queues themselves.
-INHERITED = "inherited by queues"
+#: The rate limit key of events on queues for what was not done to these queues themselves.
+INHERITED_KEY = "inherited by queues"
 DRAIN_EVENTS: Mapping[str, str] = {
     DrainProgress.DRAINING: "DrainBegun",
     DrainProgress.DRAINED: "DrainEnded",
@@ -71,8 +71,8 @@ class QueueEvents:
                 reason=event.reason,
                 message=event.message,
                 warning=event.warning,
-                again_after=0.0,
-                budget=INHERITED if event.inherited else "",
+                repeat_after=0.0,
+                rate_limit_key=INHERITED_KEY if event.inherited else "",
             )
 
 
@@ -108,8 +108,8 @@ def is_active_news(before: Condition | None, after: Condition) -> bool:
 MAX_NAMED = 3
 #: Characters of an object's name.
 NAME_LIMIT = 140
-#: The rate limit of these events.
-UNREADABLE_BUDGET = "unreadable"
+#: The rate limit key of these events.
+UNREADABLE_KEY = "unreadable"
 #: What an object is called, by the kind of its reflector.
 _KINDS = {"podgroups": "podgroup", "queues": "queue", "pods": "pod"}
 
@@ -145,7 +145,7 @@ class UnreadableEvents:
                 reason="Unreadable",
                 message=unreadable_text(faults),
                 warning=True,
-                budget=UNREADABLE_BUDGET,
+                rate_limit_key=UNREADABLE_KEY,
             )
         self._reported_changes = changes
 
@@ -200,17 +200,17 @@ class ParentCycleEvents:
         text = cycle_text(cycle, histories)
         for obj in objects.values():
             self._context.recorder.record(
-                queue_subject(obj), reason="ParentCycle", message=text, warning=True, again_after=0
+                queue_subject(obj), reason="ParentCycle", message=text, warning=True, repeat_after=0
             )
 
 
-#: The rate limit of these events: there may be as many failures as objects.
-FAILURE_BUDGET = "failures"
+#: The rate limit key of these events: there may be as many failures as objects.
+FAILURE_KEY = "failures"
 
 
 def record_failure(recorder: EventRecorder, failure: Failure, subject: ObjectReference) -> None:
     """Record an event on the object. The recorder repeats it every five minutes at most."""
-    record = partial(recorder.record, subject, warning=True, budget=FAILURE_BUDGET)
+    record = partial(recorder.record, subject, warning=True, rate_limit_key=FAILURE_KEY)
     what, why = failure.step, failure.message
     if failure.kind is FailureKind.WRITE:
         record(reason="WriteRefused", message=f"{what} was refused and is tried again: {why}")

@@ -78,7 +78,7 @@ class Runtime:
         # A client of its own, so that renewing a Lease waits for no other request and is retried soon. It
         # sends requests all the time, so it knows the API server's time.
         lease_client = self._new_client(connections=3 + LEASE_THREADS, read_seconds=LEASE_READ_SECONDS)
-        clock = Clock(lambda: lease_client.ahead)
+        clock = Clock(lambda: lease_client.clock_skew)
         self._readiness = ClusterReadiness(ALL_KINDS, clock=clock.monotonic)
         self.store = Store(
             membership_settings=settings.membership_settings,

@@ -120,7 +120,7 @@ class Client:
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
         #: How far the API server's clock is ahead of ours, in seconds, by its last answer.
-        self.ahead = 0.0
+        self.clock_skew = 0.0
         self._date = ""
         #: The token, and until when it is reused, in monotonic seconds.
         self._cached_token: tuple[str | None, float] = (None, float("-inf"))
@@ -251,12 +251,12 @@ class Client:
         return token
 
     def _update_clock(self, date: str) -> None:
-        """Update `ahead`, once for each second that the `Date` headers name."""
+        """Update `clock_skew`, once for each second that the `Date` headers name."""
         if date == self._date:
             return
         self._date = date
         try:
-            self.ahead = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+            self.clock_skew = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError, OverflowError):
             return  # no date, or an unreadable one
 

@@ -82,11 +82,11 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class Clock:
     """The present time by the API server's clock, as its answers tell it."""
 
-    def __init__(self, ahead: Callable[[], float] = lambda: 0.0) -> None:
-        self._ahead = ahead
+    def __init__(self, clock_skew: Callable[[], float] = lambda: 0.0) -> None:
+        self._clock_skew = clock_skew
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=self._ahead())
+        return datetime.now(UTC) + timedelta(seconds=self._clock_skew())
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -124,7 +124,7 @@ class Store:
         self.namespaces: dict[str, Namespace] = {}
         self.pending_namespaces = PendingNamespaces(clock=clock.monotonic)
         #: Namespaces that were unknown when an object in them was judged that names no queue itself.
-        self._judged_early: set[str] = set()
+        self._early_namespaces: set[str] = set()
         #: By queue: how often a namespace began or ceased to be selected.
         self.selection_changes: dict[str, int] = {}
         self.unreadable = UnreadableObjects()
@@ -171,7 +171,7 @@ class Store:
         return self._readiness.cut_off
 
     @property
-    def is_rejudging(self) -> bool:
+    def membership_relist_pending(self) -> bool:
         """Whether members are about to be judged again, by the queues that namespaces name now."""
         return self.member_relists.pending
 
@@ -243,7 +243,7 @@ class Store:
     def pod_membership(self, pod: Pod) -> Membership | None:
         """Return the membership of a stored pod."""
         if not pod.metadata.annotation(names.QUEUE):
-            self._note_judged_early(pod.metadata.namespace)
+            self._note_early_namespace(pod.metadata.namespace)
         return stored_pod_membership(
             self.pod_facts(pod), rules=self.membership_settings, group=self.queue_of_podgroup
         )
@@ -374,26 +374,26 @@ class Store:
         """Return the queue that admission recorded; without a record, the first one that the rules name."""
         if obj.metadata.namespace in self.membership_settings.exempt_namespaces:
             return ""
-        self._note_judged_early(obj.metadata.namespace)
+        self._note_early_namespace(obj.metadata.namespace)
         membership = self.workload_membership(kind, obj)
         if isinstance(membership, QueueConflict):
             membership = membership.first
         return recorded_queue(obj) or (membership.queue or "" if membership else "")
 
-    def _note_judged_early(self, namespace: str) -> None:
+    def _note_early_namespace(self, namespace: str) -> None:
         """Call it before the namespace is looked up: the namespace handler reads it after storing one."""
         if namespace in self.namespaces:
             return
-        if len(self._judged_early) >= MAX_EARLY_NAMESPACES:
-            self._judged_early.clear()
+        if len(self._early_namespaces) >= MAX_EARLY_NAMESPACES:
+            self._early_namespaces.clear()
             self.relist_members()
-        self._judged_early.add(namespace)
+        self._early_namespaces.add(namespace)
 
-    def take_judged_early(self, namespace: str) -> bool:
+    def take_early_namespace(self, namespace: str) -> bool:
         """Return whether an object in the namespace was judged before it was known, and forget that."""
-        if namespace not in self._judged_early:
+        if namespace not in self._early_namespaces:
             return False
-        self._judged_early.discard(namespace)
+        self._early_namespaces.discard(namespace)
         return True
 
     # Called by the event handlers

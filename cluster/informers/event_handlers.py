@@ -92,7 +92,7 @@ class NamespaceEventHandler:
         judged as a rule: the webhook writes the queue into what it admits.
         """
         queue = self._store.queue_of_namespace(name)
-        if self._store.take_judged_early(name):
+        if self._store.take_early_namespace(name):
             return bool(queue) or self._store.pending_namespaces.queue_of(name) != queue
         return before is not None and before != queue
 

@@ -228,13 +228,15 @@ def record_delay(context: ControllerContext, delay: DelayedPod) -> None:
         reason="EvictionDelayed",
         message=f"the drain of its queue waits for this pod: {delay.message}",
         warning=True,
-        budget=f"delays/{delay.pod.queue}",
+        rate_limit_key=f"delays/{delay.pod.queue}",
     )
 
 
 def _record_eviction(context: ControllerContext, pod: RunningPod, message: str) -> None:
-    budget = f"evictions/{pod.queue}"
-    context.recorder.record(_subject(pod), reason="Evicted", message=message, budget=budget, again_after=0.0)
+    rate_limit_key = f"evictions/{pod.queue}"
+    context.recorder.record(
+        _subject(pod), reason="Evicted", message=message, rate_limit_key=rate_limit_key, repeat_after=0.0
+    )
 
 
 def _record_deletion(context: ControllerContext, pod: RunningPod, text: str) -> None:
@@ -243,7 +245,7 @@ def _record_deletion(context: ControllerContext, pod: RunningPod, text: str) -> 
         reason="DeletedPastBudget",
         message=f"deleted past its deadline, disruption budgets or not: {text}",
         warning=True,
-        again_after=0.0,
+        repeat_after=0.0,
     )
 
 
@@ -253,8 +255,8 @@ def _record_cut(context: ControllerContext, pod: RunningPod, message: str) -> No
         reason="GracePeriodCut",
         message=message,
         warning=True,
-        budget=f"evictions/{pod.queue}",
-        again_after=0.0,
+        rate_limit_key=f"evictions/{pod.queue}",
+        repeat_after=0.0,
     )
 
 
@@ -265,7 +267,7 @@ def _record_suspension(context: ControllerContext, uid: str, text: str) -> None:
             workload_subject(workload),
             reason="SuspendedByQueue",
             message=f"suspended: {text}",
-            again_after=0.0,
+            repeat_after=0.0,
         )
 
 

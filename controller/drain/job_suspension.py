@@ -135,7 +135,7 @@ class JobSuspension:
             workload_subject(workload),
             reason="GivenBack",
             message=f'resumed: queue "{workload.queue}" schedules its pods again',
-            again_after=0.0,
+            repeat_after=0.0,
         )
 
     def _may_resume(self, workload: Workload) -> bool:

@@ -115,7 +115,7 @@ class PodConditions:
             workload_subject(work),
             reason=EVENT_REASONS[stop.kind],
             message=f"its pods wait: {decision.text}",
-            budget=f"workloads/{decision.queue}",
+            rate_limit_key=f"workloads/{decision.queue}",
         )
 
     def _schedules(self, member: Member) -> bool:
@@ -157,5 +157,5 @@ class PodConditions:
             pod_subject(member),
             reason=EVENT_REASONS[cause.kind],
             message=text,
-            budget=member.queue or "-",
+            rate_limit_key=member.queue or "-",
         )

@@ -184,7 +184,7 @@ class PodGroupStatuses:
             _subject(group),
             reason=EVENT_REASONS[decision.stop.kind],
             message=decision.text,
-            budget=f"workloads/{decision.queue}",
+            rate_limit_key=f"workloads/{decision.queue}",
         )
 
 

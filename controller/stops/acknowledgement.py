@@ -131,7 +131,7 @@ class StopAcknowledgement:
             queues=below,
             since=since,
             pods_since=version,
-            pods=0 if self._store.is_rejudging else self._progress.applied(PODS),
+            pods=0 if self._store.membership_relist_pending else self._progress.applied(PODS),
             replica_views=tuple(map(self._with_volume_waits, views)) if views and read_volumes else views,
             unaccounted=self._lost is not None,
             bindable_namespaces=self._bindable_namespaces(below),

@@ -87,16 +87,16 @@ def namespaces_to_guard(store: Store, snapshot: QueueSnapshot) -> set[str]:
     """
     absent = {queue for queue in store.members.queues() if queue not in snapshot.tree}
     stopped = {*snapshot.stopped_queues(), *absent, ""}
-    of_stopped = {namespace for _, namespace in _places(store, stopped)}
+    of_stopped = {namespace for _, namespace in _bindable_namespaces(store, stopped)}
     not_selected = {
         namespace
-        for queue, namespace in _places(store, snapshot.restricted_queues)
+        for queue, namespace in _bindable_namespaces(store, snapshot.restricted_queues)
         if not store.selects(queue, namespace)
     }
     return (of_stopped | not_selected) & store.namespaces.keys()
 
 
-def _places(store: Store, queues: Collection[str]) -> list[tuple[str, str]]:
+def _bindable_namespaces(store: Store, queues: Collection[str]) -> list[tuple[str, str]]:
     """Queue and namespace of the bindable members and of the open passes of these queues."""
     if not queues:
         return []

@@ -440,8 +440,8 @@ def test_names_of_namespaces_that_never_come_are_not_kept_for_ever() -> None:
     for number in range(MAX_EARLY_NAMESPACES + 1):
         server.has(pod(namespace=f"never-{number}", uid=f"u{number}"))
     assert asked == [1]
-    assert not server.store.take_judged_early("never-0")
-    assert server.store.take_judged_early(f"never-{MAX_EARLY_NAMESPACES}")
+    assert not server.store.take_early_namespace("never-0")
+    assert server.store.take_early_namespace(f"never-{MAX_EARLY_NAMESPACES}")
 
 
 def test_a_pod_is_found_by_name_where_it_is_held_and_else_where_it_was_let_through() -> None:

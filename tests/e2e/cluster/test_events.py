@@ -46,7 +46,7 @@ class Recording:
     def say(self, number: int = 0, *, reason: str = "Stopped", message: str = "m", budget: str = "") -> bool:
         """Whether an event was handed on."""
         before = len(self.writers)
-        self.recorder.record(subject(number), reason=reason, message=message, budget=budget)
+        self.recorder.record(subject(number), reason=reason, message=message, rate_limit_key=budget)
         return len(self.writers) > before
 
     def said(self, outcome: str) -> float:
