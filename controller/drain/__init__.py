@@ -16,7 +16,7 @@ Execute   `limits`                 shares the server's limits; pauses while the 
           `eviction`               evicts and deletes pods: request, outcome, metric, events
           `job_suspension`         suspends Jobs, and resumes them once their queue schedules again
 Account   `state`                  holds the state of all drains, with its invariants
-          `request_states`         its part for single requests: what was asked for, and when again
+          `request_states`         its part for single requests: their states, and when each is repeated
 Status    `queues.drain.progress`  says in the status of each queue how far its drain is
 ========  =======================  =====================================================================
 """

@@ -23,8 +23,8 @@ Budget            429 with cause DisruptionBudget: its budget does not allow it 
 SeveralBudgets    500: two budgets select it, which the eviction API refuses for ever
 Absent            404 or 409: it is gone already, or another one has its name
 Refused           another 4xx; a webhook's denial, or its failure, with any status code
-Overloaded        429 otherwise, 5xx, or none: nothing is asked for in that namespace for a while
-Dropped           none, nothing was asked for: the drain has ended
+Overloaded        429 otherwise, 5xx, or none: the namespace gets no further request for a while
+Dropped           none: the drain has ended, or a former request is under way
 CommandWithdrawn  none: no controller has taken the Command that should have suspended it
 ================  ==============================================================================
 """

@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 
 from queues.drain.model import (
+    BlockedUnit,
     BlockerReason,
     DrainAction,
     Plan,
@@ -118,22 +119,21 @@ def progress_by_queue(
     builders = {queue: _ProgressBuilder() for queue in queues}
 
     def is_counted(pod: RunningPod) -> bool:
-        selected = selects(pod.queue, pod.namespace)
-        builders[pod.queue].not_selected += 0 if selected else 1
-        return selected
+        is_selected = selects(pod.queue, pod.namespace)
+        if not is_selected:
+            builders[pod.queue].add_not_selected()
+        return is_selected
 
     for unit in plan.steps:
         for pod in filter(is_counted, unit.pods):
-            builders[pod.queue].left += 1
+            builders[pod.queue].add_step()
     for pod in filter(is_counted, plan.leaving):
         builders[pod.queue].add_leaving(delays.get(pod.uid))
     for pod, _ in plan.kept:
-        builders[pod.queue].kept += 1
+        builders[pod.queue].add_kept()
     for block in plan.blocked:
         for pod in filter(is_counted, block.unit.pods):
-            builder = builders[pod.queue]
-            builder.overdue |= block.reason is BlockerReason.DEADLINE
-            builder.add_blocked(block.blocker, block.message, never=block.never)
+            builders[pod.queue].add_blocked(block)
     return {queue: builder.build() for queue, builder in builders.items()}
 
 
@@ -184,6 +184,16 @@ class _ProgressBuilder:
         #: Delays of one kind in one namespace are one blocker, so that they do not hide others.
         self._delays: dict[tuple[str, Delay], list[DelayedPod]] = {}
 
+    def add_not_selected(self) -> None:
+        self.not_selected += 1
+
+    def add_kept(self) -> None:
+        self.kept += 1
+
+    def add_step(self) -> None:
+        """Count a pod that may go now."""
+        self.left += 1
+
     def add_leaving(self, delay: DelayedPod | None) -> None:
         self.left += 1
         self.leaving += 1
@@ -191,13 +201,14 @@ class _ProgressBuilder:
             self.delayed += 1
             self._delays.setdefault((delay.pod.namespace, delay.delay), []).append(delay)
 
-    def add_blocked(self, blocker: str, message: str, *, never: bool) -> None:
+    def add_blocked(self, block: BlockedUnit) -> None:
         """Count a blocked pod. A blocker keeps its first message with `never`, or else its first."""
         self.left += 1
         self.blocked += 1
-        pods, was_never, first = self._blockers.get(blocker, (0, False, message))
-        kept = first if was_never or not never else message
-        self._blockers[blocker] = pods + 1, never or was_never, kept
+        self.overdue |= block.reason is BlockerReason.DEADLINE
+        pods, was_never, first = self._blockers.get(block.blocker, (0, False, block.message))
+        message = first if was_never or not block.never else block.message
+        self._blockers[block.blocker] = pods + 1, block.never or was_never, message
 
     def build(self) -> QueueProgress:
         blockers = [
