@@ -1,4 +1,4 @@
-"""Carries out one Command: each acts once, whenever the server crashes.
+"""Carries out one Command. Each Command acts once, even if the server crashes in between.
 
 | the Command                                   | what happens                                          |
 |-----------------------------------------------|-------------------------------------------------------|

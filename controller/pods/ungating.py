@@ -1,12 +1,12 @@
 """Removes our scheduling gate from pods, and makes kube-scheduler retry pods that filter refused, once their
 queue schedules.
 
-| the pod                                     | what is written                                   |
-|---------------------------------------------|---------------------------------------------------|
-| has our gate                                | the gate is removed                               |
-| was refused by filter (its condition says)  | annotation `sluice.dev/woken`, so it is retried   |
-| is in a namespace that its queue does not select | nothing: it waits                            |
-| waited for its PodGroup, which exists now   | its queue; the gate is removed if that schedules  |
+| the pod                                          | what is written                                   |
+|--------------------------------------------------|---------------------------------------------------|
+| has our gate                                     | the gate is removed                               |
+| was refused by filter (its condition says so)    | annotation `sluice.dev/woken`, so it is retried   |
+| is in a namespace that its queue does not select | nothing: it waits                                 |
+| waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
 
 The order is by priority, then age. Each write reads the queue's decision again just before it is sent, so a
 stop in the middle of a resume takes effect at once. Which pods wait is read from the pods, so a crash loses
@@ -131,7 +131,7 @@ class Ungating:
         """Ungate or retry the members that the queue's stop had parked.
 
         `may_retry`: whether pods that filter refused may be retried; called only where there is one.
-        Returns the number of pods that it kept from being retried.
+        Returns the number of pods whose retry it postponed.
         """
         decision = self._context.store.snapshot.decision(queue)
         if not decision.schedules:
@@ -140,15 +140,15 @@ class Ungating:
             # After a resume all waiting members are ungated in order of priority, not only the changed ones.
             self._resumed[queue] = decision.revision
             members = self._context.store.members.waiting_in(queue)
-        kept = 0
+        postponed = 0
 
         def ungate(member: Member) -> None:
-            nonlocal kept
-            kept += not self._ungate_or_retry(member, decision, may_retry=may_retry)
+            nonlocal postponed
+            postponed += not self._ungate_or_retry(member, decision, may_retry=may_retry)
 
         # In order, so that the writers begin with the first ones while the rest is still being submitted.
         each_member(self._context, "ungate", sorted(members, key=_rank), ungate, queue=queue)
-        return kept
+        return postponed
 
     def is_resumed(self, queue: str) -> bool:
         """Whether it was resumed, and none of its members was ungated since."""

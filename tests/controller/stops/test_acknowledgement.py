@@ -1,4 +1,4 @@
-"""The evidence for an acknowledgement, as the leader gathers it from Leases, pods, guards and passes."""
+"""The evidence for an acknowledgement, which the leader gathers from Leases, pods, guards and passes."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ REQUEST_SECONDS = 60.0
         "let through by filter here",
     ],
 )
-def test_what_a_lost_replica_let_through_may_be_a_bind_for_as_long_as_a_request_takes(
+def test_a_pass_of_a_lost_replica_may_be_a_bind_for_as_long_as_a_request_takes(
     assumed: bool, waiting_at: float | None, now: float, expected: bool
 ) -> None:
-    """It may have passed the guard there, so that the guard does not meet it any more."""
+    """The bind may have passed the guard of that replica."""
     bind_pass = BindPass(namespace="team", name="work", queue="research", at=1000.0, assumed=assumed)
     found = may_be_a_bind(bind_pass, waiting_at=waiting_at, now=now, request_seconds=REQUEST_SECONDS)
     assert found is expected
@@ -59,7 +59,7 @@ SEEN = ReplicaReport(seen=STOP, open=(), admitting=(), pods=200, passes=(), bind
 
 
 class Leader(Surroundings):
-    """It leads, and has heard of the stop of `research` just now; nothing hinders it but what a test adds."""
+    """A leader that knows the stop of `research` since now. The stop waits only for what a test adds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,12 +77,12 @@ class Leader(Surroundings):
         self.stopped_at = self.clock.seconds
 
     def waits_for(self) -> ObstacleReason | None:
-        """By what is known in this look."""
+        """By what is known in this sync."""
         first = self.acknowledgement.obstacle(QUEUE, since=STOP, at=self.stopped_at)
         return None if first is None else first.reason
 
-    def look(self) -> ObstacleReason | None:
-        """In a look after the Leases were read, where they are asked for, and all pods are known."""
+    def sync(self) -> ObstacleReason | None:
+        """In a sync after the Leases were read, if they were requested, and all pods are known."""
         self.waits_for()
         while len(self.readers):
             self.readers.answer()
@@ -159,23 +159,23 @@ def test_what_a_stop_waits_for(
     leader: Leader, given: Callable[[Leader], None], expected: ObstacleReason | None
 ) -> None:
     given(leader)
-    leader.look()
-    assert leader.look() is expected
+    leader.sync()
+    assert leader.sync() is expected
 
 
-def test_a_reading_that_began_before_the_stop_was_heard_of_does_not_count(leader: Leader) -> None:
-    """A replica may have come since, and listed the queues before the stop was written."""
+def test_a_reading_that_began_before_the_stop_was_known_does_not_count(leader: Leader) -> None:
+    """A replica may have joined since, and have listed the queues before the stop was written."""
     leader.acknowledgement.observe()
     leader.readers.answer()
     leader.changes()
     leader.clock.seconds += 0.1
     leader.stopped_at = leader.clock.seconds
     assert leader.waits_for() is ObstacleReason.REPLICAS_UNKNOWN
-    assert leader.look() is None
+    assert leader.sync() is None
 
 
-def test_what_a_lost_replica_let_through_is_assumed_once_its_pods_are_known(leader: Leader) -> None:
-    """The process that this one came after is lost; kube-scheduler is asked to try these pods again."""
+def test_the_passes_of_a_lost_replica_are_assumed_once_its_pods_are_known(leader: Leader) -> None:
+    """The process before this one is lost. kube-scheduler is made to retry these pods."""
     leader.server.has(member("work", queue=QUEUE, resources=MARKED))
     leader.guarded["team"] = leader.clock.seconds - 3600.0
     leader.version, leader.pods = 105, 105
@@ -209,10 +209,10 @@ def test_all_have_seen_a_version_once_a_reading_that_began_after_it_says_so(lead
     assert leader.acknowledgement.all_have_version(STOP - 1)
 
 
-def test_a_version_is_agreed_upon_though_later_ones_come_all_the_time(
+def test_all_have_a_version_though_later_ones_come_all_the_time(
     leader: Leader,
 ) -> None:
-    """Each is asked about anew while the reading for it is under way, as where many queues are made."""
+    """Each is requested while the reading for it is under way, as when many queues are created."""
     for version in range(STOP, STOP + 5):
         assert not leader.acknowledgement.all_have_version(version)
         leader.clock.seconds += 0.01

@@ -1,4 +1,4 @@
-"""Leases of other replicas: which reading counts, and that none that hangs delays the next."""
+"""Leases of other replicas: which reading counts, and that a request that hangs does not delay the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.controller.leases import Surroundings
 STATUS = QueueChange.STATUS
 
 
-class Room(Surroundings):
+class Readings(Surroundings):
     def __init__(self) -> None:
         super().__init__()
         self.received: list[ReplicaReading] = []
@@ -22,7 +22,7 @@ class Room(Surroundings):
     def request(self, *, since: float | None = None) -> None:
         self.readings.request("research", STATUS, since=self.clock.seconds if since is None else since)
 
-    def look(self) -> None:
+    def sync(self) -> None:
         self.changes()
         self.readings.start_sync()
 
@@ -33,117 +33,117 @@ class Room(Surroundings):
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def setup() -> Readings:
+    return Readings()
 
 
-def test_a_reading_wakes_those_who_wait_for_it_once(room: Room) -> None:
-    room.request()
-    assert room.changes() == {}
-    room.readers.answer()
-    assert room.changes() == {"research": {STATUS}}
-    assert (room.seen(), len(room.received)) == ({}, 1)
-    assert room.changes() == {}
+def test_a_reading_adds_the_changes_that_wait_for_it_once(setup: Readings) -> None:
+    setup.request()
+    assert setup.changes() == {}
+    setup.readers.answer()
+    assert setup.changes() == {"research": {STATUS}}
+    assert (setup.seen(), len(setup.received)) == ({}, 1)
+    assert setup.changes() == {}
 
 
-def test_a_reading_does_not_count_for_what_came_after_it_began(room: Room) -> None:
-    room.request()
-    room.clock.seconds += 0.1
-    stopped_at = room.clock.seconds
-    room.readers.answer()
-    room.look()
-    assert room.readings.latest(since=stopped_at) is None
-    assert room.readings.latest(since=stopped_at - 0.1) is not None
+def test_a_reading_does_not_count_for_a_stop_that_came_after_it_began(setup: Readings) -> None:
+    setup.request()
+    setup.clock.seconds += 0.1
+    stopped_at = setup.clock.seconds
+    setup.readers.answer()
+    setup.sync()
+    assert setup.readings.latest(since=stopped_at) is None
+    assert setup.readings.latest(since=stopped_at - 0.1) is not None
 
 
-def test_a_request_that_began_too_early_is_not_waited_for(room: Room) -> None:
-    room.request()
-    room.clock.seconds += 0.01
-    room.request()
-    assert len(room.readers) == 2
+def test_a_request_that_began_too_early_does_not_keep_another_from_being_sent(setup: Readings) -> None:
+    setup.request()
+    setup.clock.seconds += 0.01
+    setup.request()
+    assert len(setup.readers) == 2
 
 
-def test_one_request_is_enough_for_all_who_ask_in_time(room: Room) -> None:
+def test_one_request_serves_all_callers_that_it_is_new_enough_for(setup: Readings) -> None:
     for _ in range(3):
-        room.request(since=room.clock.seconds - 1.0)
-    assert len(room.readers) == 1
+        setup.request(since=setup.clock.seconds - 1.0)
+    assert len(setup.readers) == 1
 
 
-def test_beside_a_request_that_hangs_others_are_sent_up_to_a_bound(room: Room) -> None:
+def test_beside_a_request_that_hangs_a_bounded_number_of_others_is_sent(setup: Readings) -> None:
     for number in range(AT_ONCE + 2):
-        room.request(since=0.0)
-        assert len(room.readers) == min(number + 1, AT_ONCE)
-        room.clock.seconds += HEDGE_SECONDS
-    room.readers.answer(1)
-    assert room.changes() == {"research": {STATUS}}
-    assert room.seen() == {}
+        setup.request(since=0.0)
+        assert len(setup.readers) == min(number + 1, AT_ONCE)
+        setup.clock.seconds += HEDGE_SECONDS
+    setup.readers.answer(1)
+    assert setup.changes() == {"research": {STATUS}}
+    assert setup.seen() == {}
 
 
-def test_a_reading_that_comes_after_a_younger_one_is_dropped(room: Room) -> None:
-    """The first request hangs; what it brings is older than what the second has brought."""
-    room.request(since=0.0)
-    room.clock.seconds += HEDGE_SECONDS
-    room.request(since=0.0)
-    room.reports["other"] = ReplicaReport(seen=7)
-    room.readers.answer(1)
-    room.look()
-    room.reports["other"] = ReplicaReport(seen=3)
-    room.readers.answer()
-    room.look()
-    assert (room.seen(), len(room.received)) == ({"other": 7}, 1)
+def test_a_reading_that_arrives_after_a_younger_one_is_dropped(setup: Readings) -> None:
+    """The first request hangs, so its answer is older than that of the second."""
+    setup.request(since=0.0)
+    setup.clock.seconds += HEDGE_SECONDS
+    setup.request(since=0.0)
+    setup.reports["other"] = ReplicaReport(seen=7)
+    setup.readers.answer(1)
+    setup.sync()
+    setup.reports["other"] = ReplicaReport(seen=3)
+    setup.readers.answer()
+    setup.sync()
+    assert (setup.seen(), len(setup.received)) == ({"other": 7}, 1)
 
 
-def test_a_late_answer_does_not_make_a_live_replica_look_dead(room: Room) -> None:
+def test_a_late_answer_does_not_make_a_live_replica_look_dead(setup: Readings) -> None:
     """Its Lease was renewed while the answer was on its way: the age of a Lease counts until the request."""
-    room.reports["other"] = ReplicaReport(seen=7)
-    room.request()
-    room.readers.answer()
-    room.look()
-    room.look()
-    room.clock.seconds += 1.0
-    room.request()
-    room.clock.seconds += 20.0
-    room.readers.answer()
-    room.look()
-    assert len(room.received) == 2
-    assert (room.seen(), room.received[-1].left) == ({"other": 7}, False)
+    setup.reports["other"] = ReplicaReport(seen=7)
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.sync()
+    setup.clock.seconds += 1.0
+    setup.request()
+    setup.clock.seconds += 20.0
+    setup.readers.answer()
+    setup.sync()
+    assert len(setup.received) == 2
+    assert (setup.seen(), setup.received[-1].left) == ({"other": 7}, False)
 
 
-def test_a_lease_that_is_not_renewed_is_dropped_and_deleted(room: Room) -> None:
-    room.reports["other"] = ReplicaReport(seen=7)
+def test_a_lease_that_is_not_renewed_is_dropped_and_deleted(setup: Readings) -> None:
+    setup.reports["other"] = ReplicaReport(seen=7)
     for _ in range(2):
-        room.look()
-        room.request()
-        room.readers.answer()
-        room.look()
-        room.clock.seconds += 10.0
-        room.readings.start_sync()
-    assert (room.seen(), room.received[-1].left) == ({}, True)
-    room.writers.answer()
-    assert room.deleted == ["sluice-replica-other"]
+        setup.sync()
+        setup.request()
+        setup.readers.answer()
+        setup.sync()
+        setup.clock.seconds += 10.0
+        setup.readings.start_sync()
+    assert (setup.seen(), setup.received[-1].left) == ({}, True)
+    setup.writers.answer()
+    assert setup.deleted == ["sluice-replica-other"]
 
 
 @pytest.mark.parametrize("fault", ["unreachable", "another etcd"])
-def test_a_list_that_cannot_be_used_is_no_reading_and_is_asked_for_again(room: Room, fault: str) -> None:
-    room.reachable = fault != "unreachable"
-    room.pods = 101 if fault == "another etcd" else 100
-    room.request()
-    room.readers.answer()
-    assert room.changes() == {}
-    assert (room.seen(), room.received) == (None, [])
-    room.reachable, room.pods = True, 100
-    room.readings.start_sync()
-    room.request()
-    room.readers.answer()
-    assert room.changes() == {"research": {STATUS}}
+def test_a_list_that_cannot_be_used_is_dropped_and_requested_again(setup: Readings, fault: str) -> None:
+    setup.reachable = fault != "unreachable"
+    setup.pods = 101 if fault == "another etcd" else 100
+    setup.request()
+    setup.readers.answer()
+    assert setup.changes() == {}
+    assert (setup.seen(), setup.received) == (None, [])
+    setup.reachable, setup.pods = True, 100
+    setup.readings.start_sync()
+    setup.request()
+    setup.readers.answer()
+    assert setup.changes() == {"research": {STATUS}}
 
 
-def test_who_was_just_given_a_reading_asks_for_the_next_one_a_look_later(room: Room) -> None:
-    room.request()
-    room.readers.answer()
-    room.look()
-    room.request(since=0.0)
-    assert len(room.readers) == 0
-    room.look()
-    room.request(since=0.0)
-    assert len(room.readers) == 1
+def test_after_a_reading_the_next_one_is_requested_one_sync_later(setup: Readings) -> None:
+    setup.request()
+    setup.readers.answer()
+    setup.sync()
+    setup.request(since=0.0)
+    assert len(setup.readers) == 0
+    setup.sync()
+    setup.request(since=0.0)
+    assert len(setup.readers) == 1
