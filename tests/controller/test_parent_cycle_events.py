@@ -1,4 +1,4 @@
-"""Cycles of parents are told once each, on each of their queues, when all that is to be told is known."""
+"""An event on each queue of a cycle of parents: once, and only when both edits are in the history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from queues.membership import MembershipSettings
 
 
 def queue(name: str, parent: str = "root", *, version: int = 1, by: str = "") -> QueueObject:
-    """A queue; `by`: who put it there."""
+    """A queue; `by`: the user who set its parent."""
     line = [{"by": by, "field": "parent", "from": "root", "to": parent, "at": "2030-01-01T12:00:00Z"}]
     notes = {names.CHANGES: msgspec.json.encode(line).decode()} if by else {}
     meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "generation": version}
@@ -26,8 +26,8 @@ def queue(name: str, parent: str = "root", *, version: int = 1, by: str = "") ->
     )
 
 
-class Told:
-    """Takes down what is recorded."""
+class RecordedEvents:
+    """Remembers the events that are recorded."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -47,15 +47,15 @@ def store() -> Store:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def recorder() -> RecordedEvents:
+    return RecordedEvents()
 
 
 @pytest.fixture
-def cycling(store: Store, told: Told) -> ParentCycleEvents:
-    """It reads the store and tells; no other part of the controller is asked for."""
+def cycle_events(store: Store, recorder: RecordedEvents) -> ParentCycleEvents:
+    """It uses the store and the recorder, and no other part of the context."""
     others: dict[str, Any] = dict.fromkeys(set(ControllerContext.__struct_fields__) - {"store", "recorder"})
-    return ParentCycleEvents(ControllerContext(store=store, recorder=cast(Any, told), **others))
+    return ParentCycleEvents(ControllerContext(store=store, recorder=cast(Any, recorder), **others))
 
 
 def closed(store: Store, version: int = 2) -> None:
@@ -64,55 +64,55 @@ def closed(store: Store, version: int = 2) -> None:
     )
 
 
-def test_a_cycle_is_told_once_on_each_of_its_queues(
-    store: Store, told: Told, cycling: ParentCycleEvents
+def test_a_cycle_has_one_event_on_each_of_its_queues(
+    store: Store, recorder: RecordedEvents, cycle_events: ParentCycleEvents
 ) -> None:
-    """However often it is looked at, and whatever else changes; those below are not of it."""
+    """However often it is called, and whatever else changes; queues below are not part of the cycle."""
     closed(store)
     store.queue_cache.set(queue("below", "a"))
-    cycling.record_events()
-    lines = told.take()
+    cycle_events.record_events()
+    lines = recorder.take()
     assert sorted(name for name, _ in lines) == ["a", "b"]
     assert all('"alice" put' in text and '"bob" put' in text for _, text in lines)
     store.queue_cache.set(queue("elsewhere"))
-    cycling.record_events()
-    assert told.take() == []
+    cycle_events.record_events()
+    assert recorder.take() == []
 
 
-def test_a_cycle_that_is_made_again_is_told_again(
-    store: Store, told: Told, cycling: ParentCycleEvents
+def test_a_cycle_that_is_made_again_has_another_event(
+    store: Store, recorder: RecordedEvents, cycle_events: ParentCycleEvents
 ) -> None:
-    """In between somebody mended it."""
+    """In between the cycle was removed."""
     closed(store)
-    cycling.record_events()
+    cycle_events.record_events()
     store.queue_cache.set(queue("a", version=3))
-    cycling.record_events()
-    told.take()
+    cycle_events.record_events()
+    recorder.take()
     closed(store, version=4)
-    cycling.record_events()
-    assert len(told.take()) == 2
+    cycle_events.record_events()
+    assert len(recorder.take()) == 2
 
 
-def test_nothing_is_told_before_both_edits_are_known(
-    store: Store, told: Told, cycling: ParentCycleEvents
+def test_no_event_is_recorded_before_both_edits_are_known(
+    store: Store, recorder: RecordedEvents, cycle_events: ParentCycleEvents
 ) -> None:
     """The snapshot is published before the objects: in between the history is the one of before."""
     closed(store)
     before = store.queues.pop("b")
-    cycling.record_events()
-    assert told.take() == []
+    cycle_events.record_events()
+    assert recorder.take() == []
     store.queues["b"] = before
-    cycling.record_events()
-    assert len(told.take()) == 2
+    cycle_events.record_events()
+    assert len(recorder.take()) == 2
 
 
-def test_a_history_that_nobody_can_read_keeps_no_cycle_from_being_told(
-    store: Store, told: Told, cycling: ParentCycleEvents
+def test_a_history_that_cannot_be_read_suppresses_no_event(
+    store: Store, recorder: RecordedEvents, cycle_events: ParentCycleEvents
 ) -> None:
-    """The way out is said all the same."""
+    """The event still says the way out."""
     for name, parent in (("a", "b"), ("b", "a")):
         obj = queue(name, parent)
         bad = msgspec.structs.replace(obj.metadata, annotations={names.CHANGES: "{"})
         store.queue_cache.set(msgspec.structs.replace(obj, metadata=bad))
-    cycling.record_events()
-    assert [("kubectl patch queue" in text) for _, text in told.take()] == [True, True]
+    cycle_events.record_events()
+    assert [("kubectl patch queue" in text) for _, text in recorder.take()] == [True, True]

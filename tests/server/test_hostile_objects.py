@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.app import create_app
-from tests.controller.test_hostile_objects_looked_at import HOSTILE, VALUES, WAYS, begun, heard, honest
+from tests.controller.test_hostile_objects import (
+    HOSTILE,
+    VALUES,
+    WAYS,
+    add_honest_objects,
+    receive_hostile,
+    started_harness,
+)
 from tests.server.test_bad_input import replaced
 from tests.support.examples import examples
 from tests.support.http.asking import said
@@ -69,9 +76,9 @@ def others_are_answered(http: FlaskClient) -> None:
 
 
 def test_without_hostile_objects_all_are_answered() -> None:
-    look = begun()
-    honest(look)
-    others_are_answered(create_app(look.store).test_client())
+    harness = started_harness()
+    add_honest_objects(harness)
+    others_are_answered(create_app(harness.store).test_client())
 
 
 @examples(150)
@@ -90,10 +97,10 @@ def test_any_value_at_any_place_is_answered_and_changes_no_other_answer(
             obj = replaced(obj, data.draw(st.sampled_from(WAYS[kind])), data.draw(VALUES | st.just(...)))
         except (KeyError, IndexError, TypeError):
             continue
-    look = begun()
-    honest(look)
-    heard(look, obj, version=2)
-    http = create_app(look.store).test_client()
+    harness = started_harness()
+    add_honest_objects(harness)
+    receive_hostile(harness, obj, version=2)
+    http = create_app(harness.store).test_client()
     path, resource = place_of(HOSTILE[kind])
     asked(http, path, review(obj, old=HOSTILE[kind], operation=operation, name="evil", resource=resource))
     asked(http, path, review(HOSTILE[kind], old=obj, operation=operation, name="evil", resource=resource))

@@ -9,7 +9,7 @@ import pytest
 from cluster.exceptions import Refused
 from controller.commands.executor import MAX_RECORDED
 from controller.commands.handler import AT_ONCE
-from tests.support.controller.whole_look import Sent, WholeLook
+from tests.support.controller.controller_harness import ControllerHarness, Sent
 from tests.support.http.wire_objects import (
     Wire,
     command,
@@ -25,19 +25,19 @@ def stamped(name: str, *, version: int = 5, action: str = "SuspendQueue") -> Wir
     return command(name, action=action, target="a", version=version, annotations=STAMP)
 
 
-class Stage(WholeLook):
+class Stage(ControllerHarness):
     """A queue and its Commands, as the watch and as the API server have them."""
 
     def has(self, *recorded: str) -> Stage:
         """The queue, which has recorded these Commands."""
         obj = queue("a", annotations={"sluice.dev/commands": ",".join(recorded)})
-        self.hears(queue("root"), queue("default"), obj)
+        self.receive_events(queue("root"), queue("default"), obj)
         self.client.readable[f"{QUEUES}/a"] = obj
         return self
 
     def hears_of(self, *commands: Wire, there: bool = True) -> None:
         """The watch shows them; `there`: the API server has them, too."""
-        self.hears(*commands)
+        self.receive_events(*commands)
         if there:
             for one in commands:
                 self.client.readable[f"{COMMANDS}/{one['metadata']['name']}"] = one
@@ -61,7 +61,7 @@ def test_a_command_that_is_no_longer_recorded_and_is_gone_does_not_act(stage: St
     """The queue has recorded thirty later ones, and the watch has not shown its deletion yet."""
     stage.has(*(f"later-{number}" for number in range(MAX_RECORDED)))
     stage.hears_of(stamped("old"), there=False)
-    stage.look()
+    stage.sync()
     assert (stage.acts, stage.store.commands.all(), list(stage.events())) == ([], [], [])
 
 
@@ -69,7 +69,7 @@ def test_a_command_that_was_recreated_under_its_name_is_another_one(stage: Stage
     stage.has()
     stage.hears_of(stamped("old"), there=False)
     stage.client.readable[f"{COMMANDS}/old"] = {**stamped("old"), "metadata": {"name": "old", "uid": "other"}}
-    stage.look()
+    stage.sync()
     assert stage.acts == []
 
 
@@ -79,14 +79,14 @@ def test_a_command_that_is_being_deleted_is_left_alone(stage: Stage) -> None:
     stage.hears_of(made)
     gone = {**made["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}
     stage.client.readable[f"{COMMANDS}/old"] = {**made, "metadata": gone}
-    stage.look()
+    stage.sync()
     assert stage.acts == []
 
 
 def test_a_command_that_exists_acts(stage: Stage) -> None:
     stage.has("before")
     stage.hears_of(stamped("stop-it"))
-    stage.look(rounds=1)
+    stage.sync(rounds=1)
     [act, *_] = stage.acts
     assert act["spec"]["state"] == "Suspended"
     assert act["metadata"]["annotations"]["sluice.dev/commands"] == "before,uid-stop-it"
@@ -96,7 +96,7 @@ def test_a_recorded_command_is_deleted_before_others_act_whatever_its_version(st
     """It was annotated since, so its version is later than theirs."""
     stage.has("uid-done")
     stage.hears_of(stamped("next", version=7), stamped("done", version=9))
-    stage.look(rounds=1)
+    stage.sync(rounds=1)
     writes = [(sent.method, sent.path.rpartition("/")[2]) for sent in stage.client.sent]
     assert writes.index(("DELETE", "done")) < writes.index(("PATCH", "a"))
 
@@ -111,7 +111,7 @@ def test_a_command_that_cannot_be_deleted_stays_recorded_and_delays_no_other(sta
     kept = [f"kept-{number}" for number in range(AT_ONCE + 2)]
     stage.has(*(f"uid-{name}" for name in kept), *(f"later-{number}" for number in range(MAX_RECORDED)))
     stage.hears_of(*map(stamped, kept), stamped("next", version=9))
-    stage.look()
+    stage.sync()
     written = stage.acts[-1]["metadata"]["annotations"]["sluice.dev/commands"].split(",")
     assert written[: len(kept)] == [f"uid-{name}" for name in kept]
     assert (written[-1], len(written)) == ("uid-next", len(kept) + MAX_RECORDED)

@@ -11,7 +11,11 @@ import pytest
 from cluster.api.client import Client
 from cluster.exceptions import ClusterError, Overloaded, Refused
 from controller.drain.controller import DrainController
-from tests.support.controller.whole_look import GrantingBoundary, Sent, WholeLook
+from tests.support.controller.controller_harness import (
+    ControllerHarness,
+    GrantingBoundary,
+    Sent,
+)
 from tests.support.http.wire_objects import Wire, job, member, meta, namespace, queue
 
 BUDGETS = "/apis/policy/v1/namespaces/team/poddisruptionbudgets"
@@ -35,21 +39,21 @@ class Corner:
     """A drain controller beside a store; the test moves the clock and runs the writers."""
 
     def __init__(self) -> None:
-        self.look = WholeLook()
+        self.harness = ControllerHarness()
         self.api = ApiServer()
         self.api.readable |= {BUDGETS: EMPTY, "/api/v1/pods": EMPTY, "/api/v1/namespaces/team/pods": EMPTY}
-        context = self.look.controller._context
-        self.writers = self.look._writers[2]
+        context = self.harness.controller._context
+        self.writers = self.harness._writers[2]
         self.context = msgspec.structs.replace(
             context, client=cast(Client, self.api), drain_rate=100.0, drain_in_flight=10
         )
         self.acknowledged = True
         self.drains = DrainController(self.context)
-        self.hears(namespace("team"), queue("root"), queue("research", stopPolicy="HoldAndDrain"))
+        self.receive_events(namespace("team"), queue("root"), queue("research", stopPolicy="HoldAndDrain"))
 
-    def hears(self, *objects: Wire, event: str = "ADDED") -> None:
-        self.look.hears(*objects, event=event)
-        self.look.store.queue_cache.publish()
+    def receive_events(self, *objects: Wire, event: str = "ADDED") -> None:
+        self.harness.receive_events(*objects, event=event)
+        self.harness.store.queue_cache.publish()
 
     def step(self, times: int = 4) -> set[str]:
         """So many steps, each with what the writers do after it; the queues whose progress changed."""
@@ -58,7 +62,7 @@ class Corner:
             self.receive()
             changed |= self.drains.step(all_have_version=lambda _version: self.acknowledged)
             self.writers.work()
-            self.look.clock.seconds += 0.8
+            self.harness.clock.seconds += 0.8
         return changed
 
     def receive(self) -> None:
@@ -84,7 +88,7 @@ def running(name: str, **more: Any) -> Wire:
 
 def test_nothing_is_evicted_before_every_replica_refuses_new_pods(corner: Corner) -> None:
     corner.acknowledged = False
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     assert corner.step() == set()
     assert (corner.api.sent, corner.drains.progress("research")) == ([], None)
     corner.acknowledged = True
@@ -94,7 +98,7 @@ def test_nothing_is_evicted_before_every_replica_refuses_new_pods(corner: Corner
 
 def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corner: Corner) -> None:
     """Replicas agree on the version that was asked about before; by then there is a newer one."""
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     asked = [-1]
 
     def all_have_version(version: int) -> bool:
@@ -103,25 +107,25 @@ def test_specs_that_change_all_the_time_do_not_keep_a_drain_from_beginning(corne
         return version == asked[-2]
 
     for number in range(2, 10):
-        corner.hears(queue("other", version=10 * number))
+        corner.receive_events(queue("other", version=10 * number))
         corner.receive()
         corner.drains.step(all_have_version=all_have_version)
         corner.writers.work()
-        corner.look.clock.seconds += 0.8
+        corner.harness.clock.seconds += 0.8
     assert corner.evicted() == ["a"]
 
 
 def test_each_pod_is_evicted_once_and_counted(corner: Corner) -> None:
-    corner.hears(running("a"), running("b"))
+    corner.receive_events(running("a"), running("b"))
     assert corner.step(8) == {"research"}
     assert sorted(corner.evicted()) == ["a", "b"]
     assert corner.progress() == {"evicted": 2, "left": 2, "leaving": 2}
 
 
 def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Corner) -> None:
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     corner.step()
-    corner.hears(running("a", version=2), event="DELETED")
+    corner.receive_events(running("a", version=2), event="DELETED")
     corner.drains.queue_changed("research")
     corner.step(2)
     assert corner.progress() == {"evicted": 1, "left": 0, "leaving": 0}
@@ -130,13 +134,13 @@ def test_a_drain_with_no_pods_left_is_due_only_when_something_changes(corner: Co
 
 def test_a_policy_that_ends_the_drain_drops_what_was_not_sent_yet(corner: Corner) -> None:
     """At the moment that it would be sent."""
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     corner.drains.step(all_have_version=lambda _version: True)
     corner.writers.work()
-    corner.look.clock.seconds += 0.8
+    corner.harness.clock.seconds += 0.8
     corner.receive()
     corner.drains.step(all_have_version=lambda _version: True)
-    corner.hears(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
+    corner.receive_events(queue("research", version=5, generation=2, stopPolicy="Hold"), event="MODIFIED")
     corner.writers.work()
     corner.step()
     assert corner.evicted() == []
@@ -148,7 +152,7 @@ def test_a_former_leaders_evictions_are_read_from_the_api_server_and_not_sent_ag
     leaving = running("a", uid="uid-a")
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T12:00:00Z"
     corner.api.readable["/api/v1/pods"] = {**EMPTY, "items": [leaving]}
-    corner.hears(running("a", uid="uid-a"), running("b"))
+    corner.receive_events(running("a", uid="uid-a"), running("b"))
     corner.step()
     assert corner.evicted() == ["b"]
 
@@ -157,7 +161,7 @@ def test_counts_go_on_from_those_of_the_status(corner: Corner) -> None:
     """A former leader has evicted seven."""
     status = {"drain": {"since": "2030-01-01T11:00:00Z", "evicted": 7}}
     stored = queue("research", version=5, status=status, stopPolicy="HoldAndDrain")
-    corner.hears(stored, running("a"), event="MODIFIED")
+    corner.receive_events(stored, running("a"), event="MODIFIED")
     corner.step()
     assert corner.progress()["evicted"] == 8
 
@@ -167,7 +171,7 @@ def test_a_job_is_suspended_with_the_mark_of_the_drain(corner: Corner) -> None:
     train = job("train", queue="research")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train", "controller": True}
     part = running("part", owner=owner)
-    corner.hears(train, part)
+    corner.receive_events(train, part)
     corner.api.readable["/apis/batch/v1/namespaces/team/jobs/train"] = {
         "metadata": meta("train", namespace="team"),
         "spec": {"suspend": False},
@@ -187,7 +191,7 @@ def test_a_job_is_suspended_with_the_mark_of_the_drain(corner: Corner) -> None:
 def test_what_cannot_be_read_delays_every_eviction_of_the_drain(corner: Corner) -> None:
     """Without a snapshot there is no plan; the next read may succeed."""
     corner.api.forbidden = frozenset([BUDGETS])
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     corner.step()
     assert corner.evicted() == []
     corner.api.forbidden = frozenset()
@@ -200,7 +204,7 @@ def test_an_overloaded_api_server_is_asked_again_after_a_pause(corner: Corner) -
         return Overloaded(429, "", "too many requests", retry_after=5.0) if "/eviction" in sent.path else None
 
     corner.api.refusal = overloaded
-    corner.hears(running("a"))
+    corner.receive_events(running("a"))
     corner.step(6)
     assert corner.evicted() == ["a"]
     corner.api.refusal = lambda _sent: None
@@ -209,7 +213,9 @@ def test_an_overloaded_api_server_is_asked_again_after_a_pause(corner: Corner) -
 
 
 def test_a_drain_that_fails_delays_no_other(corner: Corner, monkeypatch: pytest.MonkeyPatch) -> None:
-    corner.hears(queue("other", stopPolicy="HoldAndDrain"), running("a"), running("b", queue="other"))
+    corner.receive_events(
+        queue("other", stopPolicy="HoldAndDrain"), running("a"), running("b", queue="other")
+    )
     spec_of = DrainController._spec_of
 
     def picky(self: DrainController, drain: Any) -> Any:
@@ -225,7 +231,7 @@ def test_a_drain_that_fails_delays_no_other(corner: Corner, monkeypatch: pytest.
 def test_past_a_deadline_that_deletes_pods_are_deleted(corner: Corner) -> None:
     past = {"deadline": "2020-01-01T00:00:00Z", "afterDeadline": "Delete", "gracePeriodSeconds": 7}
     changed = queue("research", version=5, generation=2, stopPolicy="HoldAndDrain", drain=past)
-    corner.hears(changed, running("a"), event="MODIFIED")
+    corner.receive_events(changed, running("a"), event="MODIFIED")
     corner.step()
     [deleted] = [sent for sent in corner.api.sent if sent.method == "DELETE"]
     assert deleted.path == "/api/v1/namespaces/team/pods/a"

@@ -26,7 +26,7 @@ from queues.apimachinery.label_selectors import parse_selector
 from queues.drain.disruption_budgets import Budget
 from queues.drain.model import DrainAction, RunningPod, SuspendableWorkload, Unit
 from tests.support.controller.contexts import context_with
-from tests.support.controller.whole_look import GrantingBoundary, Inline
+from tests.support.controller.controller_harness import GrantingBoundary, Inline
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, queue, workload
 from tests.support.rules.cases import NOW

@@ -1,4 +1,4 @@
-"""Who is found in a queue that is to be Closed, as the API server says it."""
+"""The checks before a queue is Closed: what the API server lists, and how long an answer holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUEUE = "sluice.dev/queue"
 
 
 def occupied(*groups: Wire) -> list[str]:
-    """The labels of what is live, where nothing else is there."""
+    """The labels with a live member, where these PodGroups are all objects."""
 
     def request(_method: str, path: str, **_: Any) -> bytes:
         found = list(groups) if path == PODGROUPS else []
@@ -31,8 +31,8 @@ def group(name: str, queue: str, **status: object) -> Wire:
     return {**made, "status": status}
 
 
-def test_one_that_cannot_be_read_keeps_its_own_queue_and_no_other() -> None:
-    """It may be live for all that we know; and whoever is asked about with it is answered."""
+def test_an_object_that_cannot_be_read_keeps_its_own_queue_and_no_other() -> None:
+    """It may be live. The other queue of the same question gets its answer."""
     odd = group("odd", "labs", conditions=[{"type": "x", "lastTransitionTime": "2024-01-01T00:00:00x5Z"}])
     assert occupied(odd, group("gang", "research")) == ["labs", "research"]
     assert occupied(odd, group("done", "research", phase="Completed")) == ["labs"]

@@ -120,7 +120,7 @@ def test_a_new_conditions_time_is_now() -> None:
     ("before", "since"), [("True", LONG_AGO), ("False", NOW_TEXT), ("Unknown", NOW_TEXT)]
 )
 def test_the_time_changes_with_the_status_and_only_with_it(before: str, since: str) -> None:
-    """Reason, message and generation may change as they like."""
+    """Changes of the reason, the message or the generation do not change it."""
     held = {"conditions": [condition("Active", before), condition("Accepting", "True")]}
     status = status_of(queue("a", generation=9, status=held))
     assert of_kind(status, "Active")["lastTransitionTime"] == since
@@ -212,7 +212,7 @@ def test_a_queue_accepts_only_once_every_replica_does() -> None:
 
 
 def test_a_close_is_said_once_every_replica_refuses() -> None:
-    """Whoever admits something until then admits it before the time that is written down."""
+    """A replica that still accepts does so before the `lastTransitionTime` that is written."""
     held = {"conditions": [condition("Accepting", "True")], "observedGeneration": 1}
     obj = queue("a", generation=2, state="Closed", status=held)
     waiting = status_of(obj, confirmed=NOTHING_KNOWN)
@@ -284,7 +284,7 @@ def test_in_a_queue_that_does_not_schedule_all_who_wait_are_parked() -> None:
 
 
 def test_of_many_resources_a_hundred_are_shown_and_how_many_more() -> None:
-    """What each cluster has and what the quota names is among them, whatever others are called."""
+    """The resources that each cluster has and those of the quota are among them, whatever their names."""
     asked: dict[str, int | Fraction] = {f"a{number:04}.example.com/r": 1 for number in range(1000)}
     asked |= {"memory": 1024, "cpu": 2, "zzz.example.com/gpu": 4}
     pods = MemberCounts(running=3, allocated=asked)
@@ -313,7 +313,7 @@ def test_what_says_whether_a_stop_holds_is_apart_from_what_users_size() -> None:
 
 
 def test_what_a_stop_does_not_say_any_more_is_taken_off() -> None:
-    """A merge patch keeps what it does not name: the same status would be written over and over."""
+    """A merge patch keeps what it does not name: else the same status would be written again and again."""
     before = {"stop": {"revision": "r", "scope": "old", "waitingFor": "somebody"}}
     after = {"stop": {"revision": "r", "scope": "new"}}
     assert status_patch(after, before) == {"stop": {"revision": "r", "scope": "new", "waitingFor": None}}
@@ -416,7 +416,7 @@ def test_a_status_that_says_nothing_is_read() -> None:
 
 
 def test_times_are_told_in_whole_seconds_of_utc() -> None:
-    """What was written is compared with what is wanted: a fraction would differ for ever."""
+    """The stored status is compared with the desired one: a fraction of a second would always differ."""
     stored = read(queue("a"))
     found = verdict("a", tree=Tree({"a": queue_from_object(stored)}), live=False, now=NOW)
     later = NOW + timedelta(microseconds=999_999)
@@ -428,6 +428,6 @@ def test_times_are_told_in_whole_seconds_of_utc() -> None:
     "since", ["2029-01-01T05:30:00+05:30", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z"]
 )
 def test_the_time_of_a_condition_goes_back_as_it_was_written(since: str) -> None:
-    """Whatever the definition lets in: the API server takes it again."""
+    """The API server took it once, so it takes it again."""
     held = {"conditions": [condition("Active", "True", since=since)]}
     assert of_kind(status_of(queue("a", status=held)), "Active")["lastTransitionTime"] == since

@@ -1,4 +1,4 @@
-"""Whatever one object holds, everybody else's work is done, and the look raises nothing.
+"""Whatever one object contains, the work for all others is done, and the sync raises nothing.
 
 What hypothesis makes of each kind goes in through the reflectors, among honest objects.
 """
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.test_bad_input import places, replaced
-from tests.support.controller.whole_look import WholeLook
+from tests.support.controller.controller_harness import ControllerHarness
 from tests.support.examples import examples
 from tests.support.http.wire_objects import (
     GROUP,
@@ -147,7 +147,7 @@ ITS_OWN = frozenset({"name", "uid", "namespace", "resourceVersion", "generation"
 
 
 def ways(made: Wire) -> list[tuple[Any, ...]]:
-    """The places that somebody else writes."""
+    """The places that users write."""
     return [
         way
         for way in places(made)
@@ -159,91 +159,95 @@ def ways(made: Wire) -> list[tuple[Any, ...]]:
 WAYS = {kind: ways(made) for kind, made in HOSTILE.items()}
 
 
-def honest(look: WholeLook) -> None:
+def add_honest_objects(harness: ControllerHarness) -> None:
     """A queue that was resumed and has a gated pod, one that is stopped, one that is closed, a Command."""
-    look.hears(
+    harness.receive_events(
         queue("research", generation=2),
         queue("victim", generation=2, state="Suspended"),
         queue("closing", generation=2, state="Closed"),
         queue("commanded"),
         queue("evil"),
     )
-    look.hears(
+    harness.receive_events(
         podgroup("gang", queue="research"), podgroup("done", queue="closing", status={"phase": "Completed"})
     )
-    look.hears(member("parked", "research", gates=[GATE]), member("held", "victim", gates=[GATE]))
-    look.hears(
+    harness.receive_events(member("parked", "research", gates=[GATE]), member("held", "victim", gates=[GATE]))
+    harness.receive_events(
         member("gang-0", "research", annotations={GROUP: "gang"}, nodeName="n", status={"phase": "Running"})
     )
     made = command("stop-it", target="commanded", **STAMP)
-    look.hears(made)
-    look.client.readable[f"{QUEUES}/commanded"] = queue("commanded")
-    look.client.readable["/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands/stop-it"] = made
+    harness.receive_events(made)
+    harness.client.readable[f"{QUEUES}/commanded"] = queue("commanded")
+    harness.client.readable["/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands/stop-it"] = made
 
 
-def all_is_done(look: WholeLook) -> None:
-    """What is to be done for the honest ones was sent."""
-    assert look.bodies(f"{PODS}/parked"), "the gate of a pod whose queue schedules goes"
-    assert look.bodies(f"{PODS}/held/status"), "a gated pod says why"
-    assert not look.bodies(f"{PODS}/held"), "the gate of a pod whose queue is stopped stays"
-    written = {name: look.bodies(f"{QUEUES}/{name}/status") for name in ("research", "victim", "closing")}
+def assert_honest_work_is_done(harness: ControllerHarness) -> None:
+    """The requests for the honest objects were sent."""
+    assert harness.bodies(f"{PODS}/parked"), "the gate of a pod whose queue schedules goes"
+    assert harness.bodies(f"{PODS}/held/status"), "a gated pod says why"
+    assert not harness.bodies(f"{PODS}/held"), "the gate of a pod whose queue is stopped stays"
+    written = {name: harness.bodies(f"{QUEUES}/{name}/status") for name in ("research", "victim", "closing")}
     assert all(written.values()), written
     active = {one["type"]: one["status"] for one in written["victim"][-1]["status"]["conditions"]}
     assert active["Active"] == "False", "the stop is acknowledged"
     assert written["closing"][-1]["status"]["state"] in {"Closing", "Closed"}
-    [*_, group] = look.bodies("/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/gang")
+    [*_, group] = harness.bodies("/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/gang")
     assert group["status"]["phase"] == "Running"
-    acted = [body.get("spec", {}) for body in look.bodies(f"{QUEUES}/commanded")]
+    acted = [body.get("spec", {}) for body in harness.bodies(f"{QUEUES}/commanded")]
     assert any(spec.get("state") == "Suspended" for spec in acted), "the Command acts"
 
 
-def begun() -> WholeLook:
-    """One that has had its first look, at all there is; what is heard from now on is looked at by itself."""
-    look = WholeLook()
-    look.hears(namespace("team"), namespace("evil"))
-    look.hears(queue("root"), queue("default"))
-    look.hears(podgroup("gang", queue="research"))
-    look.hears(podgroup("done", queue="closing", status={"phase": "Completed"}))
-    look.look(rounds=1)
-    return look
+def started_harness() -> ControllerHarness:
+    """A harness after its first sync of all objects; later objects are synced as changes."""
+    harness = ControllerHarness()
+    harness.receive_events(namespace("team"), namespace("evil"))
+    harness.receive_events(queue("root"), queue("default"))
+    harness.receive_events(podgroup("gang", queue="research"))
+    harness.receive_events(podgroup("done", queue="closing", status={"phase": "Completed"}))
+    harness.sync(rounds=1)
+    return harness
 
 
 @pytest.fixture
-def look() -> WholeLook:
-    return begun()
+def harness() -> ControllerHarness:
+    return started_harness()
 
 
-def test_without_hostile_objects_all_is_done_and_nothing_fails(look: WholeLook) -> None:
-    honest(look)
-    look.look()
-    all_is_done(look)
-    assert look.failed() == {}
+def test_without_hostile_objects_all_is_done_and_nothing_fails(harness: ControllerHarness) -> None:
+    add_honest_objects(harness)
+    harness.sync()
+    assert_honest_work_is_done(harness)
+    assert harness.failed() == {}
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_an_object_full_of_odd_things_keeps_nobody_waiting(look: WholeLook, kind: str) -> None:
-    honest(look)
-    look.hears(HOSTILE[kind])
-    look.look()
-    all_is_done(look)
-    assert look.failed() == {}
+def test_an_object_full_of_odd_things_blocks_no_other(harness: ControllerHarness, kind: str) -> None:
+    add_honest_objects(harness)
+    harness.receive_events(HOSTILE[kind])
+    harness.sync()
+    assert_honest_work_is_done(harness)
+    assert harness.failed() == {}
 
 
-def test_a_pod_that_names_a_podgroup_no_podgroup_can_have_keeps_nobody_waiting(look: WholeLook) -> None:
-    """Whose key was cut at the wrong slash, so that every look raised."""
-    honest(look)
-    look.hears(*(pod(f"evil-{number}", annotations={GROUP: name}) for number, name in enumerate(TEXTS)))
-    look.look()
-    all_is_done(look)
-    assert look.failed() == {}
+def test_a_pod_that_names_a_podgroup_no_podgroup_can_have_blocks_no_other(
+    harness: ControllerHarness,
+) -> None:
+    """Its key was once cut at the wrong slash, so that every sync raised."""
+    add_honest_objects(harness)
+    harness.receive_events(
+        *(pod(f"evil-{number}", annotations={GROUP: name}) for number, name in enumerate(TEXTS))
+    )
+    harness.sync()
+    assert_honest_work_is_done(harness)
+    assert harness.failed() == {}
 
 
 @examples(150)
 @given(data=st.data(), kind=st.sampled_from(sorted(HOSTILE)), first=st.booleans())
-def test_any_value_at_any_place_of_an_object_keeps_nobody_waiting(
+def test_any_value_at_any_place_of_an_object_blocks_no_other(
     data: st.DataObject, kind: str, first: bool
 ) -> None:
-    """Whether it was there first or comes among the others; what is changed about it later, and its end."""
+    """Whether the object was first or not, through later changes of it, and through its deletion."""
     states = [HOSTILE[kind]]
     for _ in range(data.draw(st.integers(1, 3))):
         way = data.draw(st.sampled_from(WAYS[kind]))
@@ -251,23 +255,25 @@ def test_any_value_at_any_place_of_an_object_keeps_nobody_waiting(
             states.append(replaced(states[-1], way, data.draw(VALUES | st.just(...))))
         except (KeyError, IndexError, TypeError):
             continue
-    look = begun()
+    harness = started_harness()
     if not first:
-        honest(look)
+        add_honest_objects(harness)
     for version, state in enumerate(states):
-        heard(look, state, version=version + 2)
+        receive_hostile(harness, state, version=version + 2)
     if first:
-        honest(look)
-    look.look()
-    all_is_done(look)
-    assert look.failed() == {}, "nothing has to be isolated: it is answered as what it is"
+        add_honest_objects(harness)
+    harness.sync()
+    assert_honest_work_is_done(harness)
+    assert harness.failed() == {}, "nothing has to be isolated: it is answered as what it is"
 
 
-def heard(look: WholeLook, obj: Any, *, version: int) -> None:
-    """As the API server would store it: with metadata that is its own word."""
+def receive_hostile(harness: ControllerHarness, obj: Any, *, version: int) -> None:
+    """Receive the object as the API server would store it: with metadata of the API server's own."""
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
         return
     own = {"name": "evil", "uid": "uid-evil", "resourceVersion": str(version)}
     if obj.get("kind") == "Namespace":
         own["namespace"] = ""
-    look.hears({**obj, "metadata": {**obj["metadata"], **own}}, event="ADDED" if version == 2 else "MODIFIED")
+    harness.receive_events(
+        {**obj, "metadata": {**obj["metadata"], **own}}, event="ADDED" if version == 2 else "MODIFIED"
+    )

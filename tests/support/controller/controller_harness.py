@@ -1,8 +1,8 @@
-"""The whole controller without its thread: what its reflectors hear goes in as bytes, a look is taken, and
-the requests that it makes are taken down at the boundary.
+"""The whole controller without its thread: a test gives its reflectors watch events as bytes, runs syncs, and
+reads the requests that were made at the boundary.
 
-The boundary is no API server: it answers what a test gave it to read, and refuses every write as if somebody
-else had been faster (409), unless it is told another refusal. Namespaces alone take their labels, and the
+The boundary is no API server: it answers what a test gave it to read, and refuses every write as if another
+client had been faster (409), unless it is told another refusal. Namespaces alone take their labels, and the
 bind guard is on in all of them: without it no stop would be acknowledged.
 """
 
@@ -111,14 +111,14 @@ class GrantingBoundary(Boundary):
 
 
 class Inline(WriteQueue):
-    """Writers without threads: what waits is written when the test says so."""
+    """Writers without threads: the test sends the writes that wait."""
 
     def work(self) -> None:
         while self._heap:
             self._carry_out(heapq.heappop(self._heap))
 
 
-class WholeLook:
+class ControllerHarness:
     """One server that leads, alone, with a clock that the test moves."""
 
     def __init__(self) -> None:
@@ -172,21 +172,21 @@ class WholeLook:
             )
         )
 
-    def hears(self, *objects: Wire, event: str = "ADDED") -> None:
-        """Each as a line of the watch of its kind."""
+    def receive_events(self, *objects: Wire, event: str = "ADDED") -> None:
+        """Receive each object as an event of the watch of its kind."""
         for obj in objects:
             kind = _WORKLOADS.get((obj["apiVersion"], obj["kind"])) or _KINDS[obj["kind"]]
             line = json.dumps({"type": event, "object": served(obj)}).encode()
             self._watching.reflectors[kind]._apply(line)
 
-    def lists(self, kind: str, *objects: Wire) -> None:
-        """These are all there are of the kind."""
+    def receive_list(self, kind: str, *objects: Wire) -> None:
+        """Receive a list of the kind: these are all its objects."""
         path = self._watching.reflectors[kind].path
         self.client.readable[path] = {"metadata": {"resourceVersion": "9"}, "items": list(objects)}
         self._watching.reflectors[kind]._list()
 
-    def look(self, *, rounds: int = 5, seconds: float = 0.8) -> None:
-        """Look, write what came of it, and look again; nothing may be raised."""
+    def sync(self, *, rounds: int = 5, seconds: float = 0.8) -> None:
+        """Sync and send the writes, several times; nothing may be raised."""
         for _ in range(rounds):
             noted = self.controller._work_queue.get([0.0], at_once=True)
             self.controller._sync(noted)
@@ -204,11 +204,11 @@ class WholeLook:
         }
 
     def bodies(self, path: str, method: str = "PATCH") -> list[Any]:
-        """What was written there."""
+        """The bodies that were written to the path."""
         return [sent.body for sent in self.client.sent if (sent.method, sent.path) == (method, path)]
 
     def events(self, reason: str = "") -> Iterator[Mapping[str, Any]]:
-        """Those that were recorded."""
+        """The events that were recorded."""
         for sent in self.client.sent:
             if sent.path.endswith("/events") and reason in ("", sent.body["reason"]):
                 yield sent.body
