@@ -15,7 +15,7 @@ from cluster.metrics import Metrics
 from server.app import create_app, refusal_counter
 from server.http.refusals import BURST, LINES_AT_ONCE, SECONDS_PER_LINE, SOURCES, TARGET_LENGTH, Refusals
 from server.http.request_parser import Request, RequestError
-from tests.server.test_http2_worker import Caller as Http2Caller
+from tests.server.http.http2.test_http2_worker import Caller as Http2Caller
 from tests.support.http.served_worker import Served, request, served
 
 TOO_LARGE = RequestError(413, "the body may have 10 bytes")

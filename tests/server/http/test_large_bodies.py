@@ -22,7 +22,7 @@ from server.http.large_bodies import (
     LargeBodies,
 )
 from server.http.request_parser import RequestError
-from tests.server.test_http2_worker import Caller
+from tests.server.http.http2.test_http2_worker import Caller
 from tests.support.http.asking import Server
 from tests.support.http.served_worker import (
     Served,
