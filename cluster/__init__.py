@@ -5,6 +5,7 @@ In the order in which to read:
 | module            | what is in it                                                                        |
 |-------------------|--------------------------------------------------------------------------------------|
 | `objects`         | the fields that are read of the API server's objects                                 |
+| `decoding`        | from bytes to structs, also of an object that has bad fields                         |
 | `exceptions`      | what can go wrong between the server and the API server                              |
 | `api`             | requests: the client, lists by pages, each API server by itself                      |
 | `informers`       | list and watch each kind, and hand its objects to the cache                          |
@@ -13,5 +14,5 @@ In the order in which to read:
 | `coordination`    | Leases: the leader, the replicas, and what each of them has seen                     |
 | `write_queue`     | the threads that write, most urgent first                                            |
 | `key_backoff`     | the back-off of each object or step that fails                                       |
-| `backoff`, `debounce`, `token_bucket`, `decoding`, `metrics` | small parts that the others use |
+| `backoff`, `debounce`, `token_bucket`, `metrics` | small parts that the others use |
 """

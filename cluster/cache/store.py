@@ -42,8 +42,7 @@ from cluster.inflight.binds import (
     BindPass,
     BindPasses,
 )
-from cluster.inflight.namespaces import PendingNamespaces
-from cluster.inflight.queue_edits import PendingQueueEdits
+from cluster.inflight.queue_edits import PendingNamespaces, PendingQueueEdits
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness

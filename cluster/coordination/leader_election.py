@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable
 
 from cluster.coordination.leases import (
+    LEASE_SECONDS,
+    MARGIN_SECONDS,
     Lease,
     Leases,
     ObservedLease,
@@ -24,8 +26,6 @@ from cluster.coordination.leases import (
 from cluster.exceptions import ClusterError, Conflict, NotFound
 
 LEASE_NAME = "sluice-controller"
-LEASE_SECONDS = 6
-MARGIN_SECONDS = 2.0
 RETRY_SECONDS = 1.5
 #: How often `eligible` is checked.
 ELIGIBLE_SECONDS = 0.05

@@ -16,6 +16,10 @@ from cluster.api.client import Client, decode_response
 from cluster.objects import ListMeta, Metadata, _Wire, version_number
 
 COORDINATION = "/apis/coordination.k8s.io/v1"
+#: How long a Lease lasts after a renewal, the leader's and each replica's.
+LEASE_SECONDS = 6
+#: Its holder relies upon it until so long before its end: another replica counts by another clock.
+MARGIN_SECONDS = 2.0
 
 
 class LeaseSpec(_Wire, frozen=True):

@@ -29,6 +29,8 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.coordination.leases import (
+    LEASE_SECONDS,
+    MARGIN_SECONDS,
     Lease,
     LeaseList,
     Leases,
@@ -41,8 +43,6 @@ from cluster.readiness import LeaseValidity
 PREFIX = "sluice-replica-"
 LABEL = "sluice.dev/replica"
 SEEN_ANNOTATION = "sluice.dev/seen"
-LEASE_SECONDS = 6
-MARGIN_SECONDS = 2.0
 #: The others count from when they saw a renewal; this margin is for clocks of different speed.
 GAP_MARGIN_SECONDS = 0.5
 RENEW_SECONDS = 1.5

@@ -1,22 +1,28 @@
-"""Edits of queues that we admitted and have not seen stored yet.
+"""Admitted edits of queues, and admitted namespaces that name a queue, that we have not seen stored yet.
 
-Two edits in quick succession may both be judged before the watch has brought the first. Each alone makes no
-cycle and exceeds no sum, but both together may. So the second is judged as if the first were stored.
+Two edits of queues in quick succession may both be judged before the watch has brought the first. Each alone
+makes no cycle and exceeds no sum, but both together may. So the second is judged as if the first were stored.
+One manifest may contain a namespace and the objects in it: these follow a few milliseconds later.
 
 Invariants
 - Edits are judged one at a time: a handler holds `lock` from its first read to `record`.
 - An edit is kept until the store shows its outcome. That is exact: the API server stores the edit on top of
   the version that was judged, or calls us again. An edit that is never stored, because another webhook denied
   it, is forgotten after `SECONDS`.
+- A namespace is kept for `SECONDS`, with its labels. If the store has the namespace, the store is used
+  instead.
+- At most `REMEMBERED` edits and `REMEMBERED_NAMESPACES` are kept; beyond, the oldest are dropped.
 - A dry run is never recorded.
 
-Threads: request handlers, each of which holds `lock`.
+Threads: only request handlers write. Each holds `lock` for an edit; of namespaces each operation is one on a
+dict.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -24,8 +30,10 @@ from cluster.objects import QueueObject
 
 #: Longer than the default time-out of other webhooks (10 s) and the delay of the watch.
 SECONDS = 12.0
-#: More edits than are admitted in that time. Beyond, the oldest are forgotten.
+#: More than are admitted in that time.
 REMEMBERED = 10_000
+REMEMBERED_NAMESPACES = 1000
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class PendingQueueEdit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -82,3 +90,32 @@ class PendingQueueEdits:
         return (
             name for name, edit in self._latest.items() if edit.at < until or edit.settled(stored.get(name))
         )
+
+
+class PendingNamespaces:
+    """The queue and the labels of each admitted namespace, before the watch brings it."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pending: dict[str, tuple[str, float, Mapping[str, str]]] = {}
+
+    def record(self, namespace: str, queue: str, labels: Mapping[str, str] = NO_LABELS) -> None:
+        """Record that a namespace that names this queue is about to be stored."""
+        self._pending.pop(namespace, None)
+        self._pending[namespace] = (queue, self._clock(), labels)
+        while len(self._pending) > REMEMBERED_NAMESPACES:
+            self._pending.pop(next(iter(self._pending)), None)
+
+    def queue_of(self, namespace: str) -> str:
+        """Return the queue that the namespace names; empty if unknown."""
+        known = self._known(namespace)
+        return known[0] if known is not None else ""
+
+    def labels_of(self, namespace: str) -> Mapping[str, str] | None:
+        """Return the labels of the namespace; None if unknown."""
+        known = self._known(namespace)
+        return known[2] if known is not None else None
+
+    def _known(self, namespace: str) -> tuple[str, float, Mapping[str, str]] | None:
+        known = self._pending.get(namespace)
+        return known if known is not None and self._clock() < known[1] + SECONDS else None

@@ -2,6 +2,5 @@
 
 Read `informers` first: it makes a reflector for each kind. Then `reflector` (the list-and-watch loop),
 `dispatch` (an object whose handler fails does not hold up the others) and `event_handlers` (how queues and
-namespaces change the store). `crd_fields` checks the definitions of our own kinds. `lenient_decoding` reads
-the readable fields of an object that has a bad one.
+namespaces change the store). `crd_fields` checks the definitions of our own kinds.
 """

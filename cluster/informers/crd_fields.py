@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
+from cluster.decoding import LenientReader
 from cluster.exceptions import NotFound
-from cluster.informers.lenient_decoding import LenientReader
 from cluster.objects import Command, Metadata, PodGroup, QueueObject
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

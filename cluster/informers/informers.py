@@ -17,6 +17,7 @@ from cluster.api.client import Client
 from cluster.cache.store import Store
 from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
+from cluster.decoding import LenientReader
 from cluster.informers.crd_fields import PATH as DEFINITIONS
 from cluster.informers.crd_fields import (
     REQUIRED,
@@ -27,8 +28,7 @@ from cluster.informers.crd_fields import (
     read_queue_leniently,
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
-from cluster.informers.lenient_decoding import LenientReader
-from cluster.informers.reflector import Reflector
+from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.readiness import ClusterReadiness
@@ -45,10 +45,8 @@ MEMBER_KINDS = (*KINDS, "pods")
 ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: An acknowledgement depends on these kinds; it may wait until their caches are as new as the stop.
 ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
-#: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon. A bookmark, if the
-#: server sends one, comes two seconds before the end of the watch.
+#: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon.
 SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands")
-SHORT_WATCH_SECONDS = (3, 4)
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):

@@ -57,20 +57,25 @@ from cluster.api.pages import ListPager
 from cluster.backoff import Backoff
 from cluster.cache.trimming import TRIM_FROM_BYTES, trim
 from cluster.cache.unreadable_objects import UnreadableObjects
+from cluster.decoding import fault_text
 from cluster.exceptions import ClusterError, Expired, NotFound, Overloaded, Refused, Unreachable
 from cluster.informers.dispatch import (
     ApiObject,
     EventHandler,
     IsolatedEventHandler,
 )
-from cluster.informers.lenient_decoding import fault_text
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Bookmark, RawEvent, StatusObject, version_number
 
 #: While nothing in the cluster changes, a watch gets no bookmarks either. So the server is asked to end the
 #: watch soon, and a watch that is silent beyond its end is a dead connection. Each watch costs the API server
-#: 1 ms.
+#: 1 ms. The least and the greatest duration of a watch; of each watch a random one in between.
 WATCH_SECONDS = (20, 30)
+#: The same for the kinds that stops and Commands wait for (`informers.SHORT_WATCH_KINDS`: queues, pods,
+#: namespaces, PodGroups and Commands), so that a dead watch of them is noticed soon. A bookmark, if the
+#: server sends one, comes two seconds before the end of the watch.
+SHORT_WATCH_SECONDS = (3, 4)
+#: A watch that is still open and silent so long after its end was due is given up.
 SILENCE_SECONDS = 2.0
 BACKOFF = Backoff(0.4, 10.0)
 #: A refused connection is cheap for both sides.

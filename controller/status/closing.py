@@ -35,7 +35,7 @@ from cluster.cache.members import FINISHED_PHASES
 from cluster.cache.podgroups import is_live as is_live_group
 from cluster.cache.store import Store
 from cluster.cache.workloads import Workload, is_live
-from cluster.informers.lenient_decoding import LenientReader, fault_text
+from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Metadata, Pod, PodGroup, WorkloadObject
 from controller.context import ControllerContext
 from queues import labels as names

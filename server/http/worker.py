@@ -27,13 +27,12 @@ from gunicorn.workers.base import Worker as GunicornWorker  # type: ignore[impor
 
 from server.http.base_connection import ConnectionContext
 from server.http.connection_table import ConnectionTable, Phase
-from server.http.handshake import Handshake
+from server.http.handshake import Certificate, Handshake
 from server.http.large_bodies import LargeBodies
 from server.http.limits import Limits
 from server.http.refusals import Refusals
 from server.http.responses import base_environ
 from server.http.run_queue import RunQueue
-from server.http.tls import Certificate
 
 TICK_SECONDS = 1.0  # between heartbeats, checks of time-outs and of the certificate files
 SWITCH_INTERVAL = 0.0001  # seconds; a request waits for about four of them while another thread computes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.coordination.replicas import LEASE_SECONDS
+from cluster.coordination.leases import LEASE_SECONDS
 from cluster.inflight.binds import REQUEST_SECONDS
 from cluster.objects import QueueStatus, StopStatus
 from controller.events import DRAIN_EVENTS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.cache.queues import queue_from_object
-from cluster.informers.lenient_decoding import LenientReader
+from cluster.decoding import LenientReader
 from cluster.objects import QueueObject
 from kubectl_queue.queue_objects import QueueObjects
 from queues.queue import Queue

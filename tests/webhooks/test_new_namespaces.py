@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.inflight.namespaces import (
-    REMEMBERED,
+from cluster.inflight.queue_edits import (
+    REMEMBERED_NAMESPACES,
     SECONDS,
     PendingNamespaces,
 )
@@ -81,7 +81,7 @@ def test_a_namespace_that_never_appears_is_forgotten(server: Server) -> None:
 
 def test_no_more_are_remembered_than_a_bound() -> None:
     coming = PendingNamespaces(clock=lambda: 0.0)
-    for number in range(REMEMBERED + 5):
+    for number in range(REMEMBERED_NAMESPACES + 5):
         coming.record(f"n{number}", "research")
     assert coming.queue_of("n4") == ""
-    assert coming.queue_of("n5") == coming.queue_of(f"n{REMEMBERED + 4}") == "research"
+    assert coming.queue_of("n5") == coming.queue_of(f"n{REMEMBERED_NAMESPACES + 4}") == "research"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cluster.cache.podgroups import is_live, queue_of
-from cluster.informers.lenient_decoding import LenientReader, fault_text
+from cluster.decoding import LenientReader, fault_text
 from cluster.objects import Pod, PodGroup, WorkloadObject
 from tests.support.http.wire_objects import (
     Wire,
