@@ -1,9 +1,8 @@
-"""Requests to the API server: any (`ApiClient`), those about queues (`Queues`), reads for `why` (`Objects`).
+"""Requests to the API server: any (`ApiClient`), and those about queues (`Queues`).
 
 Promises
 - Whatever the server warns of goes to `warn`, in order.
 - `now` is the API server's clock at its last answer; until then this machine's.
-- `Objects` sends one GET for each object that `why` needs, never two.
 - Objects are the server's JSON as it is; the items of a list have `apiVersion` and `kind` too.
 - A field that the server's definition does not know is refused, never dropped silently.
 """
@@ -19,11 +18,9 @@ from urllib.parse import quote
 from kubectl_queue.access import responses
 from kubectl_queue.access.responses import QUEUES, Object, Request, Response
 from kubectl_queue.cli.options import DryRun
-from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError
 
 if TYPE_CHECKING:
     from kubectl_queue.access.transport import Transport
-    from kubectl_queue.why.targets import Type
 
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
@@ -161,30 +158,3 @@ def _event(line: bytes) -> Event:
     if event.get("type") == "ERROR":
         raise responses.refusal(item, code=int(item.get("code") or 500))
     return Event(str(event.get("type", "")), item)
-
-
-class Objects:
-    """Objects of any kind, as one command has read them."""
-
-    def __init__(self, client: ApiClient) -> None:
-        self._client = client
-        self._read: dict[tuple[str, str, str], Object | None] = {}
-
-    def get(self, kind: Type, name: str, *, namespace: str) -> Object:
-        """Raises the error that the server answers, such as NotFoundError and ForbiddenError."""
-        place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced else ""
-        path = f"{kind.base}{place}/{kind.resource}/{quote(name, safe='')}"
-        return self._client.send(Request(method="GET", path=path, query={}), kind=kind.full)
-
-    def find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
-        """The object; None where it is not there or may not be read."""
-        key = (kind.full, namespace if kind.namespaced else "", name)
-        if key not in self._read:
-            self._read[key] = self._find(kind, name, namespace=namespace)
-        return self._read[key]
-
-    def _find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
-        try:
-            return self.get(kind, name, namespace=namespace)
-        except (NotFoundError, ForbiddenError, KindMissingError):
-            return None

@@ -18,7 +18,10 @@ from typing import Any
 
 from kubectl_queue.cli import flag_values as values
 from kubectl_queue.errors import UsageError
+from queues.membership import valid_name
+from queues.messages import NAME_RULE
 
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
@@ -211,3 +214,43 @@ def _one_of(text: str, among: Sequence[str]) -> str:
         if word.lower() == text.lower():
             return word
     raise ValueError("it must be one of " + ", ".join(among))
+
+
+def selected(flags: Flags, *, command: str) -> tuple[str, ...]:
+    """The names given, or none with --all or --selector. Raises UsageError for neither and for both."""
+    selects = flags.on("all") or bool(flags.text("selector"))
+    if flags.names and selects:
+        raise UsageError("name cannot be provided when a selector or --all is specified", see=command)
+    if not flags.names and not selects:
+        raise UsageError("at least one NAME is required, or --all, or --selector", see=command)
+    return names(flags.names, command=command)
+
+
+def names(given: Sequence[str], *, command: str) -> tuple[str, ...]:
+    """Names as given or as `-o name` prints them, each once. Raises UsageError."""
+    return tuple(dict.fromkeys(checked_name(_bare(word), see=command) for word in given))
+
+
+def checked_name(name: str, *, see: str) -> str:
+    """The name, if an object may have it. Else raises UsageError: the server could only say "not found"."""
+    if not name:
+        raise UsageError("resource name may not be empty", see=see)
+    if not valid_name(name):
+        rule = f"{NAME_RULE}, at most 253 of them"
+        raise UsageError(
+            f"invalid resource name {values.quoted(name)}: {_what_is_wrong(name)}{rule}", see=see
+        )
+    return name
+
+
+def _what_is_wrong(name: str) -> str:
+    """The first character that no name has, or the length; empty where it is neither."""
+    character = _NOT_IN_NAMES.search(name)
+    if character:
+        return f"{values.quoted(character[0])} may not be in it; "
+    return f"it has {len(name)} characters; " if len(name) > 253 else ""
+
+
+def _bare(word: str) -> str:
+    kind, slash, name = word.partition("/")
+    return name if slash and kind.partition(".")[0] in {"queue", "queues", "q"} else word

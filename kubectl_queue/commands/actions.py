@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kubectl_queue.cli.flag_values import NONE, future_fault, parse_bool, parse_time
-from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag
+from kubectl_queue.cli.flags import Flag, Flags, duration_with_unit_flag, selected
 from kubectl_queue.cli.options import (
     ALL,
     COMMAND,
@@ -17,7 +17,7 @@ from kubectl_queue.cli.options import (
     SELECTOR,
     TIMEOUT,
 )
-from kubectl_queue.commands.verbs import Verb, selected
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.action_operation import ActionOperation
 from kubectl_queue.edit.editor import QueueEditor
 from kubectl_queue.edit.operation import Operation, StopFields

@@ -16,6 +16,7 @@ from kubectl_queue.cli.flags import (
     bool_flag,
     choice_flag,
     int_flag,
+    names,
 )
 from kubectl_queue.cli.options import (
     DRY_RUN,
@@ -23,7 +24,7 @@ from kubectl_queue.cli.options import (
     TIMEOUT,
     DryRun,
 )
-from kubectl_queue.commands.verbs import Verb, names
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.wait import (
     PollTimer,
     acknowledgement_wait,

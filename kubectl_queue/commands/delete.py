@@ -10,6 +10,7 @@ from kubectl_queue.cli.flags import (
     Flags,
     bool_flag,
     duration_flag,
+    selected,
 )
 from kubectl_queue.cli.options import (
     ALL,
@@ -18,7 +19,7 @@ from kubectl_queue.cli.options import (
     SELECTOR,
     DryRun,
 )
-from kubectl_queue.commands.verbs import Verb, selected
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.edit.wait import PollTimer
 from kubectl_queue.errors import NotFoundError, QueueError, WaitTimeout
 from kubectl_queue.output.formats import Reporter

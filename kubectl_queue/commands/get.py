@@ -10,7 +10,7 @@ from kubectl_queue.access import kubectl
 from kubectl_queue.access.client import Event, Listing, Queues
 from kubectl_queue.access.responses import Object
 from kubectl_queue.cli.flag_values import quoted
-from kubectl_queue.cli.flags import Flag, Flags, bool_flag
+from kubectl_queue.cli.flags import Flag, Flags, bool_flag, names
 from kubectl_queue.cli.options import (
     GET_OUTPUT,
     NO_HEADERS,
@@ -18,7 +18,7 @@ from kubectl_queue.cli.options import (
     Output,
 )
 from kubectl_queue.cli.suggestions import with_suggestions
-from kubectl_queue.commands.verbs import Verb, names
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import ExpiredError, QueueError, UsageError
 from kubectl_queue.output.formats import (

@@ -7,14 +7,14 @@ from datetime import datetime
 
 import msgspec
 
-from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.flags import Flags, names
 from kubectl_queue.cli.options import (
     NO_HEADERS,
     Output,
     formats,
 )
 from kubectl_queue.cli.suggestions import with_suggestions
-from kubectl_queue.commands.verbs import Verb, names
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump
 from kubectl_queue.output.tables import Layout, age, short_names, value_at

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.flags import Flags, names
 from kubectl_queue.cli.options import NO_HEADERS, Output, formats
 from kubectl_queue.cli.suggestions import queue_not_found
-from kubectl_queue.commands.verbs import Verb, names
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import UsageError
 from kubectl_queue.output.formats import DOCUMENTS, dump

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from kubectl_queue.access.responses import Object
-from kubectl_queue.cli.flags import Flags
+from kubectl_queue.cli.flags import Flags, checked_name
 from kubectl_queue.cli.options import Output, formats
-from kubectl_queue.commands.verbs import Verb, checked
+from kubectl_queue.commands.verbs import Verb
 from kubectl_queue.drain import progress as drains
 from kubectl_queue.errors import QueueError
 from kubectl_queue.output.formats import DOCUMENTS, dump
@@ -37,7 +37,7 @@ from queues.why.explanation import (
 def run_why(session: Session, flags: Flags) -> int:
     chosen = targets.parse_targets(flags.names)
     is_namespaced = any(target.type.namespaced for target in chosen)
-    namespace = checked(session.namespace, see=targets.COMMAND) if is_namespaced else ""
+    namespace = checked_name(session.namespace, see=targets.COMMAND) if is_namespaced else ""
     explainer = Explainer(session, namespace=namespace)
     answers: list[Answer] = []
     for target in chosen:

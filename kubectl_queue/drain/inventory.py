@@ -22,13 +22,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from kubectl_queue.access.client import ApiClient, Objects
+from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import ForbiddenError, KindMissingError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from kubectl_queue.why.membership import membership_of
-from kubectl_queue.why.targets import POD, TYPES, Type, annotations_of, controller_of, labels_of
+from kubectl_queue.why.targets import POD, TYPES, Objects, Type, annotations_of, controller_of, labels_of
 from queues import labels
 from queues.apimachinery.conversion import Converter
 from queues.apimachinery.label_selectors import BadSelector

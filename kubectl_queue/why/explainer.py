@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from kubectl_queue.access.client import ApiClient, Objects
+from kubectl_queue.access.client import ApiClient
 from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.cli.suggestions import with_suggestions
 from kubectl_queue.errors import ForbiddenError
@@ -38,6 +38,7 @@ from kubectl_queue.why.membership import Owners, membership_of
 from kubectl_queue.why.targets import (
     NAMESPACE,
     QUEUE,
+    Objects,
     Target,
     Type,
     controller_of,

@@ -13,7 +13,6 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.errors import KindMissingError, NotFoundError
 from kubectl_queue.output.tables import value_at
@@ -23,6 +22,7 @@ from kubectl_queue.why.targets import (
     POD,
     PODGROUP,
     QUEUE,
+    Objects,
     Type,
     annotations_of,
     labels_of,

@@ -1,7 +1,7 @@
 """The objects that `why` explains: their types, how they are named on the command line, what is read of them.
 
 They are spelt as for kubectl: `pod/x`, `pod x`, `jobs.batch/x`, `research`. `subject` is an object as
-`queues.why.explain` takes it.
+`queues.why.explain` takes it. `Objects` reads objects.
 
 Promises
 - TYPE is a resource's plural, singular or short name in any case, alone or with its group (`jobs.batch`)
@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.client import ApiClient
+from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.cli.flag_values import quoted
-from kubectl_queue.commands.verbs import checked
-from kubectl_queue.errors import UsageError
+from kubectl_queue.cli.flags import checked_name
+from kubectl_queue.errors import ForbiddenError, KindMissingError, NotFoundError, UsageError
 from kubectl_queue.output.tables import value_at
 from kubectl_queue.queue_objects import spec_of, status_of
 from queues import labels as names
@@ -119,21 +121,21 @@ def parse_targets(words: Sequence[str]) -> tuple[Target, ...]:
     elif len(words) == 1:
         raise UsageError(_nameless(leading, words[0]), see=COMMAND)
     else:
-        targets = [Target(leading, checked(word, see=COMMAND)) for word in words[1:]]
+        targets = [Target(leading, checked_name(word, see=COMMAND)) for word in words[1:]]
     return tuple(dict.fromkeys(targets))
 
 
 def _target(word: str) -> Target:
     kind, slash, name = word.partition("/")
     if not slash:
-        return Target(QUEUE, checked(word, see=COMMAND))
+        return Target(QUEUE, checked_name(word, see=COMMAND))
     target_type = type_of(kind)
     if target_type is None:
         known = ", ".join(each.kind.lower() for each in TYPES if each.group != "batch.volcano.sh")
         raise UsageError(
             f"{quoted(kind)} is not a type of object that has a queue; the types are: {known}", see=COMMAND
         )
-    return Target(target_type, checked(name, see=COMMAND))
+    return Target(target_type, checked_name(name, see=COMMAND))
 
 
 def _nameless(kind: Type, word: str) -> str:
@@ -243,3 +245,30 @@ def _idle_reason(item: Object) -> str:
     if spec_of(item).get("suspend") is True:
         return "spec.suspend is true, so it makes no pods"
     return "spec.replicas is 0, so it makes no pods" if spec_of(item).get("replicas") == 0 else ""
+
+
+class Objects:
+    """Reads objects of any kind for one command, each with one GET."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._read: dict[tuple[str, str, str], Object | None] = {}
+
+    def get(self, kind: Type, name: str, *, namespace: str) -> Object:
+        """Raises the error that the server answers, such as NotFoundError and ForbiddenError."""
+        place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced else ""
+        path = f"{kind.base}{place}/{kind.resource}/{quote(name, safe='')}"
+        return self._client.send(Request(method="GET", path=path, query={}), kind=kind.full)
+
+    def find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
+        """The object; None where it is not there or may not be read."""
+        key = (kind.full, namespace if kind.namespaced else "", name)
+        if key not in self._read:
+            self._read[key] = self._find(kind, name, namespace=namespace)
+        return self._read[key]
+
+    def _find(self, kind: Type, name: str, *, namespace: str) -> Object | None:
+        try:
+            return self.get(kind, name, namespace=namespace)
+        except (NotFoundError, ForbiddenError, KindMissingError):
+            return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import kubectl_queue
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.commands import verbs
 from kubectl_queue.commands.verbs import load
@@ -24,6 +25,21 @@ def rows(section: str) -> list[list[str]]:
 def test_each_verb_has_its_row() -> None:
     """In the order and the words of the help."""
     assert rows("Verbs") == [[name, row.short] for name, row in verbs.TABLE.items()]
+
+
+def test_each_verb_is_in_the_package_s_table_of_files() -> None:
+    """With its own module, but for those whose module has their name."""
+    table = {}
+    for line in str(kubectl_queue.__doc__).splitlines():
+        if line.startswith("| ") and not line.startswith("|  "):
+            names, files = line.strip("|").split("|")
+            table.update({name.strip(): files for name in names.split(",")})
+    missing = [
+        name
+        for name, row in verbs.TABLE.items()
+        if row.module != name and f"`commands.{row.module}`" not in table.get(name, "")
+    ]
+    assert (missing, verbs.TABLE.keys() - table.keys()) == ([], set())
 
 
 def test_each_setting_of_a_drain_has_its_row() -> None:

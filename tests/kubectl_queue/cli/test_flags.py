@@ -12,6 +12,7 @@ from kubectl_queue.cli.flags import (
     bool_flag,
     duration_flag,
     first_name,
+    names,
     parse,
 )
 from kubectl_queue.cli.options import (
@@ -25,7 +26,6 @@ from kubectl_queue.cli.options import (
 from kubectl_queue.cli.run import split
 from kubectl_queue.commands import verbs
 from kubectl_queue.commands.create import spec
-from kubectl_queue.commands.verbs import names
 from kubectl_queue.errors import UsageError
 from queues.admission.field_validation import field_refusal
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kubectl_queue.access.client import Objects
 from kubectl_queue.access.responses import Object
 from kubectl_queue.commands.why import lines
 from kubectl_queue.queue_objects import changes_of
@@ -19,6 +18,7 @@ from kubectl_queue.why.targets import (
     PODGROUP,
     QUEUE,
     TYPES,
+    Objects,
     subject,
     type_of,
 )
