@@ -12,7 +12,9 @@ import pytest
 
 from tests.support.paths import ROOT
 
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+MAP = ROOT / "docs" / "architecture.md"
+PAGE = MAP.read_text()
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PACKAGES = (
     "queues",
@@ -58,13 +60,13 @@ def dotted(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *DECISIONS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
 def test_each_file_that_is_named_is_there(page: Path) -> None:
     missing = [file for file in FILES.findall(page.read_text()) if not (ROOT / file).exists()]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *DECISIONS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [MAP, CONTRIBUTING, *DECISIONS], ids=lambda page: page.name)
 def test_each_page_that_is_linked_is_there(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
