@@ -1,8 +1,8 @@
 """An acknowledgement names the specs that it holds for, and falls with them.
 
 `Active=False` of a queue holds for the specs that `status.stop.chain` names, by generation, and for those of
-the queues below it, of which there are `status.stop.queues`. Whoever reads the queues at one moment sees
-whether these are the specs that there are.
+the queues below it, of which there are `status.stop.queues`. A client that reads the queues at one moment
+sees whether their specs are still these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Filter calls that nobody's scheduler made: an anonymous caller delays no stop, and hides no pod from one.
+"""Filter calls that no scheduler made: an anonymous caller delays no stop, and hides no pod from a stop.
 
-The caller reaches the port and shows nothing. What filter is told of a pod counts only where the pod is not
-known, and no longer than until it would be.
+The caller reaches the port and shows no credentials. What it says of a pod counts only while the pod is not
+in the cache, and no longer than it would take to be there.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_calls_for_hundreds_of_pods_that_do_not_exist_delay_no_stop(
 def test_a_call_for_a_pod_by_its_name_alone_delays_no_stop(
     sandbox: Sandbox, queue: str, stranger: Stranger, uid: str
 ) -> None:
-    """The pod is bound, or fits nowhere; in no case is it let through because somebody says so."""
+    """The pod is bound, or fits nowhere. A caller that names it does not make it one that was let through."""
     sandbox.pod("bound", queue).must(201)
     sandbox.all_bound(["bound"])
     sandbox.pod("large", queue, cpu="1000000").must(201)

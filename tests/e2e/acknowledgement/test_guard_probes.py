@@ -28,7 +28,7 @@ RARE, PROBES = 3.0, 10
 
 @pytest.fixture
 def sandboxes(module_cluster: LocalCluster) -> Iterator[list[Sandbox]]:
-    """Namespaces, of which the guard calls nobody but for the last."""
+    """Namespaces. The guard's webhook is called for the last one only."""
     made = [Sandbox(module_cluster) for _ in range(MANY + 1)]
     yield made
     for each in made:

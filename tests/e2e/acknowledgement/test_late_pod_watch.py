@@ -91,7 +91,7 @@ def test_a_pod_that_another_replica_let_through_is_waited_for(
         slow.let_go()
         acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
     assert bound_by(own_sandbox, "member-0", version(acknowledged))
-    nobody_is_bound_any_more(own_sandbox, queue)
+    no_more_pods_are_bound(own_sandbox, queue)
 
 
 def test_the_guard_is_on_before_a_stop_of_unknown_unmarked_pods_is_acknowledged(
@@ -140,7 +140,7 @@ def test_what_a_lost_replica_let_through_is_waited_for(
         slow.let_go()
         acknowledged = own_sandbox.queue_that(queue, "be acknowledged", is_stopped)
     assert bound_by(own_sandbox, "member-0", version(acknowledged))
-    nobody_is_bound_any_more(own_sandbox, queue)
+    no_more_pods_are_bound(own_sandbox, queue)
     pair.join(OTHER, intercepted=True)
 
 
@@ -151,8 +151,8 @@ def bound_by(own_sandbox: Sandbox, name: str, at: int) -> bool:
     return any(on_a_node(pod) for pod in pods if pod["metadata"]["name"] == name)
 
 
-def nobody_is_bound_any_more(own_sandbox: Sandbox, queue: str) -> None:
-    """Neither by kube-scheduler, which binds others meanwhile, nor by somebody else."""
+def no_more_pods_are_bound(own_sandbox: Sandbox, queue: str) -> None:
+    """Neither by kube-scheduler, which binds other pods meanwhile, nor by another client."""
     before = own_sandbox.bound(own_sandbox.read_pods())
     late = [
         *own_sandbox.pods("late", 3, queue),

@@ -1,4 +1,4 @@
-"""A replica that hears of a namespace's labels late keeps nobody waiting for longer than it is late."""
+"""A replica whose watch of namespaces is late delays no pod for longer than that."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_pod_with_a_node_name_keeps_what_else_it_asked_of_its_node(sandbox: Sa
 
 
 def test_a_stop_binds_pods_that_name_their_node(sandbox: Sandbox, queue: str) -> None:
-    """Let through by admission before the stop, gated by somebody else meanwhile."""
+    """They were admitted before the stop, and have a gate of another controller meanwhile."""
     sandbox.pod("pinned", queue, nodeName=NODE, cpu="1000000").must(201)
     sandbox.reason_on("pinned", "Insufficient cpu")
     acknowledged_soon(sandbox, queue)

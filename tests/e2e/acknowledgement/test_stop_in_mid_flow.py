@@ -93,7 +93,7 @@ class Stop:
             if bind.pod.startswith("member")
         )
 
-    def let_nobody_through(self) -> None:
+    def lets_no_pod_through(self) -> None:
         assert self.bound_since() == set()
         assert self.binds_behind_the_mark() == []
 
@@ -121,10 +121,10 @@ def test_a_stop_in_mid_flow_lets_not_one_more_pod_through(sandbox: Sandbox, queu
         stop = Stop(sandbox, queue)
     sandbox.all_bound(others)
     assert sandbox.bound(members) != set(members), "the stop came after the flow"
-    stop.let_nobody_through()
+    stop.lets_no_pod_through()
 
 
-def test_stops_in_mid_flow_one_after_the_other_let_nobody_through(sandbox: Sandbox, queue: str) -> None:
+def test_each_of_many_stops_in_mid_flow_lets_no_pod_through(sandbox: Sandbox, queue: str) -> None:
     """Stopped and resumed again and again while its pods flow: zero in each round."""
     through = run_rounds(sandbox, queue, ROUNDS)
     assert through == [[]] * ROUNDS
@@ -146,7 +146,7 @@ def test_a_stopped_ancestor_stops_the_flow_below(sandbox: Sandbox, queue: str) -
 
 
 def test_binds_of_another_scheduler_are_stopped_in_mid_flow(sandbox: Sandbox, queue: str) -> None:
-    """Pods that kube-scheduler never sees, bound one after the other by somebody else."""
+    """Pods that kube-scheduler never sees, bound one after the other by another client."""
     members = sandbox.pods("member", FOREIGN, queue, schedulerName="somebody-elses")
     with ThreadPoolExecutor(1) as pool:
         binding = pool.submit(bind_all, sandbox, members)
@@ -154,7 +154,7 @@ def test_binds_of_another_scheduler_are_stopped_in_mid_flow(sandbox: Sandbox, qu
         stop = Stop(sandbox, queue)
         binding.result()
     assert sandbox.bound(members) != set(members), "the stop came after the flow"
-    stop.let_nobody_through()
+    stop.lets_no_pod_through()
 
 
 def bind_all(sandbox: Sandbox, names: list[str]) -> None:

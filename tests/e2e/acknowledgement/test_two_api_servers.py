@@ -90,7 +90,7 @@ def test_a_stop_waits_until_the_late_one_has_heard_of_a_deletion(
 def test_a_stop_waits_for_one_that_is_away(
     own_sandbox: Sandbox, second: SecondApiServer, server: Fleet
 ) -> None:
-    """Nobody knows what it does about binds; a stop without a pod that could be bound is acknowledged."""
+    """It may let binds pass. A stop without a pod that could be bound is acknowledged all the same."""
     queue, empty = own_sandbox.queue(), own_sandbox.queue("empty")
     own_sandbox.pod(BY_HAND, queue, schedulerName=BY_HAND).must(201)
     second.stop()

@@ -152,7 +152,7 @@ def test_a_pod_that_waits_for_its_podgroup_cannot_leave_it(sandbox: Sandbox, que
 
 
 def test_the_guard_cannot_be_switched_off_by_a_label(sandbox: Sandbox, queue: str) -> None:
-    """The label on the namespace is the server's, whoever asks."""
+    """Only the server may change the label of a namespace."""
     body = {"metadata": {"labels": {"sluice.dev/guard": None}}}
     sandbox.api.patch(sandbox.home, body).must_refuse("written by sluice alone")
 
@@ -166,12 +166,12 @@ def test_a_namesake_of_a_written_queue_is_overwritten(sandbox: Sandbox, queue: s
 
 
 def test_a_pod_of_no_queue_cannot_bear_our_gate(sandbox: Sandbox, queue: str) -> None:
-    """Nobody would ever take it off."""
+    """No component would ever remove it."""
     sandbox.pod("stranger", schedulingGates=[{"name": GATE}]).must_refuse("is put on by sluice alone")
 
 
 def test_the_way_is_free_after_a_resume(sandbox: Sandbox) -> None:
-    """The same acts that a suspended queue refuses are nobody's business once it is open."""
+    """What a suspended queue refuses is allowed once it is open."""
     queue = sandbox.queue("resumed")
     sandbox.pod("freed", queue, schedulerName=OTHERS_SCHEDULER).must(201)
     sandbox.suspend(queue)

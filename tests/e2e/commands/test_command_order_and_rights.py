@@ -1,4 +1,4 @@
-"""Commands among others, and what is left to be read of whoever acted."""
+"""Several Commands at once, and what the history says of their authors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def queue(sandbox: Sandbox) -> str:
 
 @pytest.fixture
 def ann(sandbox: Sandbox) -> str:
-    """Somebody who may do all this."""
+    """A user who may do all this."""
     sandbox.user(ANN, "sluice-queue-admin")
     sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
     sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
@@ -51,8 +51,8 @@ def test_commands_of_two_namespaces_act_in_one_order(sandbox: Sandbox, queue: st
 
 
 def test_a_command_for_a_job_is_left_alone(sandbox: Sandbox, queue: str) -> None:
-    """Though its job has the name of a queue and its action that of ours: nobody stamps it, acts on it or
-    deletes it."""
+    """Its Job has the name of a queue, and its action is one of ours. The server does not give it an author,
+    act on it or delete it."""
     body = sandbox.command_for(queue, "SuspendQueue")
     body["target"] = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": queue, "uid": "1"}
     made = sandbox.api.create(sandbox.commands_path, body).must(201).body
@@ -106,8 +106,8 @@ def test_an_edit_leaves_its_author_reason_and_time(sandbox: Sandbox, queue: str,
     assert BEHALF not in found["metadata"]["annotations"]
 
 
-def test_nobody_rewrites_the_history(sandbox: Sandbox, queue: str, ann: str) -> None:
-    """Neither by taking the annotation off, nor by writing the status, which is derived again."""
+def test_the_history_cannot_be_rewritten(sandbox: Sandbox, queue: str, ann: str) -> None:
+    """Neither by removing the annotation, nor by writing the status, which is derived again."""
     sandbox.suspend(queue)
     before = sandbox.read_queue(queue)["status"]["changes"]
     sandbox.api.patch(f"{QUEUES}/{queue}", {"metadata": {"annotations": {CHANGES: None}}}, user=ann).must()

@@ -1,4 +1,4 @@
-"""Commands: by whom, on what, and exactly once."""
+"""Commands: who may create them, on which queues they act, and that each acts exactly once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def queue(sandbox: Sandbox) -> str:
 
 @pytest.fixture
 def bob(sandbox: Sandbox) -> str:
-    """Somebody who may create Commands, and change no queue."""
+    """A user who may create Commands, and change no queue."""
     rule = {"apiGroups": ["bus.volcano.sh"], "resources": ["commands"], "verbs": ["create"]}
     sandbox.user(BOB, sandbox.role("commander", rule))
     sandbox.may(BOB, "create", "commands", "bus.volcano.sh")
@@ -34,7 +34,7 @@ def bob(sandbox: Sandbox) -> str:
 
 @pytest.fixture
 def ann(sandbox: Sandbox) -> str:
-    """Somebody who may both."""
+    """A user who may do both."""
     sandbox.user(ANN, "sluice-queue-admin")
     sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
     sandbox.may(ANN, "create", "commands", "bus.volcano.sh")
@@ -173,7 +173,7 @@ def test_a_command_for_a_queue_that_was_made_again_is_dropped(sandbox: Sandbox, 
 
 
 def test_a_command_is_recorded_and_then_deleted(sandbox: Sandbox, queue: str) -> None:
-    """The write that acts also writes down for whom."""
+    """The write that acts also records the Command and its author."""
     made = sandbox.command(queue, "SuspendQueue").must(201).body
     carried_out(sandbox)
     assert recorded(sandbox.read_queue(queue)) == [made["metadata"]["uid"]]
@@ -182,7 +182,7 @@ def test_a_command_is_recorded_and_then_deleted(sandbox: Sandbox, queue: str) ->
 def test_a_command_acts_once_though_it_stays_and_the_server_restarts(
     sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
-    """It is kept from being deleted, the queue is opened by hand: nobody suspends it again."""
+    """A finalizer keeps it and a user opens the queue. The server does not suspend the queue again."""
     made = sandbox.command(queue, "SuspendQueue", finalizers=[KEPT]).must(201).body
     sandbox.queue_that(queue, "be suspended", lambda read: read["spec"]["state"] == "Suspended")
     sandbox.edit(queue, state="Open")

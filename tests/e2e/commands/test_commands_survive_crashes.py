@@ -1,4 +1,4 @@
-"""The server is killed at every step of carrying out a Command: it acts once, and nobody's edit is lost."""
+"""The server is killed at every step of a Command: it acts once, and no edit of a user is lost."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_a_crash_leaves_one_effect_of_a_command(
 
 @pytest.mark.parametrize("where", STEPS)
 def test_a_crash_undoes_no_edit_in_between(fleet: Fleet, sandbox: Sandbox, queue: str, where: str) -> None:
-    """Somebody opens what was suspended, or closes what is about to be: that stays. (A Closed queue is not
-    suspended, so the Command then comes to nothing.)"""
+    """A user opens the queue that was suspended, or closes it before it is: that edit stays. (A Closed queue
+    is not suspended, so the Command then changes nothing.)"""
     step = STEPS[where]
     command, _ = interrupted(fleet, sandbox, queue, step)
     wanted = "Open" if step.acted else "Closed"
@@ -155,7 +155,7 @@ def interrupted(fleet: Fleet, sandbox: Sandbox, queue: str, step: Step) -> tuple
 
 
 def started_again(fleet: Fleet, sandbox: Sandbox) -> None:
-    """After a crash. The Leases of the dead are taken away, so that nobody waits for them to run out."""
+    """After a crash. The Leases of the killed server are deleted, so that none has to expire first."""
     fleet.kill(SERVER)
     for lease in sandbox.api.get(LEASES).must().body["items"]:
         sandbox.api.delete(f"{LEASES}/{lease['metadata']['name']}").must()

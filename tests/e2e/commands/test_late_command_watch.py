@@ -34,8 +34,8 @@ def fleet(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
         cluster.start_components("server")
 
 
-def test_a_command_that_fell_off_the_list_acts_once(fleet: Fleet, sandbox: Sandbox) -> None:
-    """It suspended the queue; somebody opened it since; thirty-one Commands came after."""
+def test_a_command_that_is_no_longer_recorded_acts_once(fleet: Fleet, sandbox: Sandbox) -> None:
+    """It suspended the queue, a user opened it since, and thirty-one Commands followed."""
     queue = sandbox.queue()
     sandbox.user(ANN, "sluice-queue-admin")
     sandbox.may(ANN, "update", "queues", "scheduling.volcano.sh")
@@ -63,7 +63,7 @@ def test_a_command_that_fell_off_the_list_acts_once(fleet: Fleet, sandbox: Sandb
     for lease in sandbox.api.get(LEASES).must().body["items"]:
         sandbox.api.delete(f"{LEASES}/{lease['metadata']['name']}").must(
             200, 404
-        )  # nobody waits for the dead
+        )  # so that none has to expire first
 
     def asked_for(asked: Asked) -> bool:
         """What the late server does of the Command: it reads it anew, or acts."""

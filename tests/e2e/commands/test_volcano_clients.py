@@ -174,7 +174,7 @@ def test_closed_written_into_the_status_of_a_closing_queue_ends_nothing(sandbox:
 
 
 def test_nonsense_written_into_the_status_is_put_right(sandbox: Sandbox, queue: str) -> None:
-    """A state that nobody knows, and no conditions at all."""
+    """A state that does not exist, and no conditions at all."""
     body = '{"status":{"state":"Bogus","conditions":null,"changes":null}}'
     kubectl(sandbox, "patch", "queue", queue, "--subresource=status", "--type=merge", "-p", body)
     until(lambda: is_answered(sandbox.read_queue(queue)), "the status to be derived anew")

@@ -34,7 +34,7 @@ PLUGIN = Path(sys.executable).with_name("kubectl-queue")
 
 
 class Ann:
-    """Somebody with the right to change queues."""
+    """A user with the right to change queues."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox

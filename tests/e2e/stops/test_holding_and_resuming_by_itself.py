@@ -60,7 +60,7 @@ def test_a_pod_submitted_to_a_held_queue_is_taken_with_a_warning(sandbox: Sandbo
 
 
 def test_what_runs_in_a_held_queue_goes_on(sandbox: Sandbox, queue: str) -> None:
-    """Hold evicts nobody."""
+    """Hold evicts no pod."""
     names = sandbox.pods("running", 2, queue)
     sandbox.all_bound(names)
     sandbox.edit(queue, stopPolicy="Hold")
@@ -114,7 +114,7 @@ def test_a_closed_queue_takes_no_time_to_resume(sandbox: Sandbox, queue: str) ->
 
 
 def test_a_pod_with_a_gate_of_its_own_keeps_it_over_a_resume(sandbox: Sandbox, queue: str) -> None:
-    """We lift our gate and nobody else's."""
+    """Only our gate is removed."""
     sandbox.suspend(queue)
     sandbox.pod("late", queue, gated=True).must(201)
     others = gates(sandbox.read_pod("late"))[:1]

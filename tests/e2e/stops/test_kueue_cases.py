@@ -285,7 +285,7 @@ def identity(job: Object) -> dict[str, object]:
 
 
 def test_a_queue_has_the_policy_none_from_the_start(sandbox: Sandbox) -> None:
-    """K12: where nobody named one."""
+    """K12: a queue whose spec names no policy."""
     assert sandbox.read_queue(sandbox.queue())["spec"]["stopPolicy"] == NONE
 
 

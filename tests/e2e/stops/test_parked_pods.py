@@ -1,4 +1,4 @@
-"""Pods of a suspended queue wait, and say why to whoever asks."""
+"""Pods of a suspended queue wait, and their conditions, events and warnings say why."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_pod_of_a_suspended_queue_is_taken_with_a_warning_and_gated(sandbox: S
 
 
 def test_kubectl_prints_the_warning(sandbox: Sandbox, queue: str) -> None:
-    """Whoever applies a manifest reads it in the terminal."""
+    """A user who applies a manifest reads it in the terminal."""
     sandbox.suspend(queue)
     done = sandbox.kubectl("create", "-f", "-", given=json.dumps(pod_body("late", queue)))
     assert done.returncode == 0
@@ -46,7 +46,7 @@ def test_kubectl_prints_the_warning(sandbox: Sandbox, queue: str) -> None:
 
 
 def test_kubectl_describe_says_why_a_gated_pod_waits(sandbox: Sandbox, queue: str) -> None:
-    """Queue, cause and way out, with the words of whoever stopped it."""
+    """The queue, the cause, the reason that its user gave, and the way out."""
     sandbox.suspend(queue, reason="quotas change")
     sandbox.pod("late", queue).must(201)
     text = suspended_text(queue, reason="quotas change")

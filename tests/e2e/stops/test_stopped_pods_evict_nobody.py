@@ -1,4 +1,4 @@
-"""Full nodes and a pod of high priority: whom it may push aside is its queue's business."""
+"""Full nodes and a pod of high priority: it evicts others only while its queue schedules."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def alive(sandbox: Sandbox) -> set[str]:
     }
 
 
-def test_a_pod_of_a_suspended_queue_evicts_nobody(sandbox: Sandbox, victims: list[str], queue: str) -> None:
-    """Nodes without room never reach filter, so it is preempt that says no."""
+def test_a_pod_of_a_suspended_queue_evicts_no_pod(sandbox: Sandbox, victims: list[str], queue: str) -> None:
+    """Nodes without room never reach filter, so preempt denies it."""
     asked = sandbox.calls("/extender/preempt")
     sandbox.ungate(["important"])
     sandbox.reason_on("important", "Insufficient cpu")
@@ -69,10 +69,10 @@ def test_a_pod_of_a_suspended_queue_evicts_nobody(sandbox: Sandbox, victims: lis
     assert alive(sandbox) == set(victims)
 
 
-def test_without_the_preempt_verb_it_would_evict_somebody(
+def test_without_the_preempt_verb_it_would_evict_a_pod(
     sandbox: Sandbox, victims: list[str], queue: str, without_the_verb: None
 ) -> None:
-    """The same scene, so that the test above is known to be able to fail."""
+    """The same setting. It shows that the test above can fail."""
     sandbox.ungate(["important"])
     until(lambda: alive(sandbox) != set(victims), "a victim")
 

@@ -101,8 +101,8 @@ def test_a_closed_parent_keeps_its_children_from_taking_pods(sandbox: Sandbox, p
     sandbox.pod("new", below).must_refuse(f'queue "{below}"', f"kubectl queue open {parent}")
 
 
-def test_a_parent_is_closed_only_when_nobody_below_is_live(sandbox: Sandbox, parent: str) -> None:
-    """Its child's pod is its own to wait for."""
+def test_a_parent_is_closed_only_once_no_pod_below_is_live(sandbox: Sandbox, parent: str) -> None:
+    """It waits for the pods of its children, too."""
     below = child(sandbox, "below", parent)
     sandbox.all_bound(sandbox.pods("running", 1, below))
     closing = sandbox.edit(parent, state="Closed")

@@ -41,7 +41,7 @@ def fleet(restored_cluster: LocalCluster, tmp_path: Path) -> Iterator[Fleet]:
 def test_a_stop_ends_on_time_though_the_server_is_down_then(
     sandbox: Sandbox, queue: str, restored_cluster: LocalCluster
 ) -> None:
-    """Its time passes while nobody is there: whoever comes undoes it, once, and lets the pods go."""
+    """Its time passes while no server runs. The next one ends the stop, once, and ungates the pods."""
     at = soon(sandbox)
     sandbox.suspend(queue, resumeAt=written(at))
     names = sandbox.pods("parked", 2, queue)
