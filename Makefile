@@ -17,8 +17,8 @@ status: .venv/.stamp
 # File by file, the long ones first (tests/weights.py).
 # Python keeps what it has compiled, whatever the environment says: the server is started a hundred times.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) pytest --dist loadfile --no-loadscope-reorder
-# Go collects garbage less often while it has room: a quarter less work for the control planes.
-ROOMY := GOGC=400 GOMEMLIMIT=1200MiB
+# Go collects garbage less often while it has room, which is less work for the control planes.
+ROOMY := GOGC=800 GOMEMLIMIT=1200MiB
 
 # Four workers for two cores: they wait for much of the time.
 test: .venv/.stamp # the build first, where its progress can be seen; without it cluster tests say what is missing

@@ -30,7 +30,7 @@ LEADER, OTHER = "server-1", "server-2"
 #: Bytes of an answer that come: its head, and no object.
 HEAD = 300
 KEPT_SECONDS = 28.0
-ROUNDS, MEMBERS = 10, 10
+ROUNDS, MEMBERS = 6, 6
 
 
 def on_queues(asked: Asked) -> bool:

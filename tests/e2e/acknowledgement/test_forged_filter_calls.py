@@ -27,7 +27,7 @@ from tests.support.faults.slow_webhook import SlowWebhook
 
 SOON = REQUEST_SECONDS * 0.6
 KEPT_SECONDS = 28.0
-HUNDREDS = 400
+HUNDREDS = 200
 WRITTEN = "sluice.dev/queue"
 NODES = ["node-0", "node-1", "node-2"]
 

@@ -24,7 +24,7 @@ from tests.support.e2e.sandbox import QUEUES, Sandbox
 from tests.support.e2e.wait import until
 from tests.support.faults.slow_webhook import SlowWebhook
 
-ROUNDS = 5
+ROUNDS = 3
 COMERS = 3
 SECONDS = 0.7
 
