@@ -24,6 +24,8 @@ from queues.drain.model import (
 from queues.drain.terminating_pods import requested_at
 from queues.workload_kinds import MAX_OWNERS, SUSPENDABLE
 
+#: The `kind` of an owner that may have to be suspended instead of its pods evicted.
+SUSPENDABLE_OWNERS = frozenset(row.kind for row in SUSPENDABLE.values())
 #: How long after its creation a pod waits for an owner that the cache does not have yet.
 UNKNOWN_OWNER_WAIT = timedelta(seconds=10)
 
@@ -70,7 +72,7 @@ class RunningPodReader:
             running=member.phase == "Running",
             leaving=member.leaving
             or member.uid in self.requested
-            or (owner_unknown and member.owner_kind == "Job"),
+            or (owner_unknown and member.owner_kind in SUSPENDABLE_OWNERS),
             grace_period=member.own_grace,
             termination=termination_of(member),
         )
