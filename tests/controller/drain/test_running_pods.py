@@ -1,0 +1,144 @@
+"""Which pods of a drain run, and which of their owners is suspended instead of evicting them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controller.drain.running_pods import UNKNOWN_OWNER_WAIT, RunningPodReader
+from queues.drain.model import RunningPod
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import CREATED, NAMED, Wire, member, namespace, owner, queue, workload
+
+#: When every pod of these tests was created, and long after.
+MADE = datetime.fromisoformat(CREATED)
+LATER = MADE + timedelta(hours=1)
+RUNS = {"phase": "Running"}
+RESEARCH = {NAMED: "research"}
+
+
+def server(*objects: Wire) -> Server:
+    queues = (queue("root", parent=None), queue("research"), queue("other"))
+    return Server().has(*queues, namespace("lab"), *objects)
+
+
+def read(
+    made: Server,
+    *,
+    now: datetime = LATER,
+    requested: Collection[str] = (),
+    unsuspendable: Collection[str] = (),
+    delayed: Collection[str] = (),
+) -> list[RunningPod]:
+    reader = RunningPodReader(
+        store=made.store,
+        queues=frozenset(["research"]),
+        requested=requested,
+        unsuspendable=unsuspendable,
+        delayed=delayed,
+        now=now,
+    )
+    return sorted(reader.pods(), key=lambda pod: pod.name)
+
+
+def running(name: str = "work", **more: Any) -> Wire:
+    return member(name, nodeName="node-0", status=RUNS, **more)
+
+
+def job(name: str = "train", **more: Any) -> Wire:
+    return workload("jobs.batch", name, **{"annotations": RESEARCH, **more})
+
+
+def test_pods_on_nodes_that_have_not_finished_are_read() -> None:
+    made = server(
+        running("runs"),
+        member("waits"),
+        member("ended", nodeName="node-0", status={"phase": "Succeeded"}),
+        running("elsewhere", queue="other"),
+    )
+    assert [pod.name for pod in read(made)] == ["runs"]
+
+
+@pytest.mark.parametrize(
+    ("train", "suspended"),
+    [
+        (job(), True),
+        (job(annotations={NAMED: "other"}), False),
+        (job(namespace="lab"), False),
+        (job(status={"conditions": [{"type": "Complete", "status": "True"}]}), False),
+        (job(managedBy="example.com/controller"), False),
+        (workload("deployments.apps", annotations=RESEARCH), False),
+    ],
+    ids=["a Job", "of another queue", "of another namespace", "ended", "managed by another", "a Deployment"],
+)
+def test_an_owner_is_suspended_if_its_drain_may_suspend_it(train: Wire, suspended: bool) -> None:
+    """Else its pods are evicted."""
+    [pod] = read(server(train, running(owner=owner(train))))
+    assert (pod.workload is not None, pod.bare) == (suspended, False)
+
+
+def test_the_topmost_owner_that_can_be_suspended_is_suspended() -> None:
+    """A JobSet, not the Job that it makes; nothing if another controller acts on the Job."""
+    whole = workload("jobsets.jobset.x-k8s.io", "whole", annotations=RESEARCH)
+    part = job("part", owner=owner(whole))
+    [pod] = read(server(whole, part, running(owner=owner(part))))
+    assert pod.workload is not None
+    assert str(pod.workload) == "jobset team/whole"
+    delegated = job("part", owner=owner(whole), managedBy="example.com/controller")
+    [pod] = read(server(whole, delegated, running(owner=owner(delegated))))
+    assert pod.workload is None
+
+
+def test_a_workload_that_no_controller_suspends_is_not_suspended_again() -> None:
+    train = job()
+    [pod] = read(server(train, running(owner=owner(train))), unsuspendable={"uid-train"})
+    assert pod.workload is None
+
+
+def test_a_request_counts_before_the_cache_shows_it() -> None:
+    train = job()
+    made = server(train, running("part", owner=owner(train)), running("single"))
+    part, single = read(made, requested={"uid-train", "uid-single"}, delayed={"uid-part"})
+    assert part.workload is not None
+    assert (part.workload.suspended, part.workload.stalled, part.leaving) == (True, True, False)
+    assert single.leaving
+
+
+@pytest.mark.parametrize(("kind", "daemon", "leaving"), [("DaemonSet", True, False), ("Job", False, True)])
+def test_a_young_pod_waits_for_an_owner_that_the_cache_does_not_have_yet(
+    kind: str, daemon: bool, leaving: bool
+) -> None:
+    """Until then a pod of a DaemonSet stays, and a pod of a Job is not evicted."""
+    unknown = {"apiVersion": "v1", "kind": kind, "name": "new", "uid": "uid-new", "controller": True}
+    made = server(running(owner=unknown))
+    [young] = read(made, now=MADE + UNKNOWN_OWNER_WAIT - timedelta(seconds=1))
+    assert (young.daemon, young.leaving) == (daemon, leaving)
+    [old] = read(made)
+    assert (old.daemon, old.leaving) == (False, False)
+
+
+def test_a_daemon_set_counts_in_its_own_namespace() -> None:
+    """Users can write owner references."""
+    ours, theirs = (
+        workload("daemonsets.apps", "agent", namespace=each, annotations=RESEARCH) for each in ("team", "lab")
+    )
+    assert [pod.daemon for pod in read(server(ours, running(owner=owner(ours))))] == [True]
+    assert [pod.daemon for pod in read(server(theirs, running(owner=owner(theirs))))] == [False]
+
+
+def test_a_terminating_pod_was_requested_to_end_a_grace_period_before() -> None:
+    going = running()
+    going["metadata"] |= {"deletionTimestamp": "2030-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+    [pod] = read(server(going))
+    assert pod.leaving
+    assert pod.termination is not None
+    assert (pod.termination.requested_at.isoformat(), pod.termination.grace, pod.termination.node) == (
+        "2030-01-01T00:00:00+00:00",
+        30,
+        "node-0",
+    )
+    [stays] = read(server(running()))
+    assert stays.termination is None
