@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kubernetes.client import Configuration
 
-from cluster.api.client import TOKEN_SECONDS, Client
+from cluster.api.client import CONNECT_SECONDS, TOKEN_SECONDS, Client
 from cluster.api.connection import (
     HEAD_LIMIT,
     KEEPALIVE_OPTIONS,
@@ -169,6 +169,41 @@ def test_what_is_no_answer(client: Client, server: Sayings, text: bytes, fault: 
     with pytest.raises(Unreachable, match=fault):
         client.get("/a")
     assert (client.get("/b"), server.connections) == (b"{}", 2), "what comes after it is read by nobody"
+
+
+@pytest.mark.parametrize("reads", [0, 1], ids=["on a new connection", "on a reused one"])
+def test_a_write_that_is_not_answered_is_sent_once(client: Client, server: Sayings, reads: int) -> None:
+    """Some clients, libcurl for one, send it again when a reused connection is closed without an answer."""
+    server.texts = [PLAIN] * reads + [HANG_UP, PLAIN]
+    for _ in range(reads):
+        client.get("/a")
+    with pytest.raises(Unreachable):
+        client.create("/b", {})
+    assert [asked.partition(b" ")[0] for asked in server.asked] == [b"GET"] * reads + [b"POST"]
+
+
+def test_another_thread_ends_a_handshake() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = Configuration()
+        settings.host = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        settings.verify_ssl = False
+        client = Client(settings).interruptible()
+        sent: list[bytes] = []
+
+        def interrupt() -> None:
+            accepted, _ = silent.accept()
+            with accepted:
+                sent.append(accepted.recv(1))  # the handshake has begun
+                client.interrupt()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            client.get("/a")
+        assert time.monotonic() - began < CONNECT_SECONDS / 2
+        thread.join(timeout=10)
+        assert sent == [b"\x16"]  # TLS
 
 
 def test_an_answer_in_an_encoding_was_not_asked_for(client: Client, server: Sayings) -> None:
