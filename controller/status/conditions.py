@@ -49,25 +49,26 @@ def _with_time(
     )
 
 
-def wire_conditions(
-    conditions: Iterable[Condition], *, required: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Return the conditions as they are written. An empty field is left out unless the definition of the
-    kind has it as `required`.
+def wire_conditions(conditions: Iterable[Condition], *, keep_empty: bool = False) -> list[dict[str, Any]]:
+    """Return the conditions as they are written.
+
+    `keep_empty`: the definition of the kind requires reason, message and time, so they are written though
+    they are empty.
     """
-    return [
-        {name: value for name, value in _fields(condition).items() if value or name in required}
-        for condition in sorted(conditions, key=lambda condition: condition.type)
-    ]
+    by_type = sorted(conditions, key=lambda condition: condition.type)
+    return [_fields(condition, keep_empty=keep_empty) for condition in by_type]
 
 
-def _fields(condition: Condition) -> dict[str, Any]:
-    return {
+def _fields(condition: Condition, *, keep_empty: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "observedGeneration": condition.observed_generation,
-        "transitionID": condition.transition_id,
         "lastTransitionTime": condition.last_transition_time,
     }
+    if condition.observed_generation:
+        fields["observedGeneration"] = condition.observed_generation
+    if condition.transition_id:
+        fields["transitionID"] = condition.transition_id
+    return fields if keep_empty else {name: value for name, value in fields.items() if value}

@@ -56,9 +56,9 @@ class QueueRecords:
     def __init__(self, work_queue: WorkQueue) -> None:
         self._work_queue = work_queue
         self._records: dict[str, QueueRecord] = {}
-        #: Queues whose stop is pending, and queues whose stop is acknowledged.
+        #: Queues whose stop is pending, and the acknowledged stops by queue.
         self._pending: set[str] = set()
-        self._acknowledged: set[str] = set()
+        self._acknowledged: dict[str, Stop] = {}
         #: Queues whose spec changed while a status write was under way.
         self._changed_during_write: set[str] = set()
 
@@ -95,7 +95,7 @@ class QueueRecords:
         if record.stop is not None and not record.stop.acknowledged:
             stop.waiting_for = record.stop.waiting_for
         record.stop = stop
-        self._acknowledged.discard(queue)
+        self._acknowledged.pop(queue, None)
         self._pending.add(queue)
         return stop
 
@@ -105,7 +105,7 @@ class QueueRecords:
         if stop is not None:
             stop.acknowledged, stop.waiting_for = True, ""
             self._pending.discard(queue)
-            self._acknowledged.add(queue)
+            self._acknowledged[queue] = stop
 
     def end_stop(self, queue: str) -> None:
         """Note that the queue schedules."""
@@ -113,15 +113,11 @@ class QueueRecords:
         if record is not None:
             record.stop = None
         self._pending.discard(queue)
-        self._acknowledged.discard(queue)
+        self._acknowledged.pop(queue, None)
 
     def outdated_stops(self, snapshot: QueueSnapshot) -> set[str]:
         """Return the queues whose stop is acknowledged for other specs than there are now."""
-        return {
-            queue
-            for queue in self._acknowledged
-            if (stop := self._records[queue].stop) is not None and snapshot.scope(queue) != stop.scope
-        }
+        return {queue for queue, stop in self._acknowledged.items() if snapshot.scope(queue) != stop.scope}
 
     def set_changed_during_write(self, queue: str, changed: bool) -> None:
         """Note whether the queue's spec changed while a status write was under way."""

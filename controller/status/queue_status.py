@@ -47,8 +47,6 @@ NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 ESSENTIAL = frozenset({"state", "observedGeneration", "conditions", "changes", "stop"})
 #: Bytes of all other fields that are written together with the essential ones.
 SHARED_BYTES = 4096
-#: Required in the definition of a Queue, so written though they are empty.
-REQUIRED = frozenset({"type", "status", "reason", "message", "lastTransitionTime"})
 
 
 class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +123,7 @@ def desired_status(
     return {
         "state": verdict.state.value,
         "observedGeneration": generation if is_complete else obj.status.observed_generation,
-        "conditions": wire_conditions(conditions, required=REQUIRED),
+        "conditions": wire_conditions(conditions, keep_empty=True),
         **counts(counted, schedules=verdict.schedules, quota=in_quota(obj)),
         "changes": changes(obj),
         "drain": (drain.status if drain is not None else obj.status.drain) if verdict.drains else None,
@@ -210,7 +208,7 @@ def current_status(status: QueueStatus) -> dict[str, Any]:
     return {
         "state": status.state,
         "observedGeneration": status.observed_generation,
-        "conditions": wire_conditions(status.conditions or (), required=REQUIRED),
+        "conditions": wire_conditions(status.conditions or (), keep_empty=True),
         **{phase: getattr(status, phase) for phase in PHASES},
         "pods": msgspec.to_builtins(status.pods) if status.pods else None,
         "allocated": status.allocated,

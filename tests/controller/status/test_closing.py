@@ -6,9 +6,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from cluster.api.client import Client
-from controller.status.closing import PODGROUPS, occupied_labels
+from controller.status.closing import PODGROUPS, Close, ClosingChecks, occupied_labels
+from controller.workqueue import WorkQueue
+from queues.membership import label_value
+from tests.support.controller.contexts import context_with
+from tests.support.http.asking import SetClock
 from tests.support.http.wire_objects import Wire, podgroup
 
 QUEUE = "sluice.dev/queue"
@@ -36,3 +41,134 @@ def test_an_object_that_cannot_be_read_keeps_its_own_queue_and_no_other() -> Non
     odd = group("odd", "labs", conditions=[{"type": "x", "lastTransitionTime": "2024-01-01T00:00:00x5Z"}])
     assert occupied(odd, group("gang", "research")) == ["labs", "research"]
     assert occupied(odd, group("done", "research", phase="Completed")) == ["labs"]
+
+
+# How long an answer holds, with a clock that the test moves
+
+
+class Checks:
+    """The checks of closes, and an API server whose answer the test gives."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
+        self.questions = 0
+        self._work_queue = WorkQueue(self.clock.monotonic)
+        self.checks = ClosingChecks(
+            context_with(
+                store=SimpleNamespace(clock=self.clock, selects=lambda _queue, _namespace: True),
+                writers=SimpleNamespace(submit=self._submit),
+                work_queue=self._work_queue,
+            )
+        )
+
+    def _submit(self, *_: object, **__: object) -> bool:
+        self.questions += 1
+        return True
+
+    def ask(self, *closes: Close) -> None:
+        for close in closes:
+            self.checks.request(close)
+        self.checks.send()
+
+    def answer(self, *closes: Close, occupied: set[str] | None) -> None:
+        """The answer to a question about these closes: the queues with a live member; None if it failed."""
+        labels = None if occupied is None else frozenset(map(label_value, occupied))
+        self.checks._receive(list(closes), labels)
+
+
+@pytest.fixture
+def checks() -> Checks:
+    return Checks()
+
+
+def close(queue: str = "labs", *below: str, revision: str = "1", uid: str = "") -> Close:
+    return Close(queue, uid or f"uid-{queue}", revision, frozenset({queue, *below}))
+
+
+def test_a_close_is_empty_only_by_the_answer_of_the_api_server(checks: Checks) -> None:
+    assert checks.checks.is_empty(close()) is None
+    checks.ask(close())
+    assert checks.checks.is_empty(close()) is None
+    checks.answer(close(), occupied=set())
+    assert checks.checks.is_empty(close()) is True
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (close(), True),
+        (close(revision="2"), None),
+        (close("labs", "vision"), None),
+        (close(uid="another"), None),
+    ],
+    ids=["the same", "another spec", "another queue below", "created again"],
+)
+def test_an_answer_holds_for_one_close(checks: Checks, other: Close, expected: bool | None) -> None:
+    checks.ask(close())
+    checks.answer(close(), occupied=set())
+    assert checks.checks.is_empty(other) is expected
+
+
+def test_a_member_below_keeps_a_queue_from_closed(checks: Checks) -> None:
+    checks.ask(close("labs", "vision"), close("research"))
+    checks.answer(close("labs", "vision"), close("research"), occupied={"vision"})
+    assert checks.checks.is_empty(close("labs", "vision")) is False
+    assert checks.checks.is_empty(close("research")) is True
+
+
+def test_all_closes_are_one_question(checks: Checks) -> None:
+    checks.ask(close("a"), close("b"), close("c"))
+    checks.checks.send()
+    assert checks.questions == 1, "and without a request there is none"
+
+
+def test_a_question_that_failed_leaves_the_answer_open(checks: Checks) -> None:
+    checks.ask(close())
+    checks.answer(close(), occupied=None)
+    assert checks.checks.is_empty(close()) is None
+    assert checks.checks.seconds_left(close()) == 0.5
+
+
+def test_a_queue_that_stays_occupied_is_asked_about_with_a_growing_back_off(checks: Checks) -> None:
+    waits = []
+    for _ in range(9):
+        checks.ask(close())
+        checks.answer(close(), occupied={"labs"})
+        waits.append(checks.checks.seconds_left(close()))
+        checks.clock.seconds += waits[-1]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+
+
+def test_while_it_backs_off_no_question_is_asked(checks: Checks) -> None:
+    """A new close of the queue waits for no longer than the first back-off."""
+    for _ in range(4):
+        checks.ask(close())
+        checks.answer(close(), occupied={"labs"})
+        checks.clock.seconds += checks.checks.seconds_left(close())
+    checks.ask(close())
+    checks.answer(close(), occupied={"labs"})
+    asked = checks.questions
+    checks.clock.seconds += 0.5
+    checks.ask(close())
+    assert checks.questions == asked
+    checks.ask(close(revision="2"))
+    assert checks.questions == asked + 1
+
+
+def test_an_answer_for_a_former_close_is_dropped(checks: Checks) -> None:
+    """The queue was opened and closed again while the question was under way."""
+    checks.ask(close())
+    checks.clock.seconds += 0.5
+    checks.ask(close(revision="2"))
+    checks.answer(close(), occupied=set())
+    assert checks.checks.is_empty(close(revision="2")) is None
+    checks.answer(close(revision="2"), occupied={"labs"})
+    assert checks.checks.is_empty(close(revision="2")) is False
+
+
+def test_a_queue_that_accepts_again_is_forgotten(checks: Checks) -> None:
+    checks.ask(close())
+    checks.checks.forget("labs")
+    checks.answer(close(), occupied=set())
+    assert checks.checks.is_empty(close()) is None
+    assert checks.checks.seconds_left(close()) == 0.0
