@@ -47,7 +47,8 @@ MARKER_GAP_SECONDS = 0.1
 MARKER_BACKOFF = Backoff(1.0, 30.0)
 #: An event arrives within milliseconds after its write.
 REWATCH_SECONDS = 1.0
-#: A watch ends, or gets a bookmark, within `reflector.WATCH_SECONDS`; this is for a server without bookmarks.
+#: A watch ends, or gets a bookmark, within `reflector.SHORT_WATCH_SECONDS`; this is for a server without
+#: bookmarks.
 RELIST_SECONDS = 6.0
 ROUND_MOST = 8
 
@@ -85,7 +86,11 @@ class _Pending(msgspec.Struct):
 
 
 class WatchProgress:
-    """Brings reflectors to demanded versions. Owner: the store. Kinds are attached before the start."""
+    """Brings reflectors to demanded versions.
+
+    The store has it, for whoever demands a version. The informers attach their reflectors before they start
+    it, and stop it.
+    """
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
