@@ -28,7 +28,7 @@ from cluster.informers.crd_fields import (
     read_queue_leniently,
 )
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
-from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector
+from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, ReflectorOptions
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.readiness import ClusterReadiness
@@ -133,15 +133,17 @@ class Informers:
             handler=handler,
             client=self._client,
             counters=self._metrics,
-            selector=selector,
-            optional=optional,
-            watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
-            advanced=self._progress.advanced,
-            answered=self._retry_all_now,
-            backoff=self._backoff,
-            lenient=decoder.lenient,
-            unreadable=self._unreadable,
-            synced=self._readiness.kinds[kind],
+            options=ReflectorOptions(
+                selector=selector,
+                optional=optional,
+                watch_seconds=SHORT_WATCH_SECONDS if kind in SHORT_WATCH_KINDS else None,
+                advanced=self._progress.advanced,
+                answered=self._retry_all_now,
+                backoff=self._backoff,
+                lenient=decoder.lenient,
+                unreadable=self._unreadable,
+                synced=self._readiness.kinds[kind],
+            ),
         )
 
     def _retry_all_now(self) -> None:

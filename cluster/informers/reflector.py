@@ -47,6 +47,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
@@ -119,10 +120,33 @@ class Counters(Protocol):
         """`what` is list, event, error, or unreadable."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReflectorOptions(Generic[T]):
+    """How a reflector reads its kind, and who learns of it.
+
+    `selector`: a field selector. `optional`: the kind may not be installed. `watch_seconds`: the least and
+    the greatest duration of a watch (None: `WATCH_SECONDS`). `advanced`: called with the kind and `applied`
+    when `applied` has grown. `answered`: called after the first answer after no answer, and after the first
+    good answer after failures. `backoff`: remembers the objects that the handler failed for. `lenient`: reads
+    an object that `decode` cannot read. `unreadable`: records those objects. `synced`: set while the kind has
+    been listed and is watched.
+    """
+
+    selector: str = ""
+    optional: bool = False
+    watch_seconds: tuple[int, int] | None = None
+    advanced: Callable[[str, int], object] = lambda _kind, _applied: None
+    answered: Callable[[], object] = lambda: None
+    backoff: KeyBackoff = field(default_factory=KeyBackoff)
+    lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None
+    unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
+    synced: threading.Event = field(default_factory=threading.Event)
+
+
 class Reflector(Generic[T]):
     """The reflector of one kind. It runs in a thread of its own between `start` and `stop`."""
 
-    def __init__(  # noqa: PLR0913 - all but three have their reason at one place, `cluster.informers.informers`
+    def __init__(
         self,
         *,
         kind: str,
@@ -131,40 +155,24 @@ class Reflector(Generic[T]):
         handler: EventHandler[T],
         client: Client,
         counters: Counters,
-        selector: str = "",
-        random_source: random.Random | None = None,
-        optional: bool = False,
-        watch_seconds: tuple[int, int] | None = None,
-        advanced: Callable[[str, int], object] = lambda _kind, _applied: None,
-        answered: Callable[[], object] = lambda: None,
-        backoff: KeyBackoff | None = None,
-        lenient: Callable[[msgspec.Raw | bytes], tuple[T, list[str]]] | None = None,
-        unreadable: UnreadableObjects | None = None,
-        synced: threading.Event | None = None,
+        options: ReflectorOptions[T] | None = None,
     ) -> None:
-        """`selector`: a field selector. `optional`: the kind may not be installed.
-
-        `watch_seconds`: the least and the greatest duration of a watch (`WATCH_SECONDS`). `advanced`: called
-        with the kind and `applied` when `applied` has grown. `answered`: called after the first answer after
-        no answer, and after the first good answer after failures. `backoff`: remembers the objects that the
-        handler failed for. `lenient`: reads an object that `decode` cannot read. `unreadable`: records those
-        objects. `synced`: set while the kind has been listed and is watched.
-        """
+        options = options or ReflectorOptions()
         self.kind = kind
-        self._optional = optional
+        self._optional = options.optional
         self.path = path
-        self._selected: dict[str, str | int] = {"fieldSelector": selector} if selector else {}
+        self._selected: dict[str, str | int] = {"fieldSelector": options.selector} if options.selector else {}
         self._decode = decode
         self._shared_client = client
-        self._handler = IsolatedEventHandler(handler, kind=kind, backoff=backoff or KeyBackoff())
-        self._lenient = lenient
-        self._unreadable = unreadable or UnreadableObjects()
+        self._handler = IsolatedEventHandler(handler, kind=kind, backoff=options.backoff)
+        self._lenient = options.lenient
+        self._unreadable = options.unreadable
         self._client = client.interruptible()
         self._pages = ListPager()
         self._counters = counters
-        self._random = random_source or random.Random()  # noqa: S311 - jitter, no secret
-        self._watch_seconds = watch_seconds
-        self._answered = answered
+        self._random = random.Random()  # noqa: S311 - jitter, no secret
+        self._watch_seconds = options.watch_seconds
+        self._answered = options.answered
         self._stopped = threading.Event()
         #: Set to end a rest: by a stop, by a requested list or watch, or when the API server answers again.
         self._awake = threading.Event()
@@ -174,7 +182,7 @@ class Reflector(Generic[T]):
         self._accepted = False
         #: Since when reading the kind has been forbidden, in monotonic seconds.
         self._forbidden_at: float | None = None
-        self.synced = synced or threading.Event()
+        self.synced = options.synced
         #: Held briefly: to request a list or a watch, and when a list begins or ends.
         self._lock = threading.Lock()
         self._listing = False
@@ -186,7 +194,7 @@ class Reflector(Generic[T]):
         self.version = ""
         #: The greatest applied version as a number: the handler has every change up to it. It never falls.
         self.applied = 0
-        self._advanced = advanced
+        self._advanced = options.advanced
         #: The number of watches begun, and the number of the first one that is new enough.
         self._watches = 0
         self._watch_wanted = 0

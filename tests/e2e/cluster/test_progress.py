@@ -15,7 +15,7 @@ from cluster.cache import watch_progress as module
 from cluster.cache.marker_pods import MARKER_POD, MarkerPods
 from cluster.cache.members import Members
 from cluster.cache.watch_progress import Marker, WatchProgress
-from cluster.informers.reflector import Reflector
+from cluster.informers.reflector import Reflector, ReflectorOptions
 from cluster.metrics import Metrics
 from cluster.objects import Pod
 from localcluster.cluster import LocalCluster
@@ -286,5 +286,5 @@ def pods(client: Client, advanced: Callable[[str, int], object]) -> Reflector[Po
         handler=Members(membership=lambda _pod: None, on_change=lambda _before, _after: None),
         client=client,
         counters=Metrics(),
-        advanced=advanced,
+        options=ReflectorOptions(advanced=advanced),
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from cluster.api.client import Client
-from cluster.informers.reflector import Reflector
+from cluster.informers.reflector import Reflector, ReflectorOptions
 from cluster.metrics import Metrics
 from cluster.objects import Metadata
 from localcluster.apiserver import Https
@@ -159,8 +159,7 @@ def reflected(
         handler=sink,
         client=client,
         counters=Metrics(),
-        advanced=advanced,
-        answered=answered,
+        options=ReflectorOptions(advanced=advanced, answered=answered),
     )
     reflector.start()
     try:
