@@ -1,0 +1,79 @@
+"""What each action and plugin of Volcano does here; admission, `policy explain` and the docs show this table.
+
+`Effect.APPLIED`: done by this server. `KUBE_SCHEDULER`: kube-scheduler does it in any case. `NOT_YET`: read
+and checked, and without effect so far. `NOT_HERE`: without effect, and not planned.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Effect(enum.Enum):
+    APPLIED = "applied"
+    KUBE_SCHEDULER = "done by kube-scheduler"
+    NOT_YET = "does nothing yet"
+    NOT_HERE = "does nothing here"
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """What becomes of an action or plugin. `text`: a sentence without its full stop."""
+
+    effect: Effect
+    text: str
+
+
+ACTIONS: Mapping[str, Meaning] = {
+    "enqueue": Meaning(Effect.NOT_YET, "members do not wait for quota or gangs"),
+    "allocate": Meaning(Effect.APPLIED, "pods with resource requests may be scheduled"),
+    "backfill": Meaning(Effect.APPLIED, "pods without resource requests may be scheduled"),
+    "preempt": Meaning(Effect.APPLIED, "pods may evict others of their own queue"),
+    "reclaim": Meaning(
+        Effect.APPLIED,
+        "pods may evict those of other queues that are reclaimable and above their deserved share",
+    ),
+    "shuffle": Meaning(Effect.NOT_HERE, "no plugin here names victims for it"),
+}
+
+_OTHER_PREFERENCE = "kube-scheduler's own plugins place pods"
+
+PLUGINS: Mapping[str, Meaning] = {
+    "binpack": Meaning(Effect.APPLIED, "scores nodes: the fuller, the better"),
+    "nodeorder": Meaning(Effect.APPLIED, "scores nodes by its weights"),
+    "priority": Meaning(Effect.APPLIED, "victims have a lower priority than the pod that evicts them"),
+    "conformance": Meaning(Effect.APPLIED, "system-critical pods are no victims"),
+    "predicates": Meaning(Effect.KUBE_SCHEDULER, "its filters say which nodes fit"),
+    "gang": Meaning(Effect.NOT_YET, "the pods of a PodGroup go one by one"),
+    "drf": Meaning(Effect.NOT_YET, "shares do not order queues or jobs"),
+    "proportion": Meaning(Effect.NOT_YET, "shares do not limit queues"),
+    "capacity": Meaning(Effect.NOT_YET, "capability and guarantee do not limit queues"),
+    "overcommit": Meaning(Effect.NOT_YET, "there is no enqueue for it to widen"),
+    "cdp": Meaning(Effect.NOT_HERE, "pods have no cool-down against eviction"),
+    "deviceshare": Meaning(Effect.NOT_HERE, "devices are shared by their own drivers"),
+    "extender": Meaning(Effect.NOT_HERE, "extenders belong into the configuration of kube-scheduler"),
+    "network-topology-aware": Meaning(Effect.NOT_HERE, _OTHER_PREFERENCE),
+    "nodegroup": Meaning(Effect.NOT_HERE, "use node affinity in the pods"),
+    "numaaware": Meaning(Effect.NOT_HERE, "the kubelet's topology manager does it on the node"),
+    "pdb": Meaning(Effect.KUBE_SCHEDULER, "it prefers victims whose disruption budget allows it"),
+    "rescheduling": Meaning(Effect.NOT_HERE, "running pods stay where they are"),
+    "resource-strategy-fit": Meaning(Effect.NOT_HERE, "use binpack or nodeorder"),
+    "resourcequota": Meaning(Effect.KUBE_SCHEDULER, "kube-apiserver checks ResourceQuota at admission"),
+    "sla": Meaning(Effect.NOT_HERE, "waiting pods do not gain priority"),
+    "task-topology": Meaning(Effect.NOT_HERE, "use pod affinity in the pods"),
+    "tdm": Meaning(Effect.NOT_HERE, "nodes have no hours; `spec.windows` stops queues by the clock"),
+    "usage": Meaning(Effect.NOT_HERE, "scores count what is requested, not what is used"),
+}
+
+#: Switches of a plugin; each is on unless the policy says false, but `enableHierarchy`: on if it says true.
+SWITCHES = frozenset(
+    {
+        *("enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder"),
+        *("enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder"),
+        *("EnabledClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob"),
+        *("enableReservedNodes", "enableJobEnqueued", "enabledVictim", "enableJobStarving"),
+        *("enabledOverused", "enabledAllocatable", "enabledSubGroupOrder", "enableSubGroupOrder"),
+    }
+)

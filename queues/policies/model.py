@@ -1,0 +1,81 @@
+"""What a scheduling policy is, once its text has been read.
+
+Invariants
+- A `Policy` is complete and never changes: what is wrong with its text was said when it was read
+  (`queues.policies.scheduler_conf`).
+- Weights are whole numbers from 0 to `WEIGHT_LIMIT`.
+
+Source of names and defaults: Volcano's `pkg/scheduler/conf`, `plugins/binpack` and `plugins/nodeorder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+#: The greatest weight. Volcano has no limit; with this one no sum of scores loses precision.
+WEIGHT_LIMIT = 1_000_000
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A line of a policy's text (from 1) and what is to be said of it, in one line."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin of a tier (from 1). `disabled`: its switches that are false, such as `enableNodeOrder`."""
+
+    name: str
+    tier: int
+    line: int
+    disabled: frozenset[str] = frozenset()
+    arguments: Mapping[str, object] = {}
+
+
+class Binpack(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights of plugin `binpack`: of the plugin, and of each resource that counts."""
+
+    weight: int
+    resources: Mapping[str, int]
+
+
+class NodeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights of plugin `nodeorder`."""
+
+    least_requested: int = 1
+    most_requested: int = 0
+    node_affinity: int = 2
+    pod_affinity: int = 2
+    balanced_resource: int = 1
+    taint_toleration: int = 3
+    image_locality: int = 1
+    pod_topology_spread: int = 2
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy: its actions in order, its plugins in the order of the tiers, and what scores nodes."""
+
+    actions: tuple[str, ...]
+    plugins: tuple[Plugin, ...] = ()
+    binpack: Binpack | None = None
+    node_order: NodeOrder | None = None
+    warnings: tuple[Place, ...] = ()
+
+    @property
+    def scores(self) -> bool:
+        """Whether it prefers some nodes to others."""
+        return self.binpack is not None or self.node_order is not None
+
+    def plugin(self, name: str) -> Plugin | None:
+        return next((plugin for plugin in self.plugins if plugin.name == name), None)
+
+    def enables(self, name: str, switch: str) -> bool:
+        """Whether it has the plugin, and does not turn this switch of it off."""
+        plugin = self.plugin(name)
+        return plugin is not None and switch not in plugin.disabled

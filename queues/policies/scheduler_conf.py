@@ -1,0 +1,367 @@
+"""Reads a scheduling policy: a text in the format of Volcano's `volcano-scheduler.conf`.
+
+| in the text                                   | becomes                                                  |
+|-----------------------------------------------|----------------------------------------------------------|
+| what Volcano itself refuses to load           | `BadPolicy` with the line                                |
+| an action or a plugin that Volcano has not    | `BadPolicy`: it would be ignored without a word          |
+| a plugin twice, a weight below 0 or too great | `BadPolicy`                                              |
+| too long, too deep, too many values           | `BadPolicy`, after a bounded amount of work              |
+| an unknown field, switch or argument          | ignored, as Volcano does, with a warning                 |
+| an argument of the wrong type (`"10"`, `1.5`) | its default counts, as Volcano does, with a warning      |
+| a negative weight of a resource of `binpack`  | 1, as Volcano does, with a warning                       |
+
+Invariants
+- The work is bounded whatever the text is: `TEXT_LIMIT` bytes are parsed at most, `VALUE_LIMIT` values are
+  visited at most, an alias counts as often as it is used.
+- Every reason is one line of bounded length. Lines count from 1.
+
+Source: Volcano's `pkg/scheduler/util.go` (`UnmarshalSchedulerConf`), `conf/scheduler_conf.go`,
+`framework/arguments.go`, and the plugins' own readers of arguments.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import yaml
+
+from queues.policies.effects import ACTIONS, PLUGINS, SWITCHES
+from queues.policies.model import WEIGHT_LIMIT, Binpack, NodeOrder, Place, Plugin, Policy
+from queues.text import printable, quoted
+
+#: Bytes of a policy's text.
+TEXT_LIMIT = 65_536
+#: Values (scalars, lists, mappings) of a policy, each counted as often as it is used; how deep they nest.
+VALUE_LIMIT, DEPTH_LIMIT = 5_000, 16
+#: Warnings that are kept of a policy.
+WARNINGS_LIMIT = 32
+_FIELDS = ("actions", "tiers", "configurations", "metrics")
+_TAG = "tag:yaml.org,2002:"
+
+#: Arguments of plugin `nodeorder`, and the fields of `NodeOrder` that they set.
+NODE_ORDER_ARGUMENTS: Mapping[str, str] = {
+    "leastrequested.weight": "least_requested",
+    "mostrequested.weight": "most_requested",
+    "nodeaffinity.weight": "node_affinity",
+    "podaffinity.weight": "pod_affinity",
+    "balancedresource.weight": "balanced_resource",
+    "tainttoleration.weight": "taint_toleration",
+    "imagelocality.weight": "image_locality",
+    "podtopologyspread.weight": "pod_topology_spread",
+}
+
+
+class BadPolicy(ValueError):
+    """The text is no policy. `place`: the line, and why, for its author."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        self.place = Place(line, printable(reason, limit=400))
+        super().__init__(str(self.place))
+
+
+def parse_policy(text: str) -> Policy:
+    """The policy that a text stands for. Raises `BadPolicy`."""
+    return _Reader(_document(text)).policy()
+
+
+class _Value(msgspec.Struct, frozen=True):
+    """A value with its line. `value`: a scalar, a tuple of `_Value`, or a dict of `_Entry` by key."""
+
+    line: int
+    value: object
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    line: int
+    value: _Value
+
+
+def _document(text: str) -> _Value:
+    """The text as values. Raises `BadPolicy`."""
+    if len(text.encode(errors="replace")) > TEXT_LIMIT:
+        raise BadPolicy(1, f"the policy is longer than {TEXT_LIMIT:,} bytes")
+    try:
+        _bounded(text)
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        raise BadPolicy(line, f"not YAML: {exc.problem}") from exc
+    except (yaml.YAMLError, ValueError) as exc:  # ValueError: a character or a number that YAML has not
+        raise exc if isinstance(exc, BadPolicy) else BadPolicy(1, f"not YAML: {exc}") from exc
+    if node is None:
+        raise BadPolicy(1, "the policy is empty")
+    return _Converter().convert(node, depth=0)
+
+
+def _bounded(text: str) -> None:
+    """Raises `BadPolicy` where there is more than one document, or more than may be read."""
+    depth = values = documents = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise BadPolicy(line, "a second document (---) begins; a policy is one")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        values += isinstance(event, yaml.NodeEvent)
+        _limit(line, depth, values)
+
+
+def _limit(line: int, depth: int, values: int) -> None:
+    if depth > DEPTH_LIMIT:
+        raise BadPolicy(line, f"values are nested deeper than {DEPTH_LIMIT}")
+    if values > VALUE_LIMIT:
+        raise BadPolicy(line, f"there are more than {VALUE_LIMIT:,} values")
+
+
+class _Converter:
+    """Composed YAML to values. An alias is converted, and counted, each time it is used."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._constructor = yaml.SafeLoader("")
+
+    def convert(self, node: yaml.Node, *, depth: int) -> _Value:
+        line = node.start_mark.line + 1
+        self._values += 1
+        _limit(line, depth, self._values)
+        if isinstance(node, yaml.MappingNode):
+            entries: dict[str, _Entry] = {}
+            for key, value in node.value:
+                at = key.start_mark.line + 1
+                if not isinstance(key, yaml.ScalarNode):
+                    raise BadPolicy(at, "a key is not a text")
+                if key.tag == _TAG + "merge":
+                    raise BadPolicy(at, 'a merge key ("<<") is not supported; write the fields out')
+                entries[key.value] = _Entry(at, self.convert(value, depth=depth + 1))
+            return _Value(line, entries)
+        if isinstance(node, yaml.SequenceNode):
+            return _Value(line, tuple(self.convert(item, depth=depth + 1) for item in node.value))
+        return _Value(line, self._scalar(node))
+
+    def _scalar(self, node: yaml.Node) -> object:
+        kind = node.tag.removeprefix(_TAG)
+        if kind not in ("int", "float", "bool", "null") or ":" in node.value:
+            return str(node.value)  # also times and sexagesimal numbers: texts for Volcano's reader
+        try:
+            return self._constructor.construct_object(node)
+        except (ValueError, OverflowError) as exc:
+            raise BadPolicy(node.start_mark.line + 1, f"{quoted(node.value, limit=40)}: {exc}") from exc
+
+
+class _Reader:
+    """Values to a policy; collects the warnings."""
+
+    def __init__(self, document: _Value) -> None:
+        self._document = document
+        self._warnings: list[Place] = []
+        #: The arguments of each plugin, with their lines.
+        self._arguments: dict[str, Mapping[str, _Entry]] = {}
+
+    def policy(self) -> Policy:
+        fields = _mapping(self._document, "a policy")
+        self._unknown(fields, _FIELDS, "field", "a policy")
+        actions = self._actions(fields)
+        plugins = self._plugins(fields)
+        enabled = {plugin.name: plugin for plugin in plugins if "enableNodeOrder" not in plugin.disabled}
+        return Policy(
+            actions=actions,
+            plugins=plugins,
+            binpack=self._binpack(enabled.get("binpack")),
+            node_order=self._node_order(enabled.get("nodeorder")),
+            warnings=tuple(sorted(self._warnings, key=lambda place: place.line)[:WARNINGS_LIMIT]),
+        )
+
+    def _actions(self, fields: Mapping[str, _Entry]) -> tuple[str, ...]:
+        entry = fields.get("actions")
+        if entry is None:
+            raise BadPolicy(self._document.line, f"actions is missing; write {_example_actions()}")
+        value = entry.value.value
+        if not isinstance(value, str):
+            raise BadPolicy(entry.line, f"actions is {_kind(value)}, not a text; write {_example_actions()}")
+        names = [name.strip() for name in value.split(",")]
+        for name in names:
+            if name not in ACTIONS:
+                raise BadPolicy(entry.line, _unknown_name("action", name, ACTIONS))
+        return tuple(dict.fromkeys(names))
+
+    def _plugins(self, fields: Mapping[str, _Entry]) -> tuple[Plugin, ...]:
+        plugins: dict[str, Plugin] = {}
+        for number, tier in enumerate(_items(fields.get("tiers"), "tiers"), start=1):
+            in_tier = _mapping(tier, f"tier {number}")
+            self._unknown(in_tier, ("plugins",), "field", f"tier {number}")
+            hierarchy: Plugin | None = None
+            for item in _items(in_tier.get("plugins"), f"plugins of tier {number}"):
+                plugin, hierarchical = self._plugin(item, tier=number)
+                before = plugins.get(plugin.name)
+                if before is not None:
+                    raise BadPolicy(
+                        plugin.line, f'plugin "{plugin.name}" is listed twice, in line {before.line} too'
+                    )
+                plugins[plugin.name] = plugin
+                hierarchy = plugin if hierarchical and plugin.name == "drf" else hierarchy
+            proportion = plugins.get("proportion")
+            if hierarchy is not None and proportion is not None and proportion.tier == number:
+                raise BadPolicy(
+                    hierarchy.line, "drf with enableHierarchy and proportion exclude each other in one tier"
+                )
+        return tuple(plugins.values())
+
+    def _plugin(self, item: _Value, *, tier: int) -> tuple[Plugin, bool]:
+        """The plugin, and whether its hierarchy is enabled."""
+        fields = _mapping(item, "a plugin")
+        name = fields["name"].value.value if "name" in fields else None
+        if not isinstance(name, str) or not name:
+            raise BadPolicy(item.line, 'a plugin has no name; write "- name: binpack"')
+        if name not in PLUGINS:
+            raise BadPolicy(fields["name"].line, _unknown_name("plugin", name, PLUGINS))
+        self._unknown(fields, ("name", "arguments", *SWITCHES), "switch", f'plugin "{name}"')
+        switches = {key: _switch(key, fields[key]) for key in SWITCHES if key in fields}
+        arguments = _mapping(fields["arguments"].value, "arguments") if "arguments" in fields else {}
+        plugin = Plugin(
+            name=name,
+            tier=tier,
+            line=item.line,
+            disabled=frozenset(key for key, on in switches.items() if on is False),
+            arguments={key: _plain(entry.value) for key, entry in arguments.items()},
+        )
+        self._arguments[name] = arguments
+        return plugin, switches.get("enableHierarchy") is True
+
+    def _binpack(self, plugin: Plugin | None) -> Binpack | None:
+        if plugin is None:
+            return None
+        arguments = self._arguments[plugin.name]
+        prefix = "binpack.resources."
+        listed = self._resource_names(arguments.get("binpack.resources"))
+        resources = {name: self._resource_weight(arguments, prefix + name) for name in listed}
+        resources["cpu"] = self._resource_weight(arguments, "binpack.cpu")
+        resources["memory"] = self._resource_weight(arguments, "binpack.memory")
+        known = ["binpack.weight", "binpack.cpu", "binpack.memory", "binpack.resources"]
+        for key, entry in arguments.items():
+            if key.startswith(prefix) and key.removeprefix(prefix) not in listed:
+                name = key.removeprefix(prefix)
+                self._warn(entry.line, f'{quoted(key)} counts only if binpack.resources lists "{name}"')
+                known.append(key)
+        self._unknown(arguments, (*known, *(prefix + name for name in listed)), "argument", "binpack")
+        weight = self._weight(arguments, "binpack.weight", default=1)
+        return Binpack(weight=weight, resources=resources) if weight else None
+
+    def _resource_names(self, entry: _Entry | None) -> list[str]:
+        value = entry.value.value if entry else ""
+        if entry is not None and not isinstance(value, str):
+            self._warn(entry.line, f"binpack.resources is {_kind(value)}, not a text, and is ignored")
+        names = value.split(",") if isinstance(value, str) else []
+        return [name.strip() for name in names if name.strip()]
+
+    def _node_order(self, plugin: Plugin | None) -> NodeOrder | None:
+        if plugin is None:
+            return None
+        arguments = self._arguments[plugin.name]
+        self._unknown(arguments, NODE_ORDER_ARGUMENTS, "argument", "nodeorder")
+        defaults = NodeOrder()
+        weights = {
+            field: self._weight(arguments, key, default=getattr(defaults, field))
+            for key, field in NODE_ORDER_ARGUMENTS.items()
+        }
+        return NodeOrder(**weights) if any(weights.values()) else None
+
+    def _resource_weight(self, arguments: Mapping[str, _Entry], key: str) -> int:
+        entry = arguments.get(key)
+        value = entry.value.value if entry else None
+        if entry is not None and isinstance(value, int) and not isinstance(value, bool) and value < 0:
+            self._warn(entry.line, f"{quoted(key)} is negative; 1 is used")
+            return 1
+        return self._weight(arguments, key, default=1)
+
+    def _weight(self, arguments: Mapping[str, _Entry], key: str, *, default: int) -> int:
+        entry = arguments.get(key)
+        if entry is None:
+            return default
+        value = entry.value.value
+        if isinstance(value, bool) or not isinstance(value, int):
+            self._warn(
+                entry.line,
+                f"{quoted(key)} is {_kind(value)}, not a whole number; the default {default} is used",
+            )
+            return default
+        if not 0 <= value <= WEIGHT_LIMIT:
+            raise BadPolicy(entry.line, f"{quoted(key)}: a weight is from 0 to {WEIGHT_LIMIT:,}")
+        return value
+
+    def _unknown(self, fields: Mapping[str, _Entry], known: Iterable[str], what: str, where: str) -> None:
+        names = set(known)
+        for key, entry in fields.items():
+            if key not in names:
+                self._warn(
+                    entry.line,
+                    f"{where} has no {what} {quoted(key, limit=80)}; it is ignored{_near(key, names)}",
+                )
+
+    def _warn(self, line: int, reason: str) -> None:
+        if len(self._warnings) < VALUE_LIMIT:
+            self._warnings.append(Place(line, printable(reason, limit=400)))
+
+
+def _plain(value: _Value) -> object:
+    """The value without its lines."""
+    if isinstance(value.value, dict):
+        return {key: _plain(entry.value) for key, entry in value.value.items()}
+    return tuple(map(_plain, value.value)) if isinstance(value.value, tuple) else value.value
+
+
+def _mapping(value: _Value, what: str) -> Mapping[str, _Entry]:
+    if value.value is None:
+        return {}
+    if not isinstance(value.value, dict):
+        raise BadPolicy(value.line, f"{what} is {_kind(value.value)}, not fields with values")
+    return value.value
+
+
+def _items(entry: _Entry | None, what: str) -> tuple[_Value, ...]:
+    if entry is None or entry.value.value is None:
+        return ()
+    if not isinstance(entry.value.value, tuple):
+        raise BadPolicy(entry.line, f'{what}: {_kind(entry.value.value)}, not a list ("- ...")')
+    return entry.value.value
+
+
+def _switch(key: str, entry: _Entry) -> bool | None:
+    value = entry.value.value
+    if value is not None and not isinstance(value, bool):
+        raise BadPolicy(entry.line, f"{key} is {_kind(value)}; write true or false")
+    return value
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return f"the text {quoted(value, limit=40)}"
+    if isinstance(value, tuple):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**20:
+        return "a number of over 20 digits"
+    return "null" if value is None else str(value).lower()
+
+
+def _unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    if not name:
+        return f"an {what} is missing between two commas, or actions is empty; write {_example_actions()}"
+    names = sorted(known)
+    near = _near(name, names)
+    return f"there is no {what} {quoted(name, limit=80)}{near or '; there are ' + ', '.join(names)}"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name[:80], known, n=1)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _example_actions() -> str:
+    return 'actions: "enqueue, allocate, backfill"'

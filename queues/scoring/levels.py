@@ -1,0 +1,30 @@
+"""Scores to the 0..10 that an extender may answer, without a change of the choice.
+
+- The best node, and each that is equal to it, gets 10; no other does.
+- The others get 0..9: of two, the better one never gets less, and gets more as long as ten levels can show
+  it (with more than ten different scores, runs of neighbours share a level).
+
+kube-scheduler multiplies by 10 and by the extender's weight, and adds its own plugins' scores. The choice is
+ours if one level outweighs them: with a weight of 100 it is worth 1,000, and kube-scheduler's plugins have
+at most 100 times the sum of their weights (13 by default) - see docs/policies.md for the rule.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+BEST = 10
+
+
+def to_levels(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """A level for each score; empty for none."""
+    if not len(scores):
+        return np.zeros(0, dtype=np.int64)
+    values, place = np.unique(scores, return_inverse=True)
+    below = len(values) - 1
+    levels = np.full(len(values), BEST, dtype=np.int64)
+    if below:
+        rank = np.arange(below)[::-1]  # 0: the best of the others
+        levels[:below] = 9 - (rank if below <= BEST else rank * BEST // below)
+    return levels[place]

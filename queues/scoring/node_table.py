@@ -1,0 +1,211 @@
+"""What each node has, and what pods use of it: one row a node, one column a resource.
+
+Invariants
+- After any history, what is used of a node is the sum of the requests of the pods that are on it: of those
+  that are seen there, and of those that are assumed there. A pod counts on one node at most.
+- A pod is assumed on a node from the moment in which a score made it go there until it is seen on a node,
+  is gone, is assumed elsewhere, or the assumption expires.
+- Pods may be seen before their node, and a node may go before its pods: they count as soon as both exist.
+- A column exists for each resource that a node has (`COLUMN_LIMIT` at most; pods make none). A new column
+  begins with what the pods that are known use of it.
+- One lock for all that write, held for microseconds; readers take `view()`, and copy the rows they need.
+
+Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from queues.scoring.requests import AMOUNT_LIMIT, Request
+
+Units = npt.NDArray[np.int64]
+
+CPU, MEMORY = 0, 1
+#: Resources that a table keeps; what further ones nodes have is not scored.
+COLUMN_LIMIT = 64
+_FIRST_ROWS = 16
+
+
+class View(msgspec.Struct, frozen=True):
+    """The table at one moment. The arrays are the table's own: copy rows, change nothing.
+
+    `padded`: what is used of CPU and memory with kube-scheduler's defaults.
+    """
+
+    rows: Mapping[str, int]
+    columns: Mapping[str, int]
+    allocatable: Units
+    used: Units
+    padded: Units
+
+    def select(self, names: Sequence[str]) -> npt.NDArray[np.intp]:
+        """The row of each node; -1 for one that is not known."""
+        row = self.rows.get
+        return np.fromiter((row(name, -1) for name in names), dtype=np.intp, count=len(names))
+
+
+class _Placed(msgspec.Struct, gc=False):
+    """A pod on a node. `until`: when the assumption expires; None if the pod was seen there."""
+
+    node: str
+    request: Request
+    until: float | None
+
+
+class NodeTable:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = list(range(_FIRST_ROWS))
+        self._columns: dict[str, int] = {"cpu": CPU, "memory": MEMORY}
+        self._allocatable: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
+        self._used: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
+        self._padded: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
+        self._pods: dict[str, _Placed] = {}
+        #: The UIDs of the pods on each node, whether the node is known or not.
+        self._pods_on: dict[str, set[str]] = {}
+        #: The UIDs of assumed pods, in the order in which they expire.
+        self._assumed: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def view(self) -> View:
+        with self._lock:
+            return View(self._rows, self._columns, self._allocatable, self._used, self._padded)
+
+    def set_node(self, name: str, allocatable: Mapping[str, int]) -> None:
+        """A node that is there, with the whole units (see `requests`) that pods may use."""
+        with self._lock:
+            for resource in allocatable:
+                self._ensure_column(resource)
+            row = self._rows.get(name)
+            if row is None:
+                row = self._take_row()
+                self._used[row], self._padded[row] = 0, 0
+                for uid in self._pods_on.get(name, ()):
+                    self._count(row, self._pods[uid].request, 1)
+            self._allocatable[row] = 0
+            for resource, units in allocatable.items():
+                column = self._columns.get(resource)
+                if column is not None:
+                    self._allocatable[row, column] = max(0, min(units, AMOUNT_LIMIT))
+            self._rows[name] = row  # last: a reader finds a complete row
+
+    def remove_node(self, name: str) -> None:
+        with self._lock:
+            row = self._rows.pop(name, None)
+            if row is not None:
+                self._free.append(row)
+
+    def see_pod(self, uid: str, node: str, request: Request) -> None:
+        """A pod that is bound to a node, and has not ended."""
+        with self._lock:
+            self._place(uid, _Placed(node, request, None))
+
+    def forget_pod(self, uid: str) -> None:
+        """A pod that has ended or is gone."""
+        with self._lock:
+            self._displace(uid)
+
+    def assume_pod(self, uid: str, node: str, request: Request, *, until: float) -> None:
+        """A pod that was just scored and goes to `node`; one that is seen on a node stays where it is."""
+        with self._lock:
+            placed = self._pods.get(uid)
+            if placed is None or placed.until is not None:
+                self._place(uid, _Placed(node, request, until))
+
+    def drop_assumption(self, uid: str) -> None:
+        """A pod that is being scheduled anew, so that it did not go where it was assumed."""
+        with self._lock:
+            if uid in self._assumed:
+                self._displace(uid)
+
+    def expire(self, now: float) -> None:
+        """Drops the assumptions that have expired. They are kept in the order of their ends."""
+        if self._assumed:
+            with self._lock:
+                while self._assumed:
+                    uid = next(iter(self._assumed))
+                    until = self._pods[uid].until
+                    if until is None or until > now:
+                        return
+                    self._displace(uid)
+
+    def retain_pods(self, uids: Iterable[str]) -> None:
+        """After a list of all pods: forgets those that were seen before and are not in it."""
+        listed = set(uids)
+        with self._lock:
+            for uid in [uid for uid, placed in self._pods.items() if placed.until is None]:
+                if uid not in listed:
+                    self._displace(uid)
+
+    def retain_nodes(self, names: Iterable[str]) -> None:
+        """After a list of all nodes: forgets those that are not in it."""
+        listed = set(names)
+        for name in [name for name in self._rows if name not in listed]:
+            self.remove_node(name)
+
+    def _place(self, uid: str, placed: _Placed) -> None:
+        self._displace(uid)
+        self._pods[uid] = placed
+        self._pods_on.setdefault(placed.node, set()).add(uid)
+        if placed.until is not None:
+            self._assumed[uid] = None
+        row = self._rows.get(placed.node)
+        if row is not None:
+            self._count(row, placed.request, 1)
+
+    def _displace(self, uid: str) -> None:
+        placed = self._pods.pop(uid, None)
+        if placed is None:
+            return
+        self._assumed.pop(uid, None)
+        on_node = self._pods_on[placed.node]
+        on_node.discard(uid)
+        if not on_node:
+            del self._pods_on[placed.node]
+        row = self._rows.get(placed.node)
+        if row is not None:
+            self._count(row, placed.request, -1)
+
+    def _count(self, row: int, request: Request, sign: int) -> None:
+        self._used[row, CPU] += sign * request.cpu
+        self._used[row, MEMORY] += sign * request.memory
+        self._padded[row, CPU] += sign * request.padded_cpu
+        self._padded[row, MEMORY] += sign * request.padded_memory
+        for resource, units in request.others:
+            column = self._columns.get(resource)
+            if column is not None:
+                self._used[row, column] += sign * units
+
+    def _take_row(self) -> int:
+        if not self._free:
+            before = len(self._allocatable)
+            self._allocatable, self._used, self._padded = (
+                np.concatenate([array, np.zeros_like(array)])
+                for array in (self._allocatable, self._used, self._padded)
+            )
+            self._free = list(range(before, 2 * before))
+        return self._free.pop()
+
+    def _ensure_column(self, resource: str) -> None:
+        if resource in self._columns or len(self._columns) >= COLUMN_LIMIT:
+            return
+        column = len(self._columns)
+        empty = np.zeros((len(self._allocatable), 1), dtype=np.int64)
+        self._allocatable = np.concatenate([self._allocatable, empty], axis=1)
+        used = np.concatenate([self._used, empty], axis=1)
+        for placed in self._pods.values():
+            row = self._rows.get(placed.node)
+            if row is not None:
+                used[row, column] += sum(units for name, units in placed.request.others if name == resource)
+        self._used = used
+        self._columns[resource] = column

@@ -1,0 +1,94 @@
+"""Which policy counts, and what is said of names that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from queues.policies.policy_set import GLOBAL_KEY, KEYS_LIMIT, NO_POLICIES, PolicySet, read_policies
+from queues.policies.resolution import PolicySource, resolve_policy
+
+PACK = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+SPREAD = "actions: allocate\ntiers: [{plugins: [{name: nodeorder}]}]"
+PLAIN = "actions: allocate, backfill"
+BAD = "actions: alocate"
+
+ALL = read_policies({GLOBAL_KEY: PLAIN, "pack": PACK, "spread": SPREAD, "bad": BAD})
+
+
+@pytest.mark.parametrize(
+    ("job", "chain", "source", "name", "queue"),
+    [
+        ("", [("research", "")], PolicySource.GLOBAL, GLOBAL_KEY, ""),
+        ("", [("research", "pack")], PolicySource.QUEUE, "pack", "research"),
+        ("", [("research", "pack"), ("root", "spread")], PolicySource.QUEUE, "pack", "research"),
+        (
+            "",
+            [("research", ""), ("team", "spread"), ("root", "pack")],
+            PolicySource.ANCESTOR,
+            "spread",
+            "team",
+        ),
+        ("spread", [("research", "pack")], PolicySource.JOB, "spread", ""),
+        ("none", [("research", "pack")], PolicySource.QUEUE, "pack", "research"),
+        ("none", [("research", "none"), ("root", "pack")], PolicySource.ANCESTOR, "pack", "root"),
+        ("none", [("research", "none")], PolicySource.GLOBAL, GLOBAL_KEY, ""),
+        ("bad", [("research", "bad"), ("root", "")], PolicySource.GLOBAL, GLOBAL_KEY, ""),
+        # the global policy is for those that name none; it has no name of its own
+        (GLOBAL_KEY, [("research", "")], PolicySource.GLOBAL, GLOBAL_KEY, ""),
+    ],
+)
+def test_the_nearest_policy_that_can_be_used_counts(
+    job: str, chain: list[tuple[str, str]], source: PolicySource, name: str, queue: str
+) -> None:
+    resolution = resolve_policy(ALL, job=job, chain=chain)
+    assert (resolution.source, resolution.name, resolution.queue) == (source, name, queue)
+    assert resolution.policy is not None
+
+
+def test_without_a_config_map_there_is_no_policy() -> None:
+    resolution = resolve_policy(read_policies(None, ALL), job="", chain=[("research", "")])
+    assert (resolution.source, resolution.policy, resolution.problems) == (PolicySource.NONE, None, ())
+
+
+def test_each_name_that_cannot_be_used_is_said() -> None:
+    resolution = resolve_policy(ALL, job="none", chain=[("research", "bad"), ("root", "pack")])
+    assert [(problem.name, problem.queue, problem.missing) for problem in resolution.problems] == [
+        ("none", "", True),
+        ("bad", "research", False),
+    ]
+    assert "there is no policy" in resolution.problems[0].text
+    assert 'line 1: there is no action "alocate"' in resolution.problems[1].text
+
+
+def test_a_wrong_text_keeps_the_last_good_policy() -> None:
+    good = read_policies({"pack": PACK})
+    broken = read_policies({"pack": BAD}, good)
+    resolution = resolve_policy(broken, chain=[("research", "pack")])
+    assert resolution.policy is good.entries["pack"].policy
+    assert "the last good text is used" in resolution.problems[0].text
+    still = read_policies({"pack": BAD + " "}, broken)
+    assert still.entries["pack"].policy is good.entries["pack"].policy
+    mended = read_policies({"pack": SPREAD}, still)
+    assert mended.entries["pack"].problem is None
+    assert mended.entries["pack"].policy != good.entries["pack"].policy
+
+
+def test_a_policy_that_is_gone_counts_no_more() -> None:
+    gone = read_policies({}, read_policies({"pack": PACK}))
+    assert resolve_policy(gone, chain=[("research", "pack")]).source is PolicySource.NONE
+
+
+def test_a_text_is_read_once() -> None:
+    assert read_policies({"pack": PACK, "x": PLAIN}, ALL).entries["pack"] is ALL.entries["pack"]
+
+
+def test_only_so_many_keys_are_read_and_the_global_one_is_among_them() -> None:
+    many = read_policies({GLOBAL_KEY: PLAIN, **{f"a{n:05}": PLAIN for n in range(KEYS_LIMIT)}})
+    assert len(many.entries) == KEYS_LIMIT
+    assert many.common is not None
+
+
+def test_whether_any_policy_scores() -> None:
+    assert ALL.scores
+    assert not read_policies({GLOBAL_KEY: PLAIN, "bad": BAD}).scores
+    assert PolicySet() == NO_POLICIES

@@ -1,0 +1,292 @@
+"""A policy's text in Volcano's format: what is read, refused with its line, or ignored with a warning."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.policies.effects import ACTIONS, PLUGINS
+from queues.policies.model import Binpack, NodeOrder
+from queues.policies.scheduler_conf import (
+    TEXT_LIMIT,
+    VALUE_LIMIT,
+    WARNINGS_LIMIT,
+    BadPolicy,
+    parse_policy,
+)
+
+#: As Volcano's documentation gives it.
+EXAMPLE = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+
+
+def with_plugin(*lines: str) -> str:
+    return "\n".join(['actions: "allocate"', "tiers:", "- plugins:", *(f"  {line}" for line in lines)])
+
+
+def refusal(text: str) -> tuple[int, str]:
+    with pytest.raises(BadPolicy) as caught:
+        parse_policy(text)
+    return caught.value.place.line, caught.value.place.reason
+
+
+def test_the_example_of_volcano_is_read_whole() -> None:
+    policy = parse_policy(EXAMPLE)
+    assert policy.actions == ("enqueue", "allocate", "backfill")
+    assert [(plugin.name, plugin.tier, plugin.line) for plugin in policy.plugins] == [
+        ("priority", 1, 4),
+        ("gang", 1, 5),
+        ("conformance", 1, 7),
+        ("overcommit", 2, 9),
+        ("drf", 2, 10),
+        ("predicates", 2, 12),
+        ("proportion", 2, 13),
+        ("nodeorder", 2, 14),
+        ("binpack", 2, 15),
+    ]
+    assert policy.warnings == ()
+    assert not policy.enables("gang", "enablePreemptable")
+    assert policy.enables("gang", "enableReclaimable")
+
+
+def test_defaults_are_those_of_volcano() -> None:
+    policy = parse_policy(EXAMPLE)
+    assert policy.binpack == Binpack(weight=1, resources={"cpu": 1, "memory": 1})
+    assert policy.node_order == NodeOrder(
+        least_requested=1,
+        most_requested=0,
+        node_affinity=2,
+        pod_affinity=2,
+        balanced_resource=1,
+        taint_toleration=3,
+        image_locality=1,
+        pod_topology_spread=2,
+    )
+
+
+def test_arguments_of_binpack() -> None:
+    policy = parse_policy(
+        with_plugin(
+            "- name: binpack",
+            "  arguments:",
+            "    binpack.weight: 10",
+            "    binpack.cpu: 5",
+            "    binpack.memory: -1",
+            "    binpack.resources: nvidia.com/gpu, example.com/foo,, ",
+            "    binpack.resources.nvidia.com/gpu: 2",
+        )
+    )
+    assert policy.binpack == Binpack(
+        weight=10, resources={"nvidia.com/gpu": 2, "example.com/foo": 1, "cpu": 5, "memory": 1}
+    )
+    assert [str(warning) for warning in policy.warnings] == [
+        'line 8: "binpack.memory" is negative; 1 is used'
+    ]
+
+
+def test_a_switch_turns_the_scores_of_a_plugin_off() -> None:
+    policy = parse_policy(with_plugin("- name: binpack", "  enableNodeOrder: false", "- name: nodeorder"))
+    assert policy.binpack is None
+    assert policy.node_order == NodeOrder()
+    assert policy.scores
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["- name: binpack", "  arguments: {binpack.weight: 0}"],
+        [
+            "- name: nodeorder",
+            "  arguments: {leastrequested.weight: 0, nodeaffinity.weight: 0, podaffinity.weight: 0,",
+            "    balancedresource.weight: 0, tainttoleration.weight: 0, imagelocality.weight: 0,",
+            "    podtopologyspread.weight: 0}",
+        ],
+        ["- name: predicates"],
+    ],
+)
+def test_what_weighs_nothing_scores_nothing(arguments: list[str]) -> None:
+    assert not parse_policy(with_plugin(*arguments)).scores
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", 1, "empty"),
+        ("# nothing", 1, "empty"),
+        ("allocate", 1, 'a policy is the text "allocate"'),
+        ("- allocate", 1, "a policy is a list"),
+        ("actions: [\n", 2, "not YAML"),
+        ("actions: allocate\ntiers: {\n", 3, "not YAML"),
+        ("actions: allocate\n---\nactions: allocate", 2, "second document"),
+        ("tiers: []", 1, "actions is missing"),
+        ('actions: ""', 1, "actions is empty"),
+        ("actions: allocate,", 1, "between two commas"),
+        ("actions: [allocate]", 1, "actions is a list"),
+        ("actions: 7", 1, "actions is 7"),
+        ("actions: allocate, balance", 1, 'there is no action "balance"; there are allocate'),
+        ("actions: alocate", 1, 'did you mean "allocate"?'),
+        ("actions: allocate\ntiers: x", 2, 'the text "x", not a list'),
+        ("actions: allocate\ntiers:\n- plugins: {}", 3, "an object, not a list"),
+        ("actions: allocate\ntiers:\n- plugins:\n  - binpack", 4, "not fields with values"),
+        (with_plugin("- enableNodeOrder: true"), 4, "a plugin has no name"),
+        (with_plugin("- name: 7"), 4, "a plugin has no name"),
+        (with_plugin("- name: binpak"), 4, 'did you mean "binpack"?'),
+        (with_plugin("- name: gang", "- name: gang"), 5, "is listed twice, in line 4 too"),
+        (
+            with_plugin("- name: gang", "- plugins:", "  - name: gang").replace("  - plugins", "- plugins"),
+            6,
+            "twice",
+        ),
+        (with_plugin("- name: gang", '  enableJobOrder: "yes"'), 5, "write true or false"),
+        (with_plugin("- name: binpack", "  arguments: [1]"), 5, "arguments is a list"),
+        (with_plugin("- name: binpack", "  arguments:", "    binpack.weight: -1"), 6, "from 0 to 1,000,000"),
+        (with_plugin("- name: binpack", "  arguments:", "    binpack.cpu: 99999999"), 6, "from 0 to"),
+        (with_plugin("- name: nodeorder", "  arguments:", "    podaffinity.weight: -2"), 6, "from 0 to"),
+        (with_plugin("- name: nodeorder", "  arguments:", f"    podaffinity.weight: {'9' * 5000}"), 6, "9"),
+        (
+            with_plugin("- name: drf", "  enableHierarchy: true", "- name: proportion"),
+            4,
+            "exclude each other",
+        ),
+        ("actions: allocate\n? [a]\n: b", 2, "a key is not a text"),
+        ("actions: allocate\n<<: {tiers: []}", 2, "merge key"),
+        ("actions: !!python/object:os.system {}", 1, "actions is an object"),
+        ("actions: \x07", 1, "not YAML"),
+        ("x: " + "[" * 40 + "]" * 40, 1, "nested deeper"),
+        ("a" * (TEXT_LIMIT + 1), 1, "longer than"),
+        ("actions: allocate\ntiers:\n" + "- {}\n" * VALUE_LIMIT, 2500, "more than 5,000 values"),
+    ],
+)
+def test_a_text_that_is_no_policy_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
+    at, why = refusal(text)
+    assert reason in why
+    assert at == line or line == 2500 < at
+    assert len(why) <= 400
+    assert why.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("line", "default", "warning"),
+    [
+        ('binpack.weight: "10"', 1, 'is the text "10", not a whole number; the default 1 is used'),
+        ("binpack.weight: 1.5", 1, "is 1.5, not a whole number"),
+        ("binpack.weight: .nan", 1, "is nan, not a whole number"),
+        ("binpack.weight: .inf", 1, "is inf, not a whole number"),
+        ("binpack.weight: true", 1, "is true, not a whole number"),
+        ("binpack.weight: null", 1, "is null, not a whole number"),
+        ("binpack.weight: [3]", 1, "is a list, not a whole number"),
+        ("binpack.weight: 1:30", 1, 'is the text "1:30", not a whole number'),
+        ("binpack.wait: 3", 1, 'did you mean "binpack.weight"?'),
+        ("binpack.resources: 7", 1, "binpack.resources is 7, not a text, and is ignored"),
+        ("binpack.resources.x.y/z: 7", 1, 'counts only if binpack.resources lists "x.y/z"'),
+    ],
+)
+def test_what_volcano_ignores_is_ignored_with_a_warning(line: str, default: int, warning: str) -> None:
+    policy = parse_policy(with_plugin("- name: binpack", "  arguments:", f"    {line}"))
+    assert policy.binpack is not None and policy.binpack.weight == default
+    assert [place.line for place in policy.warnings] == [6]
+    assert warning in policy.warnings[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "warning"),
+    [
+        (
+            "actions: allocate\nteirs: []",
+            2,
+            'a policy has no field "teirs"; it is ignored; did you mean "tiers"?',
+        ),
+        ("actions: allocate\ntiers:\n- plugin: []", 3, "tier 1 has no field"),
+        (with_plugin("- name: gang", "  enabledJobOrder: true"), 5, 'did you mean "enableJobOrder"?'),
+        (
+            with_plugin("- name: nodeorder", "  arguments:", "    leastrequested: 1"),
+            6,
+            "leastrequested.weight",
+        ),
+    ],
+)
+def test_unknown_fields_are_ignored_with_a_warning(text: str, line: int, warning: str) -> None:
+    (place,) = parse_policy(text).warnings
+    assert place.line == line
+    assert warning in place.reason
+
+
+def test_warnings_are_bounded() -> None:
+    policy = parse_policy("actions: allocate\n" + "".join(f"x{n}: 1\n" for n in range(1000)))
+    assert len(policy.warnings) == WARNINGS_LIMIT
+
+
+def test_null_is_the_same_as_absent() -> None:
+    policy = parse_policy(
+        "actions: allocate\ntiers:\n- plugins:\n"
+        "- plugins:\n  - {name: gang, enableJobOrder: null, arguments: null}"
+    )
+    assert [plugin.name for plugin in policy.plugins] == ["gang"]
+    assert policy.enables("gang", "enableJobOrder")
+
+
+def test_aliases_count_as_often_as_they_are_used() -> None:
+    bomb = "a: &a [1,2,3,4,5,6,7,8]\n" + "".join(
+        f"{name}: &{name} [{', '.join(['*' + before] * 8)}]\n"
+        for before, name in zip("abcdefg", "bcdefgh", strict=True)
+    )
+    assert "more than 5,000 values" in refusal(f"actions: allocate\n{bomb}")[1]
+    used_once = "actions: &actions allocate\nmetrics: {actions: *actions}"
+    assert parse_policy(used_once).actions == ("allocate",)
+
+
+def test_every_action_and_plugin_of_the_table_is_known() -> None:
+    listed = "".join(f"  - name: {name}\n" for name in PLUGINS)
+    policy = parse_policy(f"actions: {', '.join(ACTIONS)}\ntiers:\n- plugins:\n{listed}")
+    assert policy.actions == tuple(ACTIONS)
+    assert {plugin.name for plugin in policy.plugins} == set(PLUGINS)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_policy_or_is_refused(text: str) -> None:
+    _either(text)
+
+
+_scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+_fields = st.sampled_from(
+    ["actions", "tiers", "plugins", "name", "arguments", "binpack", "binpack.weight", "enableNodeOrder"]
+)
+_anything = st.recursive(
+    _scalars | _fields,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(_fields | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@given(_anything)
+def test_any_yaml_is_a_policy_or_is_refused(value: object) -> None:
+    _either(yaml.safe_dump(value))
+
+
+def _either(text: str) -> None:
+    try:
+        policy = parse_policy(text)
+    except BadPolicy as exc:
+        assert exc.place.line >= 1
+        assert exc.place.reason.isprintable()
+    else:
+        assert policy.actions
