@@ -8,6 +8,8 @@ Invariants
 - Pods may be seen before their node, and a node may go before its pods: they count as soon as both exist.
 - A column exists for each resource that a node has (`COLUMN_LIMIT` at most; pods make none). A new column
   begins with what the pods that are known use of it.
+- `generation` changes whenever a node comes or goes or any of its facts changes, and only then: what is
+  derived from facts alone may be kept as long.
 - One lock for all that write, held for microseconds; readers take `view()`, and copy the rows they need.
 
 Times are monotonic seconds.
@@ -23,6 +25,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from queues.scoring.pod_classes import PodClass, PodClasses
+from queues.scoring.preferences import PodPlacement, Taint
 from queues.scoring.requests import AMOUNT_LIMIT, Request
 
 Units = npt.NDArray[np.int64]
@@ -33,11 +37,29 @@ COLUMN_LIMIT = 64
 _FIRST_ROWS = 16
 
 
-class View(msgspec.Struct, frozen=True):
-    """The table at one moment. The arrays are the table's own: copy rows, change nothing.
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What scores read of a node beside its resources. `images`: their sizes in bytes, by name.
 
-    `padded`: what is used of CPU and memory with kube-scheduler's defaults.
+    `taints`: all of them, whatever their effect.
     """
+
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    images: Mapping[str, int] = {}
+
+
+NO_FACTS = NodeFacts()
+
+
+class View(msgspec.Struct, frozen=True):
+    """The table at one moment. The arrays and lists are the table's own: copy rows, change nothing.
+
+    `padded`: what is used of CPU and memory with kube-scheduler's defaults. `facts`: by row; None: no node.
+    """
+
+    generation: int
+    facts: Sequence[NodeFacts | None]
+    names: Sequence[str]
 
     rows: Mapping[str, int]
     columns: Mapping[str, int]
@@ -57,6 +79,7 @@ class _Placed(msgspec.Struct, gc=False):
     node: str
     request: Request
     until: float | None
+    pod_class: PodClass | None
 
 
 class NodeTable:
@@ -68,6 +91,10 @@ class NodeTable:
         self._allocatable: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
         self._used: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
         self._padded: Units = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
+        self.classes = PodClasses()
+        self._facts: list[NodeFacts | None] = [None] * _FIRST_ROWS
+        self._names: list[str] = [""] * _FIRST_ROWS
+        self._generation = 0
         self._pods: dict[str, _Placed] = {}
         #: The UIDs of the pods on each node, whether the node is known or not.
         self._pods_on: dict[str, set[str]] = {}
@@ -79,9 +106,18 @@ class NodeTable:
 
     def view(self) -> View:
         with self._lock:
-            return View(self._rows, self._columns, self._allocatable, self._used, self._padded)
+            return View(
+                generation=self._generation,
+                facts=self._facts,
+                names=self._names,
+                rows=self._rows,
+                columns=self._columns,
+                allocatable=self._allocatable,
+                used=self._used,
+                padded=self._padded,
+            )
 
-    def set_node(self, name: str, allocatable: Mapping[str, int]) -> None:
+    def set_node(self, name: str, allocatable: Mapping[str, int], facts: NodeFacts = NO_FACTS) -> None:
         """A node that is there, with the whole units (see `requests`) that pods may use."""
         with self._lock:
             for resource in allocatable:
@@ -97,30 +133,52 @@ class NodeTable:
                 column = self._columns.get(resource)
                 if column is not None:
                     self._allocatable[row, column] = max(0, min(units, AMOUNT_LIMIT))
+            if name not in self._rows or self._facts[row] != facts:
+                self._facts[row], self._names[row] = facts, name
+                self._generation += 1
             self._rows[name] = row  # last: a reader finds a complete row
 
     def remove_node(self, name: str) -> None:
         with self._lock:
             row = self._rows.pop(name, None)
             if row is not None:
+                self._facts[row], self._names[row] = None, ""
+                self._generation += 1
                 self._free.append(row)
 
-    def see_pod(self, uid: str, node: str, request: Request) -> None:
-        """A pod that is bound to a node, and has not ended."""
+    def see_pod(
+        self,
+        uid: str,
+        node: str,
+        request: Request,
+        placement: PodPlacement | None = None,
+        *,
+        terminating: bool = False,
+    ) -> None:
+        """A pod that is bound to a node, and has not ended. `placement`: where others' affinity counts."""
         with self._lock:
-            self._place(uid, _Placed(node, request, None))
+            pod_class = self._class_of(placement, terminating=terminating)
+            self._place(uid, _Placed(node, request, None, pod_class))
 
     def forget_pod(self, uid: str) -> None:
         """A pod that has ended or is gone."""
         with self._lock:
             self._displace(uid)
 
-    def assume_pod(self, uid: str, node: str, request: Request, *, until: float) -> None:
+    def assume_pod(
+        self,
+        uid: str,
+        node: str,
+        request: Request,
+        placement: PodPlacement | None = None,
+        *,
+        until: float,
+    ) -> None:
         """A pod that was just scored and goes to `node`; one that is seen on a node stays where it is."""
         with self._lock:
             placed = self._pods.get(uid)
             if placed is None or placed.until is not None:
-                self._place(uid, _Placed(node, request, until))
+                self._place(uid, _Placed(node, request, until, self._class_of(placement)))
 
     def drop_assumption(self, uid: str) -> None:
         """A pod that is being scheduled anew, so that it did not go where it was assumed."""
@@ -153,9 +211,14 @@ class NodeTable:
         for name in [name for name in self._rows if name not in listed]:
             self.remove_node(name)
 
+    def _class_of(self, placement: PodPlacement | None, *, terminating: bool = False) -> PodClass | None:
+        return self.classes.class_of(placement, terminating=terminating) if placement else None
+
     def _place(self, uid: str, placed: _Placed) -> None:
         self._displace(uid)
         self._pods[uid] = placed
+        if placed.pod_class is not None:
+            self.classes.count(placed.pod_class, placed.node, 1)
         self._pods_on.setdefault(placed.node, set()).add(uid)
         if placed.until is not None:
             self._assumed[uid] = None
@@ -168,6 +231,8 @@ class NodeTable:
         if placed is None:
             return
         self._assumed.pop(uid, None)
+        if placed.pod_class is not None:
+            self.classes.count(placed.pod_class, placed.node, -1)
         on_node = self._pods_on[placed.node]
         on_node.discard(uid)
         if not on_node:
@@ -193,6 +258,7 @@ class NodeTable:
                 np.concatenate([array, np.zeros_like(array)])
                 for array in (self._allocatable, self._used, self._padded)
             )
+            self._facts, self._names = self._facts + [None] * before, self._names + [""] * before
             self._free = list(range(before, 2 * before))
         return self._free.pop()
 
