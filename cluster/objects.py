@@ -131,6 +131,7 @@ class QueueSpec(_Wire, frozen=True):
     reason: str | None = None
     drain: Any = None
     namespace_selector: Any = None
+    scheduler_policy: str | None = None
     # Quota is kept undecoded: no content of it may make a queue unreadable.
     guarantee: Any = None
     deserved: Any = None

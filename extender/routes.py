@@ -1,25 +1,28 @@
-"""`POST /extender/filter` and `POST /extender/preempt`.
-
-`/extender/prioritize` will come here with the scheduling policies.
-"""
+"""`POST /extender/filter`, `POST /extender/prioritize` and `POST /extender/preempt`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from cluster.cache.store import Store
 from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from extender.filtering import filter_nodes
 from extender.preempting import preempt
-from extender.wire import encode, filter_decoder, preempt_decoder
+from extender.prioritizing import prioritize
+from extender.wire import encode, filter_decoder, preempt_decoder, prioritize_decoder
+
+if TYPE_CHECKING:  # numpy comes with it
+    from cluster.scoring.node_scoring import NodeScoring
 
 #: From the bytes of a request to the bytes of its answer. Raises `cluster.exceptions.Unreadable`.
 Handler = Callable[[bytes], bytes]
+Scoring = Callable[[], "NodeScoring | None"]
 
 
-def handlers(store: Store) -> Mapping[str, Handler]:
-    """Each path and what answers it, from `store`."""
+def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, Handler]:
+    """Each path and what answers it, from `store`. `scoring`: what scores nodes now."""
 
     def filter_(body: bytes) -> bytes:
         args = decode_body(body, filter_decoder)
@@ -35,4 +38,16 @@ def handlers(store: Store) -> Mapping[str, Handler]:
             raise Unreadable("NodeNameToMetaVictims: missing or null")
         return encode(preempt(args, store=store))
 
-    return {"/extender/filter": filter_, "/extender/preempt": preempt_}
+    def prioritize_(body: bytes) -> bytes:
+        args = decode_body(body, prioritize_decoder)
+        if args.NodeNames is None:
+            raise Unreadable(
+                "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
+            )
+        return encode(prioritize(args, store=store, scoring=scoring()))
+
+    return {
+        "/extender/filter": filter_,
+        "/extender/prioritize": prioritize_,
+        "/extender/preempt": preempt_,
+    }

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cluster.objects import Pod
+from cluster.scoring.objects import ScoredPod
 
 _NULL = msgspec.Raw(b"null")
 
@@ -75,7 +76,23 @@ class PreemptResult(msgspec.Struct, frozen=True, gc=False):
     NodeNameToMetaVictims: dict[str, MetaVictims]
 
 
+class PrioritizeArgs(msgspec.Struct, frozen=True, gc=False):
+    """`ExtenderArgs` as prioritize reads it: the pod with what it prefers."""
+
+    Pod: ScoredPod
+    NodeNames: list[str] | None = None
+    Nodes: msgspec.Raw = _NULL
+
+
+class HostPriority(msgspec.Struct, frozen=True, gc=False):
+    """`HostPriority`: a level from 0 to 10."""
+
+    Host: str
+    Score: int
+
+
 filter_decoder = msgspec.json.Decoder(FilterArgs)
+prioritize_decoder = msgspec.json.Decoder(PrioritizeArgs)
 preempt_decoder = msgspec.json.Decoder(PreemptArgs)
 _encoder = msgspec.json.Encoder()
 

@@ -186,6 +186,7 @@ def _queue(item: Object) -> Queue:
         resume_at=_time(spec.get("resumeAt")),
         reason=_text(spec.get("reason")),
         namespace_selector=spec.get("namespaceSelector"),
+        scheduler_policy=_text(spec.get("schedulerPolicy")),
     )
 
 

@@ -29,6 +29,10 @@ QUEUE_FROM = "sluice.dev/queue-from"
 ADMISSION = "sluice.dev/admission"
 GATE = "sluice.dev/queue"
 MARKER = "sluice.dev/member"
+#: The resource that pods of a scoring policy request, so that kube-scheduler calls prioritize for them.
+SCORED = "sluice.dev/scored"
+#: The annotation by which a pod, a PodGroup or a workload names its own scheduling policy.
+SCHEDULER_POLICY = "volcano.sh/scheduler-policy"
 WOKEN = "sluice.dev/woken"
 SUSPENDED = "sluice.dev/suspended"
 GUARD = "sluice.dev/guard"

@@ -24,6 +24,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `parent` is None for `root` alone. `revision` changes whenever the object's spec does.
     `namespace_selector`: the namespaces that may use this queue and those below it; None: all.
+    `scheduler_policy`: the scheduling policy that it names.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resume_at: datetime | None = None
     reason: str = ""
     namespace_selector: NamespaceSelector | None = None
+    scheduler_policy: str = ""
 
     def desired_at(self, now: datetime) -> Desired:
         """The desired state once `resumeAt` is taken into account; it never undoes Closed."""
@@ -91,6 +93,7 @@ def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
     resume_at: datetime | None,
     reason: str | None,
     namespace_selector: object,
+    scheduler_policy: str | None,
 ) -> Queue:
     """Return the queue for fields of `metadata` and `spec`; None and "" count as absent.
 
@@ -107,4 +110,5 @@ def queue_from_fields(  # noqa: PLR0913 - one for each field of the object
         resume_at=resume_at,
         reason=reason or "",
         namespace_selector=None if namespace_selector is None else compile_selector(namespace_selector),
+        scheduler_policy=scheduler_policy or "",
     )

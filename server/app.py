@@ -39,6 +39,7 @@ from werkzeug.exceptions import HTTPException, UnsupportedMediaType
 from cluster.cache.store import Clock, Store
 from cluster.exceptions import NotReady, Unreadable
 from cluster.metrics import Metrics
+from extender.routes import Scoring
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from server.http.limits import REVIEW_BYTES
@@ -66,6 +67,7 @@ def create_app(
     metrics: Metrics | None = None,
     alive: Check = list,
     ready: Check | None = None,
+    scoring: Scoring = lambda: None,
 ) -> Flask:
     """The app, which answers from `store`; without a store it knows no cluster and is not ready."""
     store = store or Store(membership_settings=MembershipSettings(), clock=Clock())
@@ -73,7 +75,10 @@ def create_app(
     app = Flask("sluice", static_folder=None)
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
-    handlers = {**extender_handlers(store), **webhook_handlers(store, admission or AdmissionSettings())}
+    handlers = {
+        **extender_handlers(store, scoring=scoring),
+        **webhook_handlers(store, admission or AdmissionSettings()),
+    }
     for path, handler in handlers.items():
         app.add_url_rule(
             path, endpoint=path[1:].replace("/", "-"), view_func=_view(handler), methods=["POST"]

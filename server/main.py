@@ -66,6 +66,7 @@ def serve(settings: Settings) -> None:
         metrics=runtime.metrics,
         alive=runtime.dead_threads,
         ready=runtime.missing_for_ready,
+        scoring=runtime.scoring,
     )
     folder = Path(settings.certs_dir)
     ServedApp(

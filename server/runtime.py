@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from certs.renewal import CertificateRenewal
 from cluster.api.client import Client, load_configuration
@@ -29,7 +29,7 @@ from cluster.coordination.leader_election import LeaderElector
 from cluster.coordination.leases import Leases
 from cluster.coordination.replica_report import report_of
 from cluster.coordination.replicas import OtherReplicas, ReplicaLease
-from cluster.informers.informers import ALL_KINDS, Informers
+from cluster.informers.informers import ALL_KINDS, Informers, PolicySource
 from cluster.metrics import Metrics
 from cluster.readiness import ClusterReadiness
 from cluster.recorder import EventRecorder
@@ -38,6 +38,9 @@ from controller.context import ControllerContext
 from controller.controller import QueueController
 from controller.workqueue import WorkQueue
 from server.settings import Settings
+
+if TYPE_CHECKING:  # numpy comes with it
+    from cluster.scoring.node_scoring import NodeScoring
 
 READY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
@@ -93,6 +96,7 @@ class Runtime:
             readiness=self._readiness,
             metrics=self.metrics,
             marker=MarkerPods(lease_client, namespace=settings.namespace),
+            policies=PolicySource(settings.policies_namespace, settings.policies_name),
         )
         self._writers = self._new_writers("writer", settings.writers)
         self._status_writers = self._new_writers("status-writer", STATUS_THREADS)
@@ -212,6 +216,10 @@ class Runtime:
         if self._stopped.is_set():
             return ["the server is stopping"]
         return [name for owner in self._owners for name in owner.dead()]
+
+    def scoring(self) -> NodeScoring | None:
+        """What scores nodes now, if anything does."""
+        return self._informers.scoring()
 
     def missing_for_ready(self) -> list[str]:
         """What has not been read of the cluster yet, and what is wrong with our definitions in it."""

@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scheduler_users: tuple[str, ...] = ("system:kube-scheduler",)
     controller_users: tuple[str, ...] = tuple(sorted(CONTROLLER_USERS))
     owned_schedulers: tuple[str, ...] = ("volcano",)
+    policies_namespace: str = "volcano-system"
+    policies_name: str = "volcano-scheduler-configmap"
     kueue_label: bool = False
     depth_limit: int = 5
     writers: int = 4
@@ -79,6 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ),
             ("hosts", all(map(_is_host, self.hosts)), "DNS names and addresses"),
             ("service", bool(_NAME.fullmatch(self.service)), "the name of a Service"),
+            ("policies_namespace", bool(_NAME.fullmatch(self.policies_namespace)), "the name of a namespace"),
+            ("policies_name", valid_name(self.policies_name), "the name of a ConfigMap"),
             ("webhook_url", _is_https(self.webhook_url), "empty, or https://HOST:PORT"),
             ("depth_limit", 1 <= self.depth_limit <= 100, "a number from 1 to 100"),
             ("writers", 1 <= self.writers <= 64, "a number from 1 to 64"),
@@ -159,6 +163,8 @@ _HELP: Mapping[str, str] = {
     "scheduler_users": "as whom those schedulers bind",
     "controller_users": "who makes the pods of workloads; a name may end in * for all that begin so",
     "owned_schedulers": "scheduler names whose pods are members of `default` when they name no queue",
+    "policies_namespace": "the namespace of the ConfigMap with the scheduling policies",
+    "policies_name": "the name of that ConfigMap",
     "kueue_label": "whether label kueue.x-k8s.io/queue-name names a queue",
     "depth_limit": "levels of queues below root",
     "writers": "threads that write to the API server, besides those of statuses, the guard and drains",

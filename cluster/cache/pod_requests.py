@@ -7,12 +7,12 @@ Source: `k8s.io/component-helpers/resource`, `PodRequests`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from cluster.cache.trimming import trim_resources
-from cluster.objects import Container, PodSpec, ResourceNeeds
+from cluster.objects import ResourceNeeds
 from queues import labels as names
 from queues.apimachinery.quantities import (
     Amount,
@@ -25,7 +25,7 @@ Requests = tuple[tuple[str, Amount], ...]
 Amounts = dict[str, Amount]
 
 #: Our own marker resources, which no node has.
-_MARKERS = frozenset({names.MARKER, "sluice.dev/scored"})
+_MARKERS = frozenset({names.MARKER, names.SCORED})
 
 
 #: The requests of one container, of the pod, or of its overhead, as they are written.
@@ -37,12 +37,35 @@ _Written = tuple[tuple[str, str | int | float], ...]
 MAX_SHARED = 100
 
 
-def pod_requests(spec: PodSpec) -> Requests:
-    """Return the requests of a pod, without our markers and without zeros."""
-    containers = tuple([_container_requests(container) for container in spec.containers or ()])
+class _Container(Protocol):
+    @property
+    def resources(self) -> ResourceNeeds | None: ...
+    @property
+    def restart_policy(self) -> str | None: ...
+
+
+class _Spec(Protocol):
+    """The part of a pod's spec that says what it requests."""
+
+    @property
+    def containers(self) -> Sequence[_Container] | None: ...
+    @property
+    def init_containers(self) -> Sequence[_Container] | None: ...
+    @property
+    def resources(self) -> ResourceNeeds | None: ...
+    @property
+    def overhead(self) -> Mapping[str, str | int | float] | None: ...
+
+
+def pod_requests(spec: _Spec, *, missing: _Written = ()) -> Requests:
+    """Return the requests of a pod, without our markers and without zeros.
+
+    `missing`: what a container counts with that requests nothing of a resource.
+    """
+    containers = tuple([_container_requests(container, missing) for container in spec.containers or ()])
     init_containers = tuple(
         [
-            (container.restart_policy == "Always", _container_requests(container))
+            (container.restart_policy == "Always", _container_requests(container, missing))
             for container in spec.init_containers or ()
         ]
     )
@@ -53,9 +76,12 @@ def pod_requests(spec: PodSpec) -> Requests:
     return count(containers, init_containers, of_the_pod, overhead)
 
 
-def _container_requests(container: Container) -> _Written:
+def _container_requests(container: _Container, missing: _Written) -> _Written:
     needs: ResourceNeeds | None = container.resources
-    return _written(needs.requests) if needs else ()
+    written = _written(needs.requests) if needs else ()
+    if not missing:
+        return written
+    return (*written, *(each for each in missing if all(key != each[0] for key, _ in written)))
 
 
 def _written(requests: Mapping[str, str | int | float] | None) -> _Written:

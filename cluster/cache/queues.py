@@ -122,6 +122,7 @@ def queue_from_object(obj: QueueObject) -> Queue:
         resume_at=spec.resume_at,
         reason=spec.reason,
         namespace_selector=spec.namespace_selector,
+        scheduler_policy=spec.scheduler_policy,
     )
 
 

@@ -28,6 +28,7 @@ from cluster.cache.members import Member, Members
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
 from cluster.cache.queues import NamespaceDecisions, QueueCache
+from cluster.cache.scheduling_policies import SchedulingPolicies
 from cluster.cache.unreadable_objects import UnreadableObject, UnreadableObjects
 from cluster.cache.watch_progress import WatchProgress
 from cluster.cache.workloads import (
@@ -48,6 +49,7 @@ from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObjec
 from cluster.readiness import ClusterReadiness, Readiness
 from queues import labels as names
 from queues.membership import (
+    GROUP_ANNOTATION,
     VOLCANO_ANNOTATION,
     Membership,
     MembershipSettings,
@@ -58,6 +60,7 @@ from queues.membership import (
 )
 from queues.messages import has_retry_mark
 from queues.namespace_selectors import is_reserved_label
+from queues.policies.resolution import Resolution
 from queues.snapshot import (
     QueueDecision,
     QueueSnapshot,
@@ -149,6 +152,7 @@ class Store:
             arrived=arrived,
         )
         self.commands = Commands(on_change=self._commands_changed)
+        self.policies = SchedulingPolicies()
 
     # Listeners
 
@@ -302,6 +306,19 @@ class Store:
             if stop is not None and stop.refusal and stop.revision == decision.revision
             else decision.text
         )
+
+    def policy_of_queue(self, queue: str) -> Resolution:
+        """Return which scheduling policy counts for the jobs of a queue that name none themselves."""
+        return self.policies.of_queue(self.snapshot, queue)
+
+    def policy_of_pod(self, queue: str, *, namespace: str, annotations: Mapping[str, str]) -> Resolution:
+        """Return which scheduling policy counts for a pod of the queue, by its own annotations."""
+        job = annotations.get(names.SCHEDULER_POLICY) or self._policy_of_podgroup(namespace, annotations)
+        return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
+
+    def _policy_of_podgroup(self, namespace: str, annotations: Mapping[str, str]) -> str:
+        group = self.podgroups.get(namespace, annotations.get(GROUP_ANNOTATION, ""))
+        return group.metadata.annotation(names.SCHEDULER_POLICY) if group is not None else ""
 
     def selects(self, queue: str, namespace: str) -> bool:
         """Return whether the queue selects the namespace."""

@@ -30,6 +30,7 @@ from cluster.objects import (
     TemplateHolder,
     WorkloadObject,
 )
+from queues import labels
 from queues.apimachinery.quantities import Amount
 from queues.membership import MIRROR_ANNOTATION, NAMING_ANNOTATIONS, NAMING_LABELS
 from queues.status.podgroup_phases import POPULATED, SCHEDULED
@@ -48,7 +49,7 @@ CONDITIONS_BYTES = 32 * 1024
 CONDITIONS = 32
 MESSAGE = 1024
 #: The annotations that are read, and the labels that are read for other purposes than selection.
-_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION})
+_KNOWN_KEYS = frozenset({*NAMING_ANNOTATIONS, *NAMING_LABELS, MIRROR_ANNOTATION, labels.SCHEDULER_POLICY})
 _OURS = "sluice.dev/"
 #: The types of conditions that rules read, of PodGroups and of workloads.
 _DECIDING = frozenset({POPULATED, SCHEDULED, "Complete", "Failed", "Suspended", "Completed"})

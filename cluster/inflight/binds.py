@@ -199,6 +199,10 @@ class BindPasses:
         if by_scheduler and filter_pass is not None and filter_pass.uid == uid:
             self._drop((namespace, name), filter_pass)
 
+    def filter_pass(self, namespace: str, name: str) -> BindPass | None:
+        """Return the open pass that filter gave a pod."""
+        return self._filter_passes.get((namespace, name))
+
     def queue_of(self, namespace: str, name: str) -> str | None:
         """Return the queue of a pod that the store may not know yet."""
         filter_pass = self._filter_passes.get((namespace, name))

@@ -7,13 +7,15 @@ watched like every other kind; nothing counts as in sync while one of them lacks
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cluster.api.client import Client
+from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Store
 from cluster.cache.watch_progress import Marker
 from cluster.debounce import Debouncer
@@ -32,7 +34,12 @@ from cluster.informers.reflector import SHORT_WATCH_SECONDS, Reflector, Reflecto
 from cluster.metrics import Metrics
 from cluster.objects import Command, Namespace, Pod, PodGroup, WorkloadObject
 from cluster.readiness import ClusterReadiness
+from cluster.scoring.objects import Node, ScoredPod
+from cluster.scoring.reflectors import ASSIGNED_PODS, NODES, ScoringReflectors, WatchedKind
 from queues.workload_kinds import KINDS
+
+if TYPE_CHECKING:  # numpy comes with it
+    from cluster.scoring.node_scoring import NodeScoring
 
 SCHEDULING = "/apis/scheduling.volcano.sh/v1beta1"
 BUS = "/apis/bus.volcano.sh/v1alpha1"
@@ -40,13 +47,25 @@ BUS = "/apis/bus.volcano.sh/v1alpha1"
 #: The definitions of our own kinds, by the name of their reflector.
 DEFINITION_KINDS = {f"definition-{name.partition('.')[0]}": name for name in REQUIRED}
 #: Listed first; `MEMBER_KINDS` need them.
-MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands")
+MEMBERSHIP_KINDS = (*DEFINITION_KINDS, "namespaces", "podgroups", "queues", "commands", "policies")
 MEMBER_KINDS = (*KINDS, "pods")
 ALL_KINDS = (*MEMBERSHIP_KINDS, *MEMBER_KINDS)
 #: An acknowledgement depends on these kinds; it may wait until their caches are as new as the stop.
 ACKNOWLEDGED_KINDS = ("queues", "pods", "namespaces", "podgroups")
-#: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon.
-SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands")
+#: Stops and Commands wait for these kinds, so a dead watch of them must be noticed soon; a policy is to be in
+#: effect within a second.
+SHORT_WATCH_KINDS = (*ACKNOWLEDGED_KINDS, "commands", "policies")
+
+
+class PolicySource(msgspec.Struct, frozen=True):
+    """A ConfigMap with scheduling policies."""
+
+    namespace: str
+    name: str
+
+
+#: Where Volcano has them.
+DEFAULT_POLICIES = PolicySource("volcano-system", "volcano-scheduler-configmap")
 
 
 class ObjectDecoder(msgspec.Struct, frozen=True):
@@ -63,6 +82,11 @@ _COMMAND = ObjectDecoder(msgspec.json.Decoder(Command).decode, LenientReader(Com
 _WORKLOAD = ObjectDecoder(msgspec.json.Decoder(WorkloadObject).decode, LenientReader(WorkloadObject))
 _POD = ObjectDecoder(msgspec.json.Decoder(Pod).decode, LenientReader(Pod))
 _QUEUE = ObjectDecoder(read_queue, read_queue_leniently)
+_CONFIG_MAP = ObjectDecoder(msgspec.json.Decoder(ConfigMap).decode, LenientReader(ConfigMap))
+_SCORING = {
+    NODES: ObjectDecoder(msgspec.json.Decoder(Node).decode, LenientReader(Node)),
+    ASSIGNED_PODS: ObjectDecoder(msgspec.json.Decoder(ScoredPod).decode, LenientReader(ScoredPod)),
+}
 _DEFINITION = ObjectDecoder(msgspec.json.Decoder(Definition).decode, LenientReader(Definition))
 
 
@@ -77,8 +101,10 @@ class Informers:
         readiness: ClusterReadiness,
         metrics: Metrics,
         marker: Marker | None = None,
+        policies: PolicySource = DEFAULT_POLICIES,
     ) -> None:
-        """`marker`: causes a pod event (`cluster.cache.marker_pods`)."""
+        """`policies`: the ConfigMap with the scheduling policies. `marker`: causes a pod event
+        (`cluster.cache.marker_pods`)."""
         self._readiness = readiness
         self._progress = store.progress
         self._started = False
@@ -93,6 +119,13 @@ class Informers:
             "podgroups": self._reflector("podgroups", f"{SCHEDULING}/podgroups", _PODGROUP, store.podgroups),
             "queues": self._reflector("queues", f"{SCHEDULING}/queues", _QUEUE, QueueEventHandler(store)),
             "commands": self._reflector("commands", f"{BUS}/commands", _COMMAND, store.commands),
+            "policies": self._reflector(
+                "policies",
+                f"/api/v1/namespaces/{policies.namespace}/configmaps",
+                _CONFIG_MAP,
+                store.policies,
+                selector=f"metadata.name={policies.name}",
+            ),
             **{
                 key: self._reflector(
                     key, kind.path, _WORKLOAD, store.workloads.of_kind[key], optional=kind.optional
@@ -101,6 +134,11 @@ class Informers:
             },
             "pods": self._reflector("pods", "/api/v1/pods", _POD, store.members),
         }
+        self._scoring = ScoringReflectors(
+            new_scoring=self._new_scoring, new_reflector=self._new_scoring_reflector
+        )
+        self._store = store
+        store.policies.add_listener(lambda _before, after: self._scoring.follow(after))
         self._definitions = Definitions(self._relist_own_kinds, faults=readiness.definition_faults)
         self.reflectors |= {
             kind: self._definition_reflector(kind, name) for kind, name in DEFINITION_KINDS.items()
@@ -125,6 +163,7 @@ class Informers:
         *,
         selector: str = "",
         optional: bool = False,
+        synced: threading.Event | None = None,
     ) -> Reflector[Any]:
         return Reflector(
             kind=kind,
@@ -142,9 +181,30 @@ class Informers:
                 backoff=self._backoff,
                 lenient=decoder.lenient,
                 unreadable=self._unreadable,
-                synced=self._readiness.kinds[kind],
+                synced=synced or self._readiness.kinds[kind],
             ),
         )
+
+    def _new_scoring(self) -> NodeScoring:
+        from cluster.scoring.node_scoring import NodeScoring  # noqa: PLC0415 - loads numpy
+
+        return NodeScoring(
+            namespace_labels=self._store.labels_of_namespace, monotonic=self._store.clock.monotonic
+        )
+
+    def _new_scoring_reflector(self, kind: WatchedKind) -> Reflector[Any]:
+        return self._reflector(
+            kind.kind,
+            kind.path,
+            _SCORING[kind.kind],
+            kind.handler,
+            selector=kind.selector,
+            synced=kind.synced,
+        )
+
+    def scoring(self) -> NodeScoring | None:
+        """What scores nodes now; None while no policy does, or nodes and pods have not been read."""
+        return self._scoring.scoring()
 
     def _retry_all_now(self) -> None:
         """Retry all reflectors now: the API server has answered one of them again."""
@@ -178,6 +238,7 @@ class Informers:
         """Return the names of the threads that were started and have ended."""
         threads = {f"reflector-{kind}": reflector for kind, reflector in self.reflectors.items()}
         dead = [name for name, reflector in threads.items() if reflector.has_died]
+        dead += self._scoring.dead()
         if self._started:
             dead += [] if self._progress.alive else ["progress"]
             dead += [] if self._relisting.alive else ["relisting"]
@@ -186,6 +247,7 @@ class Informers:
     def stop(self) -> None:
         self._progress.stop()
         self._relisting.stop()
+        self._scoring.stop()
         for reflector in self.reflectors.values():
             reflector.stop()
 

@@ -23,7 +23,7 @@ KEYS_LIMIT = 1_000
 
 
 class PolicyEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key of the ConfigMap gives. `policy`: the last good one; `problem`: what is wrong with `text`."""
+    """What a key of the ConfigMap gives. `policy`: the last good one; `problem`: what is wrong now."""
 
     name: str
     text: str

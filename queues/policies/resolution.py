@@ -1,4 +1,4 @@
-"""Which policy counts for a pod: its job's, else its queue's, else the nearest ancestor's, else the global one.
+"""Which policy counts for a pod: its job's, its queue's, the nearest ancestor's, or the global one.
 
 | what is named                       | then                                                        |
 |-------------------------------------|-------------------------------------------------------------|

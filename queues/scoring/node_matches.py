@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from queues.scoring.node_table import NodeFacts, View
-from queues.scoring.preferences import PREFER_NO_SCHEDULE, NodeTerm, Taint, Toleration
+from queues.scoring.node_table import View
+from queues.scoring.preferences import PREFER_NO_SCHEDULE, NodeFacts, NodeTerm, Taint, Toleration
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]

@@ -17,8 +17,8 @@ Times are monotonic seconds.
 
 from __future__ import annotations
 
+import heapq
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from queues.scoring.pod_classes import PodClass, PodClasses
-from queues.scoring.preferences import PodPlacement, Taint
+from queues.scoring.preferences import NO_FACTS, NodeFacts, PodPlacement
 from queues.scoring.requests import AMOUNT_LIMIT, Request
 
 Units = npt.NDArray[np.int64]
@@ -35,20 +35,6 @@ CPU, MEMORY = 0, 1
 #: Resources that a table keeps; what further ones nodes have is not scored.
 COLUMN_LIMIT = 64
 _FIRST_ROWS = 16
-
-
-class NodeFacts(msgspec.Struct, frozen=True):
-    """What scores read of a node beside its resources. `images`: their sizes in bytes, by name.
-
-    `taints`: all of them, whatever their effect.
-    """
-
-    labels: Mapping[str, str] = {}
-    taints: tuple[Taint, ...] = ()
-    images: Mapping[str, int] = {}
-
-
-NO_FACTS = NodeFacts()
 
 
 class View(msgspec.Struct, frozen=True):
@@ -98,8 +84,8 @@ class NodeTable:
         self._pods: dict[str, _Placed] = {}
         #: The UIDs of the pods on each node, whether the node is known or not.
         self._pods_on: dict[str, set[str]] = {}
-        #: The UIDs of assumed pods, in the order in which they expire.
-        self._assumed: OrderedDict[str, None] = OrderedDict()
+        #: The ends of assumptions and the UIDs of their pods, a heap; some have ended otherwise since.
+        self._ends: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -183,19 +169,19 @@ class NodeTable:
     def drop_assumption(self, uid: str) -> None:
         """A pod that is being scheduled anew, so that it did not go where it was assumed."""
         with self._lock:
-            if uid in self._assumed:
+            placed = self._pods.get(uid)
+            if placed is not None and placed.until is not None:
                 self._displace(uid)
 
     def expire(self, now: float) -> None:
-        """Drops the assumptions that have expired. They are kept in the order of their ends."""
-        if self._assumed:
+        """Drops the assumptions that have expired."""
+        if self._ends and self._ends[0][0] <= now:
             with self._lock:
-                while self._assumed:
-                    uid = next(iter(self._assumed))
-                    until = self._pods[uid].until
-                    if until is None or until > now:
-                        return
-                    self._displace(uid)
+                while self._ends and self._ends[0][0] <= now:
+                    until, uid = heapq.heappop(self._ends)
+                    placed = self._pods.get(uid)
+                    if placed is not None and placed.until == until:
+                        self._displace(uid)
 
     def retain_pods(self, uids: Iterable[str]) -> None:
         """After a list of all pods: forgets those that were seen before and are not in it."""
@@ -221,7 +207,7 @@ class NodeTable:
             self.classes.count(placed.pod_class, placed.node, 1)
         self._pods_on.setdefault(placed.node, set()).add(uid)
         if placed.until is not None:
-            self._assumed[uid] = None
+            heapq.heappush(self._ends, (placed.until, uid))
         row = self._rows.get(placed.node)
         if row is not None:
             self._count(row, placed.request, 1)
@@ -230,7 +216,6 @@ class NodeTable:
         placed = self._pods.pop(uid, None)
         if placed is None:
             return
-        self._assumed.pop(uid, None)
         if placed.pod_class is not None:
             self.classes.count(placed.pod_class, placed.node, -1)
         on_node = self._pods_on[placed.node]

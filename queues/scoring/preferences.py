@@ -1,4 +1,6 @@
-"""What a pod prefers, as its spec says it: the fields that plugin `nodeorder` reads, in the API's shapes.
+"""What a pod prefers and what a node has to offer: the fields that plugin `nodeorder` reads.
+
+What is decoded has the API's shapes.
 
 Source: `core/v1` (`Affinity`, `Toleration`, `TopologySpreadConstraint`). Every field may be missing or null.
 At most `TERM_LIMIT` preferences of a kind count, in the order in which they are written.
@@ -6,7 +8,7 @@ At most `TERM_LIMIT` preferences of a kind count, in the order in which they are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +17,8 @@ from queues.apimachinery.label_selectors import BadSelector, Requirement, Select
 from queues.apimachinery.label_selectors import Operator as LabelOperator
 
 TERM_LIMIT = 64
+#: The labels of a namespace; None if it is not known.
+NamespaceLabels = Callable[[str], Mapping[str, str] | None]
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
@@ -116,6 +120,20 @@ class Taint(_Wire, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What scores read of a node beside its resources. `images`: their sizes in bytes, by name.
+
+    `taints`: all of them, whatever their effect.
+    """
+
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    images: Mapping[str, int] = {}
+
+
+NO_FACTS = NodeFacts()
 
 
 class SpreadConstraint(_Wire, frozen=True):

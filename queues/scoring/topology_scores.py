@@ -11,7 +11,7 @@ Kubernetes also spreads pods that only a Service selects; Services are not watch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from queues.scoring.node_table import View
 from queues.scoring.pod_classes import PodClass, PodClasses
 from queues.scoring.preferences import (
     PREFER_NO_SCHEDULE,
+    NamespaceLabels,
     PodPlacement,
     SpreadConstraint,
     spread_selector,
@@ -36,8 +37,6 @@ DEFAULT_CONSTRAINTS = (
     SpreadConstraint(topology_key=ZONE, when_unsatisfiable=_ANYWAY, max_skew=5),
 )
 
-#: The labels of a namespace; None if it is not known.
-NamespaceLabels = Callable[[str], Mapping[str, str] | None]
 _Numbers = npt.NDArray[np.int64]
 
 

@@ -19,7 +19,7 @@ from queues.policies.model import NodeOrder, Policy
 from queues.scoring.node_matches import NodeMatches
 from queues.scoring.node_table import NodeTable, View
 from queues.scoring.preference_scores import image_scores, node_affinity_scores, taint_scores
-from queues.scoring.preferences import PodPlacement
+from queues.scoring.preferences import NamespaceLabels, PodPlacement
 from queues.scoring.requests import Request
 from queues.scoring.resource_scores import (
     Rows,
@@ -29,7 +29,7 @@ from queues.scoring.resource_scores import (
     least_requested_scores,
     most_requested_scores,
 )
-from queues.scoring.topology_scores import NamespaceLabels, pod_affinity_scores, spread_scores
+from queues.scoring.topology_scores import pod_affinity_scores, spread_scores
 
 
 class Scorer:

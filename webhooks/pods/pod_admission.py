@@ -70,7 +70,16 @@ def mutate(request: Request, *, store: Store, settings: AdmissionSettings) -> An
     admission = _accept(pod, membership, request, store=store, settings=settings)
     if isinstance(admission, Answer):
         return admission
-    return Answer(patch=_patch(pod, admission, settings=settings), warnings=admission.warnings)
+    scored = bool(admission.queue) and _is_scored(pod, admission.queue, request.namespace, store=store)
+    patch = _patch(pod, admission, scored=scored, settings=settings)
+    return Answer(patch=patch, warnings=admission.warnings)
+
+
+def _is_scored(pod: Pod, queue: str, namespace: str, *, store: Store) -> bool:
+    """Whether the policy of the pod prefers some nodes to others."""
+    annotations = pod.metadata.annotations or {}
+    resolution = store.policy_of_pod(queue, namespace=namespace, annotations=annotations)
+    return resolution.policy is not None and resolution.policy.scores
 
 
 def _accept(
@@ -144,14 +153,16 @@ def _deny_node_name(text: str) -> Answer:
     return deny(f"a pod with spec.nodeName would run at once: {text}")
 
 
-def _patch(pod: Pod, admission: _Admission, *, settings: AdmissionSettings) -> tuple[PatchStep, ...]:
+def _patch(
+    pod: Pod, admission: _Admission, *, scored: bool, settings: AdmissionSettings
+) -> tuple[PatchStep, ...]:
     if not admission.member:
         return join_patches(remove_queue(pod), remove_marker(pod))
     if admission.queue:
         queue = set_queue(pod, admission.queue, admission=admission.admission)
     else:
         queue = remove_queue(pod)
-    patch = join_patches(queue, set_marker(pod, settings=settings))
+    patch = join_patches(queue, set_marker(pod, scored=scored, settings=settings))
     if admission.gated:
         return join_patches(patch, add_gate(pod))
     if pod.spec.node_name:

@@ -32,6 +32,7 @@ from queues.membership import label_value
 from webhooks.json_patch import PatchStep, join_patches, json_pointer, patch_map
 from webhooks.settings import AdmissionSettings
 
+_NO_MARKERS: dict[str, str | None] = {names.MARKER: None, names.SCORED: None}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -53,23 +54,27 @@ def remove_queue(pod: Pod) -> tuple[PatchStep, ...]:
     )
 
 
-def set_marker(pod: Pod, *, settings: AdmissionSettings) -> list[PatchStep]:
-    """The marker, where the pod's scheduler is configured to call the extender.
+def set_marker(pod: Pod, *, scored: bool, settings: AdmissionSettings) -> list[PatchStep]:
+    """The marker, where the pod's scheduler is configured to call the extender; `scored`: to prioritize too.
 
     For another scheduler it is removed: the pod would count as one that filter is called for.
     """
     if pod.spec.scheduler_name not in settings.marked_schedulers:
         return remove_marker(pod)
     containers = pod.spec.containers or []
-    if not containers or is_marked(pod):
+    if not containers:
         return []
     place = json_pointer("spec", "containers", 0, "resources")
-    resources, marker = containers[0].resources, {names.MARKER: "1"}
+    resources = containers[0].resources
+    wanted: dict[str, str | None] = {names.SCORED: "1" if scored else None}
+    if not is_marked(pod):
+        wanted = {names.MARKER: "1", **wanted}
     if resources is None:
-        return [{"op": "add", "path": place, "value": {"requests": marker, "limits": marker}}]
+        added = {key: value for key, value in wanted.items() if value is not None}
+        return [{"op": "add", "path": place, "value": {"requests": added, "limits": added}}] if added else []
     return [
-        *patch_map(place + "/requests", resources.requests, {names.MARKER: "1"}),
-        *patch_map(place + "/limits", resources.limits, {names.MARKER: "1"}),
+        *patch_map(place + "/requests", resources.requests, wanted),
+        *patch_map(place + "/limits", resources.limits, wanted),
     ]
 
 
@@ -82,8 +87,8 @@ def remove_marker(pod: Pod) -> list[PatchStep]:
         for number, container in enumerate(containers or ()):
             resources, place = container.resources, json_pointer("spec", name, number, "resources")
             if resources is not None:
-                steps += patch_map(place + "/requests", resources.requests, {names.MARKER: None})
-                steps += patch_map(place + "/limits", resources.limits, {names.MARKER: None})
+                steps += patch_map(place + "/requests", resources.requests, _NO_MARKERS)
+                steps += patch_map(place + "/limits", resources.limits, _NO_MARKERS)
     return steps
 
 

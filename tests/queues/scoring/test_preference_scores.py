@@ -10,10 +10,11 @@ import pytest
 
 from queues.policies.scheduler_conf import parse_policy
 from queues.scoring.node_matches import KEPT, NodeMatches
-from queues.scoring.node_table import NodeFacts, NodeTable
+from queues.scoring.node_table import NodeTable
 from queues.scoring.preference_scores import image_scores, node_affinity_scores, taint_scores
 from queues.scoring.preferences import (
     Affinity,
+    NodeFacts,
     NodeRequirement,
     PodPlacement,
     SpreadConstraint,

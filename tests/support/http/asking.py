@@ -13,9 +13,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from cluster.cache.scheduling_policies import ConfigMap
 from cluster.cache.store import Clock, Store
 from cluster.informers.event_handlers import NamespaceEventHandler, QueueEventHandler
 from cluster.objects import Command, Namespace, Pod, PodGroup, QueueObject, WorkloadObject
+from cluster.scoring.event_handlers import NodeEventHandler
+from cluster.scoring.node_scoring import NodeScoring
+from cluster.scoring.objects import Node
 from extender.routes import handlers as extender_handlers
 from queues.membership import MembershipSettings
 from queues.workload_kinds import KINDS
@@ -74,12 +78,15 @@ class Server:
             member_relists=self._relists,
         )
         self._settings = terms or AdmissionSettings()
+        #: What scores nodes; None until a test has them read (`reads_nodes`).
+        self.scoring: NodeScoring | None = None
         self._sinks: dict[str, tuple[type[Any], Any]] = {
             "Queue": (QueueObject, QueueEventHandler(self.store)),
             "Pod": (Pod, self.store.members),
             "PodGroup": (PodGroup, self.store.podgroups),
             "Namespace": (Namespace, NamespaceEventHandler(self.store)),
             "Command": (Command, self.store.commands),
+            "ConfigMap": (ConfigMap, self.store.policies),
         }
         self._workloads = {
             (kind.api_version, kind.kind): self.store.workloads.of_kind[key] for key, kind in KINDS.items()
@@ -94,7 +101,7 @@ class Server:
     @cached_property
     def app(self) -> Flask:
         """Made for the first test that speaks HTTP: for each app Flask compiles every route anew."""
-        return create_app(self.store, admission=self._settings)
+        return create_app(self.store, admission=self._settings, scoring=lambda: self.scoring)
 
     @cached_property
     def http(self) -> FlaskClient:
@@ -102,7 +109,16 @@ class Server:
 
     @cached_property
     def _handlers(self) -> dict[str, Handler]:
-        return {**extender_handlers(self.store), **webhook_handlers(self.store, self._settings)}
+        extender = extender_handlers(self.store, scoring=lambda: self.scoring)
+        return {**extender, **webhook_handlers(self.store, self._settings)}
+
+    def reads_nodes(self, *nodes: Wire) -> Server:
+        """These nodes, and no assigned pod, have been read for scores."""
+        self.scoring = NodeScoring(
+            namespace_labels=self.store.labels_of_namespace, monotonic=self.clock.monotonic
+        )
+        NodeEventHandler(self.scoring.table).replace([msgspec.convert(node, Node) for node in nodes])
+        return self
 
     def has(self, *objects: Wire) -> Server:
         for obj in objects:

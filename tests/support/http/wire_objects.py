@@ -87,6 +87,24 @@ def pod(
     }
 
 
+def policies(**texts: str) -> Wire:
+    """The ConfigMap with the scheduling policies; `common`: the one for everybody."""
+    common = texts.pop("common", None)
+    data = {**texts, **({} if common is None else {"volcano-scheduler.conf": common})}
+    metadata = meta("volcano-scheduler-configmap", namespace="volcano-system")
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def node(name: str, **allocatable: object) -> Wire:
+    """A node with 4 cores and 16 GiB, unless told otherwise."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta(name),
+        "status": {"allocatable": {"cpu": "4", "memory": "16Gi", **allocatable}},
+    }
+
+
 def member(name: str = "work", queue: str = "research", **more: Any) -> Wire:
     """A stored pod whose queue was written down."""
     annotations = {"sluice.dev/queue": queue, **more.pop("annotations", {})}

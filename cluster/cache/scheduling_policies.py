@@ -1,0 +1,93 @@
+"""The scheduling policies of the cluster, and which of them counts for a queue or a pod.
+
+Invariants
+- `policies` is replaced by one assignment and never changes; any thread reads it without a lock.
+- A resolution is that of the present policies and the snapshot that is passed; resolutions of queues are kept
+  until either changes.
+- A ConfigMap with a text that is wrong keeps the last good policy of that key, as long as this process lives.
+- Listeners are called after a change of any text, in the reflector's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from cluster.objects import Metadata
+from queues.policies.policy_set import NO_POLICIES, PolicySet, read_policies
+from queues.policies.resolution import Resolution, resolve_policy
+from queues.snapshot import QueueSnapshot
+
+log = logging.getLogger(__name__)
+
+
+class ConfigMap(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """The fields of a ConfigMap that are read."""
+
+    metadata: Metadata
+    data: dict[str, str] | None = None
+
+
+class _Resolved(msgspec.Struct, frozen=True):
+    """What has been resolved of one snapshot with one set of policies, by queue."""
+
+    snapshot: QueueSnapshot | None
+    policies: PolicySet
+    by_queue: dict[str, Resolution]
+
+
+class SchedulingPolicies:
+    """The event handler of the reflector of one ConfigMap, which is selected by its name."""
+
+    def __init__(self) -> None:
+        self.policies = NO_POLICIES
+        self._listeners: list[Callable[[PolicySet, PolicySet], None]] = []
+        self._resolved = _Resolved(None, NO_POLICIES, {})
+
+    def add_listener(self, listener: Callable[[PolicySet, PolicySet], None]) -> None:
+        """`listener` gets the former and the present policies."""
+        self._listeners.append(listener)
+
+    # The event handler
+
+    def replace(self, objects: list[ConfigMap]) -> None:
+        self._read(objects[0] if objects else None)
+
+    def upsert(self, obj: ConfigMap) -> None:
+        self._read(obj)
+
+    def remove(self, obj: ConfigMap) -> None:
+        self._read(None)
+
+    def _read(self, obj: ConfigMap | None) -> None:
+        before = self.policies
+        after = read_policies((obj.data or {}) if obj is not None else None, before)
+        if after == before:
+            return
+        for name, entry in after.entries.items():
+            if entry.problem is not None and entry is not before.entries.get(name):
+                log.warning("scheduling policy %s: %s", name, entry.problem)
+        self.policies = after
+        for listener in self._listeners:
+            listener(before, after)
+
+    # Questions
+
+    def of_queue(self, snapshot: QueueSnapshot, queue: str) -> Resolution:
+        """The policy of a queue whose jobs name none of their own."""
+        resolved, policies = self._resolved, self.policies
+        if resolved.snapshot is not snapshot or resolved.policies is not policies:
+            resolved = self._resolved = _Resolved(snapshot, policies, {})
+        resolution = resolved.by_queue.get(queue)
+        if resolution is None:
+            resolution = resolved.by_queue[queue] = self.of_job(snapshot, queue, "")
+        return resolution
+
+    def of_job(self, snapshot: QueueSnapshot, queue: str, job: str) -> Resolution:
+        """The policy of a job of the queue that names the policy `job` (or "")."""
+        chain = snapshot.tree.chain(queue).queues if queue in snapshot.tree else ()
+        return resolve_policy(
+            self.policies, job=job, chain=[(one.name, one.scheduler_policy) for one in chain]
+        )

@@ -1,0 +1,69 @@
+"""The answers for prioritize calls: scores by a policy, and where the pod is assumed to go.
+
+Invariants
+- Nothing of it exists while no policy scores: no watch, no table, no numpy (`cluster.scoring.reflectors`).
+- Until nodes and pods have been read, every node gets the same level: kube-scheduler decides alone.
+- A pod is assumed on the node that got the only 10, from the answer until it is seen on a node, is being
+  scored again, or the time has passed that the caller sets. Where nodes are equal, one of them is
+  chosen for a pod that is assumed: which of them kube-scheduler would take could not be known, and the next
+  pod would be scored as if none had been used. A pod that is not assumed leaves that to kube-scheduler.
+- The table is read by the thread of the request, without waiting for a reflector.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cluster.scoring.objects import ScoredPod
+from queues.policies.model import Policy
+from queues.scoring.levels import to_levels
+from queues.scoring.node_table import NodeTable
+from queues.scoring.preferences import NamespaceLabels
+from queues.scoring.total import Scorer
+
+
+class NodeScoring:
+    def __init__(
+        self,
+        *,
+        namespace_labels: NamespaceLabels,
+        monotonic: Callable[[], float],
+        random_source: random.Random | None = None,
+    ) -> None:
+        self.table = NodeTable()
+        self._monotonic = monotonic
+        self._random = random_source or random.Random()  # noqa: S311 - a choice among equals, no secret
+        self._namespace_labels = namespace_labels
+        self._threads = threading.local()
+
+    def levels(
+        self, policy: Policy, nodes: Sequence[str], pod: ScoredPod, *, assumed_seconds: float
+    ) -> Sequence[int]:
+        """A level from 0 to 10 for each node.
+
+        `assumed_seconds`: for so long the pod is assumed on the only node that gets 10; 0: it is not.
+        """
+        now = self._monotonic()
+        self.table.expire(now)
+        if assumed_seconds:
+            self.table.drop_assumption(pod.metadata.uid)
+        request, placement = pod.request(), pod.placement()
+        scores = self._scorer().scores(policy, nodes, request, placement)
+        if assumed_seconds and len(scores):
+            best = np.flatnonzero(scores == scores.max())
+            chosen = int(self._random.choice(best))
+            scores[best[best != chosen]] = np.nextafter(scores[chosen], -np.inf)
+            until = now + assumed_seconds
+            self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
+        levels: list[int] = to_levels(scores).tolist()
+        return levels
+
+    def _scorer(self) -> Scorer:
+        scorer: Scorer | None = getattr(self._threads, "scorer", None)
+        if scorer is None:
+            scorer = self._threads.scorer = Scorer(self.table, namespace_labels=self._namespace_labels)
+        return scorer

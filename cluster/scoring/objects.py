@@ -1,0 +1,134 @@
+"""The fields of nodes and pods that scores read, and what they become in `queues.scoring`.
+
+An amount that cannot be read counts as none. Sources: `core/v1`; for what a container without requests
+counts, `k8s.io/kubernetes/pkg/scheduler/util` (`DefaultMilliCPURequest`, `DefaultMemoryRequest`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from cluster.cache.pod_requests import Requests, pod_requests
+from cluster.objects import Metadata, OwnerReference, ResourceNeeds
+from queues.apimachinery.quantities import BadQuantity, parse_quantity
+from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
+from queues.scoring.requests import Request, request_of, whole_units
+
+#: Images of a node that count. A kubelet reports the 50 largest unless it is told otherwise.
+IMAGES_LIMIT = 1_000
+#: Owners whose pods kube-scheduler spreads without being asked.
+_SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+_DEFAULTS = (("cpu", "100m"), ("memory", "200Mi"))
+
+Written = dict[str, str | int | float]
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """The common shape: camelCase on the wire, immutable here."""
+
+
+class NodeSpec(_Wire, frozen=True):
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeImage(_Wire, frozen=True):
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
+class NodeStatus(_Wire, frozen=True):
+    allocatable: Written | None = None
+    images: list[NodeImage] | None = None
+
+
+class Node(_Wire, frozen=True):
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    def allocatable(self) -> dict[str, int]:
+        """Whole units by resource."""
+        units: dict[str, int] = {}
+        for resource, text in (self.status.allocatable or {}).items():
+            try:
+                units[resource] = whole_units(resource, parse_quantity(text))
+            except BadQuantity:
+                continue
+        return units
+
+    def facts(self) -> NodeFacts:
+        images: dict[str, int] = {}
+        for image in (self.status.images or ())[:IMAGES_LIMIT]:
+            for name in image.names or ():
+                images[name] = max(0, image.size_bytes)
+        return NodeFacts(
+            labels=self.metadata.labels or {}, taints=tuple(self.spec.taints or ()), images=images
+        )
+
+
+class ScoredContainer(_Wire, frozen=True):
+    image: str = ""
+    resources: ResourceNeeds | None = None
+    restart_policy: str | None = None
+
+
+class ScoredPodSpec(_Wire, frozen=True):
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    containers: list[ScoredContainer] | None = None
+    init_containers: list[ScoredContainer] | None = None
+    resources: ResourceNeeds | None = None
+    overhead: Written | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
+
+
+class ScoredPodMetadata(_Wire, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class ScoredPodStatus(_Wire, frozen=True):
+    phase: str = "Pending"
+
+
+class ScoredPod(_Wire, frozen=True):
+    metadata: ScoredPodMetadata
+    spec: ScoredPodSpec = ScoredPodSpec()
+    status: ScoredPodStatus = ScoredPodStatus()
+
+    @property
+    def ended(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    def requests(self) -> Requests:
+        """Exactly, as the cache of members has them."""
+        return pod_requests(self.spec)
+
+    def request(self) -> Request:
+        return request_of(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
+
+    def placement(self) -> PodPlacement:
+        spec, meta = self.spec, self.metadata
+        owner = next((one for one in meta.owner_references or () if one.controller), None)
+        return PodPlacement(
+            namespace=meta.namespace,
+            labels=meta.labels or {},
+            spread_by=owner.uid if owner is not None and owner.kind in _SPREAD_OWNERS else "",
+            node_selector=spec.node_selector or {},
+            affinity=spec.affinity or Affinity(),
+            tolerations=spec.tolerations or (),
+            images=tuple(
+                container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+            ),
+            spread=spec.topology_spread_constraints or (),
+        )

@@ -1,0 +1,61 @@
+"""The prioritize verb: which of the nodes the pod's scheduling policy prefers.
+
+kube-scheduler calls it for pods that request `sluice.dev/scored`, which admission gives to the pods of a
+scoring policy, and adds ten times the level times the extender's weight to its own scores.
+
+| the pod                                         | the answer                                             |
+|-------------------------------------------------|--------------------------------------------------------|
+| was not just let through by filter              | 0 for every node: kube-scheduler decides               |
+| has a policy that scores nothing, or none       | 0 for every node                                       |
+| any, until nodes and pods have been read        | 0 for every node                                       |
+| was let through, and waits for a node           | levels; it is assumed on the node that gets 10         |
+| was let through, and has a node by now          | levels; nothing is recorded                            |
+
+A node that is not known gets a level as if nothing spoke for it. What a call leaves behind ends soon: a pod
+that we know counts with the requests that we know of it, another one for `UNKNOWN_SECONDS`, and of these
+filter lets only so many through at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cluster.cache.store import Store
+from cluster.scoring.objects import ScoredPod
+from extender.wire import HostPriority, PrioritizeArgs
+
+#: How long a bind takes that waits for no volume, and how long a new pod is not known here.
+KNOWN_SECONDS, UNKNOWN_SECONDS = 30.0, 5.0
+
+if TYPE_CHECKING:  # numpy comes with it
+    from cluster.scoring.node_scoring import NodeScoring
+
+
+def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | None) -> list[HostPriority]:
+    """The answer to one prioritize call."""
+    names, meta = args.NodeNames or [], args.Pod.metadata
+    passed = store.bind_passes.filter_pass(meta.namespace, meta.name)
+    if scoring is None or passed is None or passed.uid != meta.uid or not store.synced:
+        return _indifferent(names)
+    policy = store.policy_of_pod(
+        passed.queue, namespace=meta.namespace, annotations=meta.annotations or {}
+    ).policy
+    if policy is None or not policy.scores:
+        return _indifferent(names)
+    levels = scoring.levels(policy, names, args.Pod, assumed_seconds=_assumed_seconds(args.Pod, store=store))
+    return [HostPriority(name, level) for name, level in zip(names, levels, strict=True)]
+
+
+def _indifferent(names: Sequence[str]) -> list[HostPriority]:
+    return [HostPriority(name, 0) for name in names]
+
+
+def _assumed_seconds(pod: ScoredPod, *, store: Store) -> float:
+    """For how long the pod is assumed to go where it is sent now, if it is not seen there; 0: not at all."""
+    meta = pod.metadata
+    member = store.members.get(meta.namespace, meta.name)
+    if member is None:
+        return UNKNOWN_SECONDS
+    waits = member.uid == meta.uid and not member.node and pod.requests() == member.requests
+    return KNOWN_SECONDS if waits else 0.0

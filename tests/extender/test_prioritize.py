@@ -1,0 +1,243 @@
+"""`POST /extender/prioritize`: which nodes a scheduling policy prefers, as kube-scheduler hears it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.scoring.event_handlers import AssignedPodEventHandler
+from cluster.scoring.objects import ScoredPod
+from extender.prioritizing import KNOWN_SECONDS, UNKNOWN_SECONDS
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import Wire, member, node, pod, podgroup, policies, queue
+
+PACK = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+SPREAD = (
+    "actions: allocate\ntiers: [{plugins: [{name: nodeorder, arguments: "
+    "{balancedresource.weight: 0, tainttoleration.weight: 0}}]}]"
+)
+PLAIN = "actions: allocate"
+NODES = ["n1", "n2", "n3"]
+CORE: Wire = {"requests": {"cpu": "1", "memory": "4Gi"}}
+
+
+def filtered(server: Server, of: Wire, nodes: list[str] = NODES) -> None:
+    reply = server.post("/extender/filter", {"Pod": of, "NodeNames": nodes, "Nodes": None})
+    assert reply.get_json()["NodeNames"] == nodes, reply.text
+
+
+def levels(server: Server, of: Wire, nodes: list[str] = NODES) -> list[int]:
+    reply = server.post("/extender/prioritize", {"Pod": of, "NodeNames": nodes, "Nodes": None})
+    assert reply.status_code == 200, reply.text
+    answer = reply.get_json()
+    assert [each["Host"] for each in answer] == nodes
+    assert all(set(each) == {"Host", "Score"} for each in answer)
+    return [each["Score"] for each in answer]
+
+
+def work(name: str = "work", **more: Any) -> Wire:
+    return member(name, **{"resources": CORE, **more})
+
+
+@pytest.fixture
+def server() -> Server:
+    server = Server().has(
+        queue("research", schedulerPolicy="pack"),
+        queue("web", schedulerPolicy="spread"),
+        queue("below", parent="research"),
+        queue("plain"),
+        policies(pack=PACK, spread=SPREAD),
+    )
+    return server.reads_nodes(*(node(name) for name in NODES))
+
+
+def busy(server: Server, name: str, cpu: str = "2") -> None:
+    """A pod of nobody that uses a part of a node."""
+    assert server.scoring is not None
+    one = pod(f"busy-{name}", resources={"requests": {"cpu": cpu, "memory": "1Gi"}}, nodeName=name)
+    AssignedPodEventHandler(server.scoring.table).upsert(msgspec.convert(one, ScoredPod))
+
+
+def test_a_packing_queue_prefers_the_fuller_node(server: Server) -> None:
+    busy(server, "n2")
+    server.has(work())
+    filtered(server, work())
+    answer = levels(server, work())
+    assert answer[1] == 10
+    assert max(answer[0], answer[2]) < 10
+
+
+def test_a_spreading_queue_prefers_the_emptier_ones(server: Server) -> None:
+    busy(server, "n2")
+    one = work(queue="web")
+    server.has(one)
+    filtered(server, one)
+    assert levels(server, one)[1] < min(levels(server, one)[0], levels(server, one)[2])
+
+
+def test_pods_that_come_faster_than_they_are_seen_bound_are_packed(server: Server) -> None:
+    chosen = []
+    for number in range(4):
+        one = work(f"work-{number}")
+        server.has(one)
+        filtered(server, one)
+        chosen.append(NODES[levels(server, one).index(10)])
+    assert len(set(chosen)) == 1
+    fifth = work("fifth")
+    server.has(fifth)
+    filtered(server, fifth)
+    assert NODES[levels(server, fifth).index(10)] != chosen[0]  # four cores are taken
+
+
+def test_a_pod_that_is_not_known_yet_counts_for_a_short_time(server: Server) -> None:
+    filtered(server, work("new"))
+    first = levels(server, work("new"))
+    assert sorted(first)[-1] == 10 > sorted(first)[-2]
+    used = _used(server)
+    server.clock.seconds += UNKNOWN_SECONDS + 0.1
+    filtered(server, work("other", queue="web"))
+    levels(server, work("other", queue="web"))
+    assert used == 1000
+    assert _used(server) == 1000  # of the other one
+
+
+def test_a_known_pod_is_assumed_until_it_is_seen(server: Server) -> None:
+    assert server.scoring is not None
+    server.has(work())
+    filtered(server, work())
+    answer = levels(server, work())
+    placed = {**work(), "spec": {**work()["spec"], "nodeName": NODES[answer.index(9)]}}
+    AssignedPodEventHandler(server.scoring.table).upsert(msgspec.convert(placed, ScoredPod))
+    assert _used(server) == 1000
+    server.clock.seconds += KNOWN_SECONDS + 1
+    server.scoring.table.expire(server.clock.seconds)
+    assert _used(server) == 1000
+
+
+def _used(server: Server) -> int:
+    assert server.scoring is not None
+    view = server.scoring.table.view()
+    return int(view.used[view.select(NODES), 0].sum())
+
+
+def test_equal_nodes_are_left_to_kube_scheduler_for_a_pod_that_is_not_assumed(server: Server) -> None:
+    bound = work(nodeName="n3")
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    server.has({**bound, "metadata": {**bound["metadata"], "resourceVersion": "5"}})
+    assert levels(server, work()) == [0, 0, 0]  # its pass is closed: nothing scores it any more
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pod(resources=CORE),
+        work(queue="plain"),
+    ],
+)
+def test_pods_without_a_scoring_policy_get_nothing(server: Server, of: Wire) -> None:
+    server.has(of)
+    filtered(server, of)
+    assert levels(server, of) == [0, 0, 0]
+
+
+def test_a_call_without_a_filter_call_changes_nothing(server: Server) -> None:
+    server.has(work())
+    assert levels(server, work()) == [0, 0, 0]
+    assert levels(server, work("forged")) == [0, 0, 0]
+    filtered(server, work())
+    assert levels(server, work(uid="another")) == [0, 0, 0]
+    assert _used(server) == 0
+
+
+def test_forged_requests_of_a_known_pod_are_not_counted(server: Server) -> None:
+    server.has(work())
+    filtered(server, work())
+    levels(server, work(resources={"requests": {"cpu": "4000"}}))
+    assert _used(server) == 0
+
+
+def test_until_nodes_are_read_kube_scheduler_decides(server: Server) -> None:
+    server.scoring = None
+    server.has(work())
+    filtered(server, work())
+    assert levels(server, work()) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("of", "packs"),
+    [
+        (work(queue="below"), True),
+        (work(annotations={"volcano.sh/scheduler-policy": "spread"}), False),
+        (work(queue="web", annotations={"volcano.sh/scheduler-policy": "pack"}), True),
+        (work(queue="web", annotations={"volcano.sh/scheduler-policy": "none"}), False),
+        (work(queue="web", annotations={"scheduling.k8s.io/group-name": "gang"}), True),
+        (
+            work(
+                queue="web",
+                annotations={
+                    "scheduling.k8s.io/group-name": "gang",
+                    "volcano.sh/scheduler-policy": "spread",
+                },
+            ),
+            False,
+        ),
+    ],
+)
+def test_whose_policy_counts(server: Server, of: Wire, packs: bool) -> None:
+    server.has(podgroup("gang", queue="web", annotations={"volcano.sh/scheduler-policy": "pack"}))
+    busy(server, "n2")
+    server.has(of)
+    filtered(server, of)
+    assert (levels(server, of)[1] == 10) is packs
+
+
+def test_a_change_of_the_policies_counts_at_once(server: Server) -> None:
+    busy(server, "n2")
+    server.has(work())
+    filtered(server, work())
+    assert levels(server, work())[1] == 10
+    server.has(policies(pack=SPREAD))
+    assert levels(server, work())[1] < 10
+    server.has(policies(pack="actions: ["))
+    assert levels(server, work())[1] < 10
+    server.has(policies(pack=PLAIN))
+    assert levels(server, work()) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "nodes", [[], ["unknown"], ["n1", "unknown"], [f"x{number}" for number in range(10_000)]]
+)
+def test_nodes_that_nobody_knows(server: Server, nodes: list[str]) -> None:
+    server.has(work())
+    filtered(server, work(), nodes)
+    answer = levels(server, work(), nodes)
+    assert len(answer) == len(nodes)
+    if nodes == ["n1", "unknown"]:
+        assert answer[0] == 10 > answer[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"Pod": work()}, "NodeNames: missing or null"),
+        ({"NodeNames": []}, "Pod"),
+        ({"Pod": {}, "NodeNames": []}, "metadata"),
+        ({"Pod": work(), "NodeNames": [1]}, "NodeNames"),
+        ({"Pod": work(affinity=7), "NodeNames": []}, "affinity"),
+    ],
+)
+def test_what_is_no_call_is_refused(server: Server, body: Wire, reason: str) -> None:
+    reply = server.post("/extender/prioritize", body)
+    assert reply.status_code == 400
+    assert reason in reply.text
+
+
+def test_a_node_with_odd_amounts_is_read_as_far_as_it_can_be(server: Server) -> None:
+    server.reads_nodes(node("n1", cpu="many"), node("n2", cpu="0"), {**node("n3"), "status": {}})
+    server.has(work())
+    filtered(server, work())
+    assert sorted(levels(server, work()))[-1] == 10
