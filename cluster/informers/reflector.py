@@ -336,9 +336,10 @@ class Reflector(Generic[T]):
         self._accepted = True
         self._forbidden_at = None
         before, self._trouble = self._trouble, Trouble.NONE
+        failed = self.failures > 0  # a watch that was cut is a failure, though it had been answered
         if before is Trouble.NO_ANSWER:
             self.failures = 0
-        if before is not Trouble.NONE:
+        if failed or before is not Trouble.NONE:
             self._answered()
 
     def _report(self, exc: Exception) -> None:

@@ -255,11 +255,14 @@ def test_probes_and_the_service_meet_the_port_the_server_binds() -> None:
 
 def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
     [configuration] = of_kind("KubeSchedulerConfiguration")
-    [extender] = configuration["extenders"]
+    extender, scores = configuration["extenders"]
     assert extender["managedResources"] == [{"name": "sluice.dev/member", "ignoredByScheduler": True}]
     assert extender["httpTimeout"] == "500ms"
     assert extender["preemptVerb"]
     assert not extender["ignorable"]
+    assert scores["managedResources"] == [{"name": "sluice.dev/scored", "ignoredByScheduler": True}]
+    assert scores["prioritizeVerb"] and scores["ignorable"] and scores["httpTimeout"] == "500ms"
+    assert not {"filterVerb", "preemptVerb"} & set(scores)
 
 
 def test_the_files_speak_of_no_machine() -> None:

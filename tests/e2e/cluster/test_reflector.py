@@ -506,6 +506,47 @@ def test_the_first_that_is_answered_wakes_the_others(
         eventually(late_applies)
 
 
+def test_one_whose_watch_was_only_cut_wakes_the_others_too(
+    client: Client,
+    proxy: FaultyProxy,
+    namespace: str,
+    notes: Notes,
+    sink: Strict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both watches are cut; only one of the reflectors was refused before the API server came back."""
+    others: list[Reflector[Note]] = []
+
+    def wake() -> None:
+        for other in others:
+            other.retry_now()
+
+    with (
+        reflected(client, path(namespace), sink) as refused,
+        reflected(client, path(namespace), Strict(), answered=wake) as cut,
+    ):
+        others += [refused, cut]
+        eventually(lambda: len(watches(proxy)) >= 2)
+        for name in ("BACKOFF", "UNANSWERED_BACKOFF"):
+            monkeypatch.setattr(f"cluster.informers.reflector.{name}", Backoff(1_000.0))
+        proxy.go_away()
+
+        def is_refused() -> bool:
+            refused.retry_now()
+            return refused.failures >= 2
+
+        eventually(is_refused)
+        eventually(lambda: cut.failures == 1)
+        proxy.come_back()
+        version = notes.create("later")
+
+        def applied() -> bool:
+            cut.retry_now()
+            return refused.applied >= version
+
+        eventually(applied)
+
+
 @pytest.mark.parametrize("ask", ["relist", "rewatch"])
 def test_what_is_asked_for_ends_a_rest(
     client: Client,
