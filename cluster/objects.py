@@ -102,6 +102,7 @@ class PodSpec(_Wire, frozen=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: int | None = None
+    priority_class_name: str | None = None
     scheduling_gates: list[Gate] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -132,7 +133,9 @@ class QueueSpec(_Wire, frozen=True):
     drain: Any = None
     namespace_selector: Any = None
     scheduler_policy: str | None = None
-    # Quota is kept undecoded: no content of it may make a queue unreadable.
+    # These are kept undecoded: no content of them may make a queue unreadable.
+    reclaimable: Any = None
+    priority: Any = None
     guarantee: Any = None
     deserved: Any = None
     capability: Any = None

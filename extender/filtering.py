@@ -5,12 +5,15 @@ Invariants
   text for its queue and cause.
 - A pass is recorded before the snapshot is read. So a stop that is published and then finds no open pass
   knows that no answer from the earlier snapshot is still under way.
+- A member whose scheduling policy has no action for it fails on every node likewise, with one text for its
+  queue and policy. No policy: nothing is forbidden.
 - Not synced is an explicit error: kube-scheduler keeps the pod and tries again.
 - For a pod that is known, what is known counts, whatever the call says of it; a call with another UID is not
   from the pod's scheduler. At most `MAX_UNKNOWN_PODS` pods that are not known yet have a pass at a time, and
   each such pass is dropped once the store has every pod that existed when it was recorded
   (`Store.drop_settled_passes`).
 - No call moves the pass of a pod to another queue, or to another pod of the same name, or drops it for one.
+  What a call says of an unknown pod's policy drops no pass either: another caller may have got it.
 - A queue's text is the one in its status, where that is for the same specs. So replicas of different versions
   give the same text; with each change of the text kube-scheduler would try the pod again.
 - An answer has at most `ANSWER_BYTES` beside the names, which the size of the call limits.
@@ -20,6 +23,8 @@ the pod                                 the answer
 ======================================  =========================================
 is in no queue                          every name that was sent
 is in a queue that schedules            every name, and a pass is open
+is in a queue that schedules, and its   no name; the queue's and policy's text for each
+policy lacks the action for it
 is in a queue that does not schedule    no name; the queue's text for each
 is of a namespace it does not select    no name; one text for each
 waits for a PodGroup that is missing    no name; the PodGroup's text for each
@@ -32,12 +37,14 @@ is one of too many that we do not know  an error
 from __future__ import annotations
 
 from cluster.cache.members import Member
+from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
 from cluster.exceptions import Unreadable
 from cluster.objects import Pod
 from extender.wire import FilterArgs, FilterResult
 from queues.membership import Membership, Source
-from queues.messages import stop_text
+from queues.messages import MissingAction, missing_action_text, stop_text
+from queues.policies.actions import missing_action
 from queues.verdict import Cause, CauseKind
 
 #: A stop's text is repeated for each node: more than 40,000 nodes with the longest there is.
@@ -78,19 +85,34 @@ def rejection(pod: Pod, *, store: Store) -> str | None:
     queue = membership.queue
     if queue is None:
         return stop_text(Cause(kind=CauseKind.NO_PODGROUP, queue="", by=membership.group))
+    missing = _missing_action(pod, member, queue, store=store)
     if member is not None:
         store.bind_passes.record_filter_pass(
             namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
         )
-    elif not store.bind_passes.record_unknown_filter_pass(
+    elif missing is None and not store.bind_passes.record_unknown_filter_pass(
         namespace=meta.namespace, name=meta.name, queue=queue, uid=meta.uid
     ):
         raise _Unknown(ANOTHER)
     decision = store.decision_for(queue, namespace=meta.namespace)
-    if decision.schedules:
+    if decision.schedules and missing is None:
         return None
-    store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
+    if member is not None or missing is None:
+        store.bind_passes.record_filter_refusal(meta.namespace, meta.name)
+    if decision.schedules and missing is not None:
+        return missing_action_text(missing)
     return store.filter_message(decision)
+
+
+def _missing_action(pod: Pod, member: Member | None, queue: str, *, store: Store) -> MissingAction | None:
+    """The action that the pod's policy lacks; of a pod that is not known, by what the call says of it."""
+    if not store.policies.policies.entries:
+        return None
+    if member is not None:
+        return store.missing_action(member, queue)
+    meta = pod.metadata
+    resolution = store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {})
+    return missing_action(resolution, queue=queue, has_requests=bool(pod_requests(pod.spec)))
 
 
 def _membership(pod: Pod, member: Member | None, *, store: Store) -> Membership | None:

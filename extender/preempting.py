@@ -1,13 +1,47 @@
-"""The preempt verb: a pod gets the victims that kube-scheduler chose, or none.
+"""The preempt verb: which of the nodes that kube-scheduler could clear for a pod are left to it.
 
-A pod whose queue does not schedule, or does not select its namespace, gets none. Without this verb it would
-evict others for nothing: kube-scheduler does not send nodes without room to filter.
+| the pod                                           | its nodes                                           |
+|---------------------------------------------------|-----------------------------------------------------|
+| is in no queue                                    | all                                                 |
+| is in a queue that does not schedule, or does not | none                                                |
+| select its namespace                              |                                                     |
+| has a scheduling policy without the action for it | none: filter would refuse it there                  |
+| has a scheduling policy                           | those whose every victim it may have                |
+|                                                   | (`queues.policies.victims`)                         |
+| has none                                          | all                                                 |
+
+Without this verb a stopped pod would evict others for nothing: kube-scheduler does not send nodes without
+room to filter.
+
+kube-scheduler names victims by UID, since our entry in its configuration is `nodeCacheCapable`:
+
+| a victim                                   | is judged by                                               |
+|--------------------------------------------|------------------------------------------------------------|
+| that is a member                           | what is stored of it                                       |
+| that is none                               | whether it is system-critical (`cluster.cache.system_pods`) |
+| that is sent as a whole pod, and no member | its namespace, priority and priority class                 |
+
+Invariants
+- No I/O and no lock. A request takes as long as it names victims, and as there are queues below those that
+  lend: their shares are computed once for each request.
+- Victims of other queues that a pod was given count as taken until they are seen leaving, or it is clear that
+  they stay (`cluster.inflight.victims`): several pods at once take no more than one after the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from cluster.cache.members import Member
+from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
-from extender.wire import PreemptArgs, PreemptResult
+from cluster.inflight.victims import GivenVictim
+from cluster.objects import Pod
+from extender.wire import MetaVictims, PreemptArgs, PreemptResult
+from queues.policies.actions import missing_action
+from queues.policies.model import Policy
+from queues.policies.resolution import Resolution
+from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, victim_denial
 
 
 def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
@@ -17,9 +51,91 @@ def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
     membership = store.pod_membership(args.Pod)
     if membership is None:
         return PreemptResult(args.victims())
-    if membership.queue is None:
+    queue = membership.queue
+    if queue is None or not store.decision_for(queue, namespace=args.Pod.metadata.namespace).schedules:
         return PreemptResult({})
-    namespace = args.Pod.metadata.namespace
-    if not store.decision_for(membership.queue, namespace=namespace).schedules:
-        return PreemptResult({})
-    return PreemptResult(args.victims())
+    if not store.policies.policies.entries:
+        return PreemptResult(args.victims())
+    return PreemptResult(_by_policy(args, queue, store=store))
+
+
+def _by_policy(args: PreemptArgs, queue: str, *, store: Store) -> dict[str, MetaVictims]:
+    """The nodes that the pod's policy leaves to it."""
+    meta = args.Pod.metadata
+    member = store.members.get(meta.namespace, meta.name)
+    if member is not None and member.uid != meta.uid:
+        member = None
+    resolution = _resolution(args.Pod, member, queue, store=store)
+    requests = member.requests if member is not None else pod_requests(args.Pod.spec)
+    if resolution.policy is None:
+        return args.victims()
+    if missing_action(resolution, queue=queue, has_requests=bool(requests)) is not None:
+        return {}
+    priority = member.priority if member is not None else args.Pod.spec.priority or 0
+    preemptor = Preemptor(queue=queue, priority=priority)
+    return _allowed_nodes(args, preemptor, resolution.policy, store=store)
+
+
+def _resolution(pod: Pod, member: Member | None, queue: str, *, store: Store) -> Resolution:
+    """The policy of the pod as it is stored, else as the call describes it."""
+    if member is not None:
+        return store.policy_of_member(member, queue)
+    meta = pod.metadata
+    return store.policy_of_pod(queue, namespace=meta.namespace, annotations=meta.annotations or {})
+
+
+def _allowed_nodes(
+    args: PreemptArgs, preemptor: Preemptor, policy: Policy, *, store: Store
+) -> dict[str, MetaVictims]:
+    uid, sent = args.Pod.metadata.uid, args.victims()
+    shares = store.queue_shares(asks=uid)
+    allowed: dict[str, MetaVictims] = {}
+    given: dict[str, list[GivenVictim]] = {}
+    for node in sent:
+        victims = list(_victims(args, node, store=store))
+        if victim_denial(policy, preemptor, [victim for _, victim in victims], shares) is None:
+            allowed[node] = sent[node]
+            given[node] = [
+                GivenVictim(uid, victim.queue, tuple(victim.requests.items()))
+                for uid, victim in victims
+                if victim.queue not in {"", preemptor.queue}
+            ]
+    store.given_victims.record(uid, given)
+    return allowed
+
+
+def _victims(args: PreemptArgs, node: str, *, store: Store) -> Iterator[tuple[str, Victim]]:
+    """The victims of a node with their UIDs."""
+    if args.NodeNameToMetaVictims:
+        for each in args.NodeNameToMetaVictims[node].Pods or ():
+            member = store.members.by_uid(each.UID)
+            yield each.UID, _member_victim(member) if member is not None else _other_victim(each.UID, store)
+        return
+    for pod in (args.NodeNameToVictims or {})[node].Pods or ():
+        member = store.members.by_uid(pod.metadata.uid)
+        yield pod.metadata.uid, _member_victim(member) if member is not None else _whole_victim(pod)
+
+
+def _member_victim(member: Member) -> Victim:
+    return Victim(
+        name=member.name,
+        namespace=member.namespace,
+        queue=member.queue,
+        priority=member.priority,
+        priority_class=member.priority_class,
+        requests=dict(member.requests),
+    )
+
+
+def _whole_victim(pod: Pod) -> Victim:
+    return Victim(
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        priority=pod.spec.priority or 0,
+        priority_class=pod.spec.priority_class_name or "",
+    )
+
+
+def _other_victim(uid: str, store: Store) -> Victim:
+    """A pod of no queue, of which nothing is known but whether it is system-critical."""
+    return Victim(name=uid, priority=CRITICAL_PRIORITY if store.system_pods.is_protected(uid) else 0)

@@ -12,6 +12,8 @@ Promises
 
 from __future__ import annotations
 
+import msgspec
+
 from queues.membership import valid_name
 from queues.states import State
 from queues.text import printable, quoted
@@ -20,6 +22,8 @@ from queues.verdict import TRY_AGAIN, Cause, CauseKind
 #: The way out where a name cannot be a name.
 NAME_RULE = "names are made of lower case letters, digits, '-' and '.'"
 _RETRY_MARK = " (asked again)"
+#: Part of each text that says that a scheduling policy lacks an action, and of no other text.
+_LACKS_ACTION = " has no action "
 #: Clients cut longer warnings.
 WARNING_LIMIT = 119
 
@@ -66,6 +70,42 @@ def refusal_text(cause: Cause, *, state: State, kind: str = "pods") -> str:
     else:
         shown = f"{state}, is to be Closed{reason},"
     return f"queue {quoted(cause.queue)} is {shown} and takes no new {kind}; {_way_out(cause)}"
+
+
+class MissingAction(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod's scheduling policy lacks the action that would schedule it.
+
+    `by`: the queue that names the policy; "" for the global policy, and where the job does (`by_job`).
+    """
+
+    action: str
+    has_requests: bool
+    queue: str
+    policy: str
+    by: str = ""
+    by_job: bool = False
+
+
+def missing_action_text(missing: MissingAction) -> str:
+    """Why a pod is not scheduled by its policy, and what would let it go."""
+    pods = "with" if missing.has_requests else "without"
+    if missing.by_job:
+        whose = f"policy {quoted(missing.policy)} of the job"
+    elif not missing.by:
+        whose = f"the global policy {quoted(missing.policy)}"
+    elif missing.by == missing.queue:
+        whose = f"its policy {quoted(missing.policy)}"
+    else:
+        whose = f"policy {quoted(missing.policy)} of its ancestor {quoted(missing.by)}"
+    return (
+        f"queue {quoted(missing.queue)} schedules no pods {pods} resource requests: "
+        f"{whose}{_LACKS_ACTION}{missing.action}; add the action to the policy, or name another policy"
+    )
+
+
+def names_missing_action(text: str) -> bool:
+    """Whether a pod's condition has a text of `missing_action_text`."""
+    return _LACKS_ACTION in text
 
 
 def with_retry_mark(text: str) -> str:

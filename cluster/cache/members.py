@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from sys import intern
 from typing import TypeVar
 
 import msgspec
@@ -39,7 +40,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `group`: the PodGroup that it names, which may not exist. `written`: its queue annotation is set.
     `marked`: it requests the marker (`is_marked`). `requests`: its resource requests. `leaves_at`: the end of
     its grace period, if it is being deleted; `deletion_grace`: the length of that period in seconds.
-    `own_grace`: the grace period of its spec in seconds.
+    `own_grace`: the grace period of its spec in seconds. `scheduler_policy`: the policy that it names itself.
     """
 
     uid: str
@@ -69,6 +70,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leaves_at: datetime | None = None
     deletion_grace: int = 0
     own_grace: int = 0
+    scheduler_policy: str = ""
+    priority_class: str = ""
 
     @property
     def live(self) -> bool:
@@ -98,6 +101,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     """The members of a queue by state; written by the pod reflector's thread only.
 
     `pending`: on no node yet; `gated` counts part of them. `allocated`: the requests of the running members.
+    `releasing`: the part of these whose pods are being deleted.
     """
 
     pending: int = 0
@@ -107,6 +111,7 @@ class MemberCounts(msgspec.Struct, gc=False):
     failed: int = 0
     live: int = 0
     allocated: dict[str, Amount] = {}
+    releasing: dict[str, Amount] = {}
     #: The number of live members by namespace.
     live_by_namespace: dict[str, int] = {}
 
@@ -124,18 +129,21 @@ class MemberCounts(msgspec.Struct, gc=False):
             self.failed += by
         elif member.node:
             self.running += by
-            self._allocate(member.requests, by)
+            _add_requests(self.allocated, member.requests, by)
+            if member.leaving:
+                _add_requests(self.releasing, member.requests, by)
         else:
             self.pending += by
             self.gated += by if member.gated else 0
 
-    def _allocate(self, requests: Requests, by: int) -> None:
-        for resource, amount in requests:
-            total = self.allocated.get(resource, 0) + by * amount
-            if total:
-                self.allocated[resource] = total
-            else:
-                self.allocated.pop(resource, None)
+
+def _add_requests(amounts: dict[str, Amount], requests: Requests, by: int) -> None:
+    for resource, amount in requests:
+        total = amounts.get(resource, 0) + by * amount
+        if total:
+            amounts[resource] = total
+        else:
+            amounts.pop(resource, None)
 
 
 NO_MEMBERS = MemberCounts()
@@ -173,11 +181,16 @@ class Members:
         arrived: Callable[[str], None] = lambda _admission: None,
         group_uid: Callable[[str, str], str] = lambda _namespace, _name: "",
         on_unknown_removed: Callable[[Pod], object] = lambda _pod: None,
+        on_unknown: Callable[[Pod], object] = lambda _pod: None,
+        on_listed: Callable[[list[Pod]], object] = lambda _pods: None,
     ) -> None:
         """`group_uid`: returns the UID of a PodGroup by namespace and name; "" if it does not exist.
         `arrived`: called with the admission request of a new member.
-        `on_unknown_removed`: called for a deleted pod that was not a member.
+        `on_unknown`, `on_unknown_removed`: called for a pod that is not a member, and for a deleted one that
+        was not. `on_listed`: called with all pods after each list.
         """
+        self._on_unknown = on_unknown
+        self._on_listed = on_listed
         self._on_unknown_removed = on_unknown_removed
         self._membership = membership
         self._on_change = on_change
@@ -201,6 +214,7 @@ class Members:
             self._set(self._by_uid[uid], None)
         for pod in objects:
             self.upsert(pod)
+        self._on_listed(objects)
 
     def upsert(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -212,6 +226,8 @@ class Members:
             self._set(before, after)
             if before is None:
                 self._arrived(admission_request(obj.metadata))
+        else:
+            self._on_unknown(obj)
 
     def remove(self, obj: Pod) -> None:
         before = self._by_uid.get(obj.metadata.uid)
@@ -360,6 +376,9 @@ def _member(pod: Pod, membership: Membership) -> Member:
         leaves_at=meta.deletion_timestamp,
         deletion_grace=meta.deletion_grace_period_seconds or 0,
         own_grace=spec.termination_grace_period_seconds or 0,
+        # Many pods share the few values of these.
+        scheduler_policy=intern(meta.annotation(names.SCHEDULER_POLICY)),
+        priority_class=intern(spec.priority_class_name or ""),
     )
 
 

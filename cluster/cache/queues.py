@@ -6,6 +6,7 @@ Invariants
   after its snapshot is published: a reader that sees a generation there gets a snapshot that has it.
 - An object older than the stored one is dropped.
 - An unknown word in a spec stops the queue (`queues.queue.queue_from_fields`).
+- What a queue lends to others (`lending`) is parsed once, when the queue is stored.
 
 Threads: the reflector of queues writes. Any thread reads, and may publish a snapshot of another moment.
 """
@@ -16,7 +17,10 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
+import msgspec
+
 from cluster.objects import QueueObject
+from queues.admission.quota import Amounts, quota_of
 from queues.queue import Queue, queue_from_fields
 from queues.snapshot import QueueDecision, QueueSnapshot, decision_for_namespace
 from queues.tree import Tree
@@ -27,12 +31,27 @@ MAX_DECISIONS = 50_000
 Labels = Mapping[str, str]
 
 
+class Lending(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue keeps when pods of other queues need room, and whether it lends at all."""
+
+    deserved: Amounts = {}
+    guarantee: Amounts = {}
+    reclaimable: bool = True
+    priority: int = 0
+
+
+#: Of a queue that does not exist, or says nothing.
+NO_LENDING = Lending()
+
+
 class QueueCache:
     """The queues by name, and the snapshot of them. Owner: the store."""
 
     def __init__(self, *, now: Callable[[], datetime]) -> None:
         self._now = now
         self.objects: dict[str, QueueObject] = {}
+        #: By queue; queues that say nothing are left out.
+        self.lending: dict[str, Lending] = {}
         self.snapshot = QueueSnapshot(Tree({}), now=now())
         #: Up to which resource version the snapshot has the changes of queues.
         self.version = 0
@@ -72,6 +91,8 @@ class QueueCache:
         newer = [obj for obj in objects if not self._is_older(obj)]
         values = {obj.metadata.name: queue_from_object(obj) for obj in newer}
         self._next_version = max([self._next_version, *(obj.metadata.version for obj in newer)])
+        for obj in newer:
+            self._set_lending(obj)
         changed = [name for name, value in values.items() if self._values.get(name) != value]
         if changed or self._unpublished:
             self._values.update(values)
@@ -87,6 +108,9 @@ class QueueCache:
         gone = [name for name in self.objects if name not in present]
         for name in gone:
             del self.objects[name]
+            self.lending.pop(name, None)
+        for obj in present.values():
+            self._set_lending(obj)
         values = {name: queue_from_object(obj) for name, obj in present.items()}
         self._next_version = max([self._next_version, *(obj.metadata.version for obj in present.values())])
         if values != self._values or self._unpublished:
@@ -100,9 +124,17 @@ class QueueCache:
         """Remove a queue. `version`: the resource version of the deletion, if known."""
         self._next_version = max(self._next_version, version)
         self.objects.pop(name, None)
+        self.lending.pop(name, None)
         if self._values.pop(name, None) is not None or self._unpublished:
             self._publish_changes([name])
         self.version = self._next_version
+
+    def _set_lending(self, obj: QueueObject) -> None:
+        name, lending = obj.metadata.name, lending_from_object(obj)
+        if lending == NO_LENDING:
+            self.lending.pop(name, None)
+        elif self.lending.get(name) != lending:
+            self.lending[name] = lending
 
     def _is_older(self, obj: QueueObject) -> bool:
         stored = self.objects.get(obj.metadata.name)
@@ -123,6 +155,26 @@ def queue_from_object(obj: QueueObject) -> Queue:
         reason=spec.reason,
         namespace_selector=spec.namespace_selector,
         scheduler_policy=spec.scheduler_policy,
+    )
+
+
+def lending_from_object(obj: QueueObject) -> Lending:
+    """What the spec says of lending. What is not of its type counts as absent: it can be anything."""
+    spec = obj.spec
+    if (
+        spec.deserved is None
+        and spec.guarantee is None
+        and spec.reclaimable is None
+        and spec.priority is None
+    ):
+        return NO_LENDING
+    quota = quota_of(guarantee=spec.guarantee, deserved=spec.deserved, capability=None)
+    has_priority = isinstance(spec.priority, int) and not isinstance(spec.priority, bool)
+    return Lending(
+        deserved=quota.deserved,
+        guarantee=quota.guarantee,
+        reclaimable=spec.reclaimable is not False,
+        priority=spec.priority if has_priority else 0,
     )
 
 

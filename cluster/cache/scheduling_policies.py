@@ -43,6 +43,8 @@ class SchedulingPolicies:
 
     def __init__(self) -> None:
         self.policies = NO_POLICIES
+        #: How often the policies have changed.
+        self.changes = 0
         self._listeners: list[Callable[[PolicySet, PolicySet], None]] = []
         self._resolved = _Resolved(None, NO_POLICIES, {})
 
@@ -70,6 +72,7 @@ class SchedulingPolicies:
             if entry.problem is not None and entry is not before.entries.get(name):
                 log.warning("scheduling policy %s: %s", name, entry.problem)
         self.policies = after
+        self.changes += 1
         for listener in self._listeners:
             listener(before, after)
 

@@ -27,8 +27,10 @@ from cluster.cache.marker_pods import MARKER_POD as MARKER
 from cluster.cache.members import Member, Members
 from cluster.cache.podgroups import GroupKey, PodGroups
 from cluster.cache.podgroups import queue_of as queue_of_podgroup
+from cluster.cache.queue_shares import QueueShares
 from cluster.cache.queues import NamespaceDecisions, QueueCache
 from cluster.cache.scheduling_policies import SchedulingPolicies
+from cluster.cache.system_pods import SystemPods
 from cluster.cache.unreadable_objects import UnreadableObject, UnreadableObjects
 from cluster.cache.watch_progress import WatchProgress
 from cluster.cache.workloads import (
@@ -44,6 +46,7 @@ from cluster.inflight.binds import (
     BindPasses,
 )
 from cluster.inflight.queue_edits import PendingNamespaces, PendingQueueEdits
+from cluster.inflight.victims import GivenVictims
 from cluster.key_backoff import KeyBackoff
 from cluster.objects import Namespace, Pod, PodGroup, QueueObject, WorkloadObject
 from cluster.readiness import ClusterReadiness, Readiness
@@ -58,8 +61,10 @@ from queues.membership import (
     stored_pod_membership,
     workload_membership,
 )
-from queues.messages import has_retry_mark
+from queues.messages import MissingAction, has_retry_mark
 from queues.namespace_selectors import is_reserved_label
+from queues.policies.actions import missing_action
+from queues.policies.policy_set import PolicySet
 from queues.policies.resolution import Resolution
 from queues.snapshot import (
     QueueDecision,
@@ -132,6 +137,8 @@ class Store:
         self.unreadable = UnreadableObjects()
         #: The versions of our own writes, and when each was begun; replaced, never changed in place.
         self._writes: tuple[tuple[int, float], ...] = ()
+        self.system_pods = SystemPods()
+        self.given_victims = GivenVictims(clock=clock.monotonic)
         arrived = self.admissions.close
         self.members = Members(
             membership=self.pod_membership,
@@ -139,6 +146,8 @@ class Store:
             arrived=arrived,
             group_uid=self._uid_of_podgroup,
             on_unknown_removed=self._unknown_pod_removed,
+            on_unknown=self.system_pods.upsert,
+            on_listed=self.system_pods.listed,
         )
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,
@@ -153,6 +162,7 @@ class Store:
         )
         self.commands = Commands(on_change=self._commands_changed)
         self.policies = SchedulingPolicies()
+        self.policies.add_listener(self._policies_changed)
 
     # Listeners
 
@@ -313,11 +323,42 @@ class Store:
 
     def policy_of_pod(self, queue: str, *, namespace: str, annotations: Mapping[str, str]) -> Resolution:
         """Return which scheduling policy counts for a pod of the queue, by its own annotations."""
-        job = annotations.get(names.SCHEDULER_POLICY) or self._policy_of_podgroup(namespace, annotations)
+        job = annotations.get(names.SCHEDULER_POLICY) or self._policy_of_podgroup(
+            namespace, annotations.get(GROUP_ANNOTATION, "")
+        )
         return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
 
-    def _policy_of_podgroup(self, namespace: str, annotations: Mapping[str, str]) -> str:
-        group = self.podgroups.get(namespace, annotations.get(GROUP_ANNOTATION, ""))
+    def policy_of_member(self, member: Member, queue: str) -> Resolution:
+        """Return which scheduling policy counts for a member of the queue, by what is stored of it."""
+        job = member.scheduler_policy or self._policy_of_podgroup(member.namespace, member.group)
+        return self.policies.of_job(self.snapshot, queue, job) if job else self.policy_of_queue(queue)
+
+    def missing_action(self, member: Member, queue: str) -> MissingAction | None:
+        """Return the action that the member's policy lacks, so that filter refuses it. No lock, no I/O."""
+        if not self.policies.policies.entries:
+            return None
+        resolution = self.policy_of_member(member, queue)
+        return missing_action(resolution, queue=queue, has_requests=bool(member.requests))
+
+    def queue_shares(self, *, asks: str) -> QueueShares:
+        """Return what each queue uses and may keep now, for the pod with this UID, which asks for victims."""
+        taken = self.given_victims.taken(asks=asks, nominated=self._nominated_node, leaves=self._leaves)
+        return QueueShares(queues=self.queue_cache, members=self.members, taken=taken)
+
+    def _nominated_node(self, uid: str) -> str | None:
+        member = self.members.by_uid(uid)
+        if member is None:  # kube-scheduler knows a new pod before we do
+            return ""
+        return member.nominated if member.waiting else None
+
+    def _leaves(self, uid: str) -> bool:
+        member = self.members.by_uid(uid)
+        return member is None or member.leaving or not member.live
+
+    def _policy_of_podgroup(self, namespace: str, group_name: str) -> str:
+        if not group_name:
+            return ""
+        group = self.podgroups.get(namespace, group_name)
         return group.metadata.annotation(names.SCHEDULER_POLICY) if group is not None else ""
 
     def selects(self, queue: str, namespace: str) -> bool:
@@ -449,12 +490,20 @@ class Store:
 
     def _unknown_pod_removed(self, pod: Pod) -> None:
         """Call the marker listeners: by a marker a replica asks the others to report their pods."""
+        self.system_pods.remove(pod)
         if (
             pod.metadata.name == MARKER
             and pod.metadata.namespace in self.membership_settings.exempt_namespaces
         ):
             for listener in self._marker_listeners:
                 listener()
+
+    def _policies_changed(self, before: PolicySet, after: PolicySet) -> None:
+        """Notify of all queues: pods that a policy kept from scheduling may go, or their statuses differ."""
+        if self.system_pods.follow(after):
+            self.relist_members()
+        for queue in {*self.snapshot.tree, *self.members.queues()}:
+            self.notify(queue)
 
     def _podgroup_queue_changed(self) -> None:
         self.notify("")

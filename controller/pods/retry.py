@@ -1,11 +1,11 @@
 """Makes kube-scheduler retry pods that it would not retry by itself, or only minutes later.
 
-`PreemptionRetry`: after a resume, makes kube-scheduler retry pods whose preemption was denied. While its
-queue was stopped, such a pod found no room, and preempt gave it no victims. kube-scheduler then waits for
-room. No change of the pod itself makes it retry, only the deletion of a pod that was assigned to a node
-(observed; without that it retries after five minutes). So the controller creates such a pod, on a node that
-does not exist, and deletes it at once: once for each queue and resume, if a pod waits for a reason that is
-not ours.
+`PreemptionRetry`: after a resume, and after a change of the scheduling policies, makes kube-scheduler retry
+pods whose preemption was denied. While its queue was stopped, or by its policy, such a pod found no room, and
+preempt gave it no victims. kube-scheduler then waits for room. No change of the pod itself makes it retry,
+only the deletion of a pod that was assigned to a node (observed; without that it retries after five minutes).
+So the controller creates such a pod, on a node that does not exist, and deletes it at once, if a pod waits
+for a reason that is not ours. One such pod serves all queues that were resumed before it was created.
 
 `BindPassRetry`: makes kube-scheduler retry pods whose last filter answer has an unknown outcome. These are
 the pods that a replica which is gone may have let through, and the pods that this replica let through long
@@ -35,7 +35,7 @@ from cluster.cache.marker_pods import idle_pod
 from cluster.cache.members import Member
 from cluster.inflight.binds import BindPass, Key
 from controller.context import RETRY_SECONDS, ControllerContext, pod_path
-from controller.pods.ungating import Resume, refused_by_us
+from controller.pods.ungating import Resume, current_resume, refused_by_us
 from queues import labels as names
 from queues.messages import with_retry_mark
 from queues.snapshot import QueueDecision, QueueSnapshot
@@ -73,6 +73,10 @@ class PreemptionRetry:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         #: The resume for which a retry was triggered, by queue.
         self._triggered: dict[str, Resume] = {}
+        #: The resume for which a queue waits for the retry that is under way, and since when.
+        self._waiting: dict[str, tuple[Resume, float]] = {}
+        #: When the latest retry was begun, in monotonic seconds.
+        self._began = float("-inf")
 
     def retry_if_refused(
         self, queue: str, members: Iterable[Member], *, may_retry: Callable[[], bool]
@@ -86,17 +90,25 @@ class PreemptionRetry:
         decision = store.snapshot.decision(queue)
         if not decision.schedules:
             self._triggered.pop(queue, None)
+            self._waiting.pop(queue, None)
             return False
-        resume = (decision.revision, store.selection_changes.get(queue, 0))
+        resume = current_resume(store, decision)
         if self._triggered.get(queue) == resume or not any_lacks_room(
             members, decision=decision, selects=partial(store.selects, queue)
         ):
             return False
         if not may_retry():
             return True
+        now = store.clock.monotonic()
+        waits_for, since = self._waiting.pop(queue, (None, 0.0))
+        if waits_for == resume and since < self._began:  # another queue's retry serves this one
+            self._triggered[queue] = resume
+            return False
         writers, receive = self._context.writers, partial(self._receive, queue)
         if not self._context.submit(writers, _KEY, self._create_and_delete_pod, receive, rank=(3,)):
+            self._waiting[queue] = (resume, since if waits_for == resume else now)
             return True
+        self._began = now
         self._triggered[queue] = resume
         return False
 
@@ -105,9 +117,10 @@ class PreemptionRetry:
         self._context.writers.submit(_KEY, self._create_and_delete_pod, rank=(3,))
 
     def _receive(self, queue: str, done: bool | None) -> None:
-        """`done`: None if it failed; then the queue is considered again."""
+        """`done`: None if it failed; then the queues are considered again."""
         if done is None:
-            self._triggered.pop(queue, None)
+            self._triggered.clear()  # other queues may have relied on it
+            self._began = float("-inf")
             self._context.work_queue.add_after(queue, RETRY_SECONDS, members=True)
 
     def _create_and_delete_pod(self) -> bool:

@@ -5,6 +5,7 @@ queue schedules.
 |--------------------------------------------------|---------------------------------------------------|
 | has our gate                                     | the gate is removed                               |
 | was refused by filter (its condition says so)    | annotation `sluice.dev/woken`, so it is retried   |
+| has a scheduling policy without the action for it | nothing: it waits                                |
 | is in a namespace that its queue does not select | nothing: it waits                                 |
 | waited for its PodGroup, which exists now        | its queue; the gate is removed if that schedules  |
 
@@ -12,9 +13,9 @@ The order is by priority, then age. Each write reads the queue's decision again 
 stop in the middle of a resume takes effect at once. Which pods wait is read from the pods, so a crash loses
 nothing.
 
-A pod whose namespace has come to be selected is retried several times, with growing pauses, while its
-condition still says that the namespace is not selected: another replica may have answered kube-scheduler
-before it saw the new labels.
+A pod whose namespace has come to be selected, or whose scheduling policy has got the action for it, is
+retried several times, with growing pauses, while its condition still says the opposite: another replica may
+have answered kube-scheduler before it saw the new labels or policies.
 
 Without the annotation kube-scheduler would retry a pod that an extender refused only when another pod or a
 node changes, or after five minutes.
@@ -34,6 +35,7 @@ import msgspec
 from cluster.api.client import STRATEGIC_MERGE_PATCH
 from cluster.backoff import Backoff
 from cluster.cache.members import Member
+from cluster.cache.store import Store
 from controller.context import (
     RETRY_SECONDS,
     ControllerContext,
@@ -43,14 +45,22 @@ from controller.context import (
 )
 from queues import labels as names
 from queues.membership import label_value
+from queues.messages import names_missing_action
 from queues.snapshot import QueueDecision
 
-#: The number of retries of a pod whose condition still says that its namespace is not selected, and the
-#: pauses between them.
+#: The number of retries of a pod whose condition still says that its namespace is not selected, or what its
+#: policy lacks, and the pauses between them.
 TIMES, RETRY = 8, Backoff(1.0)
 
-#: What changes with each resume of a queue: its revision, and the number of changes of what it selects.
+#: What changes with each resume of a queue: its revision, and the number of changes of what it selects and of
+#: the scheduling policies.
 Resume = tuple[str, int]
+
+
+def current_resume(store: Store, decision: QueueDecision) -> Resume:
+    """The resume that the queue's pods were let go by last."""
+    changes = store.selection_changes.get(decision.queue, 0) + store.policies.changes
+    return decision.revision, changes
 
 
 class PodAction(Enum):
@@ -69,14 +79,29 @@ class Retries(msgspec.Struct, frozen=True):
     last: float
 
 
-def pod_action(member: Member, decision: QueueDecision, *, selected: bool) -> PodAction:
-    """The first three rows of the table. `selected`: whether the queue selects the member's namespace."""
+def pod_action(
+    member: Member,
+    decision: QueueDecision,
+    *,
+    selected: bool,
+    lacks_action: Callable[[Member], bool] = lambda _member: False,
+) -> PodAction:
+    """The first four rows of the table. `selected`: whether the queue selects the member's namespace.
+    `lacks_action`: whether its policy lacks the action for it.
+    """
     if not decision.schedules or not selected or not member.waiting or member.leaving:
         return PodAction.NOTHING
     if member.gated:
         return PodAction.UNGATE
-    is_retried = member.woken == decision.revision and not decision.restricted
-    return PodAction.RETRY if refused_by_us(member) and not is_retried else PodAction.NOTHING
+    if not refused_by_us(member) or lacks_action(member):
+        return PodAction.NOTHING
+    is_retried = member.woken == decision.revision and not _retried_repeatedly(member, decision)
+    return PodAction.NOTHING if is_retried else PodAction.RETRY
+
+
+def _retried_repeatedly(member: Member, decision: QueueDecision) -> bool:
+    """Whether a refused member is retried until its condition changes; else once for each revision."""
+    return bool(decision.restricted) or names_missing_action(member.condition)
 
 
 def refused_by_us(member: Member) -> bool:
@@ -178,7 +203,7 @@ class Ungating:
     ) -> bool:
         """Returns False if it is to be retried and `may_retry` says no."""
         selected = not decision.restricted or self._context.store.selects(decision.queue, member.namespace)
-        action = pod_action(member, decision, selected=selected)
+        action = pod_action(member, decision, selected=selected, lacks_action=self._lacks_action)
         if action is not PodAction.RETRY:
             self._retries.pop(member.uid, None)
         if action is PodAction.UNGATE:
@@ -187,7 +212,7 @@ class Ungating:
             return True
         if not may_retry():
             return False
-        if decision.restricted:
+        if _retried_repeatedly(member, decision):
             self._retry_until_it_changes(member, decision)
         else:
             self._send(member, "retry", partial(self._retry, member, decision.revision))
@@ -196,7 +221,7 @@ class Ungating:
     def _retry_until_it_changes(self, member: Member, decision: QueueDecision) -> None:
         """Retry it several times, until its condition says something else."""
         now = self._context.store.clock.monotonic()
-        resume = (decision.revision, self._context.store.selection_changes.get(decision.queue, 0))
+        resume = current_resume(self._context.store, decision)
         before = self._retries.get(member.uid)
         due = next_retry_at(before, resume)
         if due == math.inf:
@@ -237,7 +262,7 @@ class Ungating:
 
     def _retry(self, member: Member, token: str) -> bool:
         """Change the annotation, which makes kube-scheduler retry the pod."""
-        if not self._schedules(member.queue, member):
+        if not self._schedules(member.queue, member) or self._lacks_action(member):
             return False
         body = {"metadata": {"uid": member.uid, "annotations": {names.WOKEN: token}}}
         self._context.client.patch(pod_path(member), body)
@@ -247,6 +272,9 @@ class Ungating:
         body = assignment(member, queue, schedules=self._schedules(queue, member))
         self._context.client.patch(pod_path(member), body, content_type=STRATEGIC_MERGE_PATCH)
         return True
+
+    def _lacks_action(self, member: Member) -> bool:
+        return self._context.store.missing_action(member, member.queue) is not None
 
     def _schedules(self, queue: str, member: Member) -> bool:
         return self._context.store.decision_for(queue, namespace=member.namespace).schedules

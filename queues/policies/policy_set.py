@@ -55,6 +55,12 @@ class PolicySet(msgspec.Struct, frozen=True):
         """Whether any policy prefers some nodes to others."""
         return any(entry.policy is not None and entry.policy.scores for entry in self.entries.values())
 
+    @property
+    def protects_system_pods(self) -> bool:
+        """Whether any policy keeps system-critical pods from eviction."""
+        policies = (entry.policy for entry in self.entries.values())
+        return any(policy is not None and policy.plugin("conformance") is not None for policy in policies)
+
 
 NO_POLICIES = PolicySet()
 

@@ -29,6 +29,7 @@ Sources: Volcano's `plugins/capacity` (reclaimable), `plugins/conformance`, `plu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -77,8 +78,14 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True):
     requests: Amounts = {}
 
 
+class Shares(Protocol):
+    """Shares by queue, such as a mapping; None for a queue without one."""
+
+    def get(self, name: str, /) -> QueueShare | None: ...
+
+
 def victim_denial(
-    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: Mapping[str, QueueShare]
+    policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: Shares
 ) -> str | None:
     """Why the pod may not have all of these victims; None: it may. A queue without a share lends nothing."""
     if policy is None:
@@ -95,12 +102,14 @@ def _denial(
     policy: Policy,
     preemptor: Preemptor,
     victim: Victim,
-    shares: Mapping[str, QueueShare],
+    shares: Shares,
     taken: dict[str, dict[str, Amount]],
 ) -> str | None:
     same = victim.queue == preemptor.queue
     switch = "enablePreemptable" if same else "enableReclaimable"
-    if policy.enables("conformance", switch) and _is_critical(victim):
+    if policy.enables("conformance", switch) and is_critical(
+        victim.namespace, victim.priority_class, victim.priority
+    ):
         return "plugin conformance protects system-critical pods"
     if not victim.queue:
         return None
@@ -113,18 +122,15 @@ def _denial(
     return None if same else _reclaim_denial(preemptor, victim, shares, taken)
 
 
-def _is_critical(victim: Victim) -> bool:
-    return (
-        victim.priority_class in _CRITICAL
-        or victim.priority >= CRITICAL_PRIORITY
-        or victim.namespace == _SYSTEM_NAMESPACE
-    )
+def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
+    """Whether plugin `conformance` protects a pod."""
+    return priority_class in _CRITICAL or priority >= CRITICAL_PRIORITY or namespace == _SYSTEM_NAMESPACE
 
 
 def _reclaim_denial(
     preemptor: Preemptor,
     victim: Victim,
-    shares: Mapping[str, QueueShare],
+    shares: Shares,
     taken: dict[str, dict[str, Amount]],
 ) -> str | None:
     """Why the victim's queue does not lend it; records it as taken where it does."""
@@ -134,8 +140,8 @@ def _reclaim_denial(
     if lender.priority > own.priority:
         return f"queue {quoted(lender.name)} has a higher priority than {quoted(own.name)}"
     above_both = {own.name, *own.ancestors}
-    lenders = [shares[name] for name in (lender.name, *lender.ancestors) if name in shares]
-    between = [share for share in lenders if share.name not in above_both]
+    names = [name for name in (lender.name, *lender.ancestors) if name not in above_both]
+    between = [share for name in names if (share := shares.get(name)) is not None]
     for share in between:
         left = _without(share.allocated, taken.get(share.name, {}))
         if not share.reclaimable:

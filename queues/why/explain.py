@@ -28,6 +28,7 @@ import msgspec
 
 from queues import labels as names
 from queues.membership import valid_name
+from queues.messages import names_missing_action
 from queues.states import State
 from queues.status.stop_status import Acknowledgement
 from queues.text import printable, quoted
@@ -153,13 +154,16 @@ def _summary(case: _Case, outcome: Outcome) -> str:
     thing, phase = str(case.subject.ref), case.subject.phase
     if case.is_queue and outcome in {Outcome.STOPPED, Outcome.TAKES_NOTHING_NEW, Outcome.FREE}:
         return _of_a_queue(case)
+    waits = f"waits, but not for its queue: {case.queue} schedules its pods"
+    if names_missing_action(case.subject.message):
+        waits = f"waits: its scheduling policy has no action for it; {case.queue} is not stopped"
     words = {
         Outcome.FINISHED: "has finished" + (f" ({printable(phase)})" if phase else ""),
         Outcome.NOT_MEMBER: "is of no queue: none holds it back",
         Outcome.RUNS: f"is on node {printable(case.subject.node)}",
         Outcome.STOPPED: f"waits: {case.stops[0].text}" if case.stops else "",
         Outcome.UNREAD: f"is of {case.queue}, which you may not read",
-        Outcome.WAITS_FOR_OTHER: f"waits, but not for its queue: {case.queue} schedules its pods",
+        Outcome.WAITS_FOR_OTHER: waits,
         Outcome.FREE: f"is held back by no queue: {case.queue} schedules its pods",
     }
     return f"{thing} {words[outcome]}"

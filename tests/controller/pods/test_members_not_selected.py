@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +11,7 @@ import pytest
 from cluster.api.client import Client
 from cluster.metrics import Metrics
 from cluster.recorder import EventRecorder
-from cluster.write_queue import Key, WriteQueue
+from cluster.write_queue import WriteQueue
 from controller.pods.pod_conditions import PodConditions
 from controller.pods.reservations import Reservations
 from controller.pods.retry import PreemptionRetry
@@ -23,7 +22,7 @@ from controller.pods.ungating import (
 )
 from controller.status.closing import closing_blocker
 from controller.stops.bind_guard import namespaces_to_guard
-from tests.support.controller.contexts import context_with
+from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import (
     Wire,
@@ -40,25 +39,6 @@ DENIAL = (
     'queue "vision" is not for namespace "team": the namespaceSelector of the queue asks for team=a; '
     "use another queue, or change that with: kubectl label namespace team --overwrite team=a"
 )
-
-
-class ImmediateWrites:
-    """A write queue that sends each write at once."""
-
-    def __init__(self) -> None:
-        self.keys: list[Key] = []
-
-    def submit(
-        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
-    ) -> bool:
-        self.keys.append(key)
-        write()
-        if done is not None:
-            done(True)
-        return True
-
-    def __len__(self) -> int:
-        return 0
 
 
 class Setup:

@@ -101,6 +101,17 @@ def test_a_stop_that_its_time_has_ended_is_none() -> None:
     assert (found.outcome, found.stops) == (Outcome.WAITS_FOR_OTHER, ())
 
 
+def test_a_pod_whose_policy_has_no_action_for_it_waits_for_that() -> None:
+    message = '0/3 nodes are available: 3 queue "b" schedules no pods with resource requests: its policy '
+    message += '"small" has no action allocate; add the action to the policy, or name another policy'
+    found = told(pod(message=message), seen(queue("b")))
+    assert found.outcome is Outcome.WAITS_FOR_OTHER
+    assert found.summary == (
+        'Pod ns/p waits: its scheduling policy has no action for it; queue "b" is not stopped'
+    )
+    assert found.notes == (f"kube-scheduler says: {message}",)
+
+
 @pytest.mark.parametrize(
     ("changes", "named", "created", "lost"),
     [

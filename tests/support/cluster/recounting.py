@@ -16,6 +16,7 @@ from cluster.cache.members import (
     MemberCounts,
 )
 from cluster.objects import Pod, WorkloadObject
+from queues.apimachinery.quantities import Amount
 from tests.support.http.wire_objects import (
     GROUP,
     Wire,
@@ -25,6 +26,7 @@ from tests.support.http.wire_objects import (
 
 GATE = "sluice.dev/queue"
 MARKED = {"requests": {"sluice.dev/member": "1"}}
+CORE = {"requests": {"cpu": "1"}}
 
 
 def read_pod(obj: Wire) -> Pod:
@@ -39,15 +41,25 @@ def counted(members: Iterable[Member], queue: str) -> MemberCounts:
     """The counts of one queue, the long way round."""
     of = [one for one in members if one.queue == queue]
     waiting = [one for one in of if one.phase not in FINISHED_PHASES and not one.node]
+    running = [one for one in of if one.phase not in FINISHED_PHASES and one.node]
     return MemberCounts(
         pending=len(waiting),
         gated=sum(one.gated for one in waiting),
-        running=sum(bool(one.node) and one.phase not in FINISHED_PHASES for one in of),
+        running=len(running),
+        allocated=requested(running),
+        releasing=requested(one for one in running if one.leaving),
         succeeded=sum(one.phase == "Succeeded" for one in of),
         failed=sum(one.phase == "Failed" for one in of),
         live=sum(one.phase not in FINISHED_PHASES for one in of),
         live_by_namespace=dict(Counter(one.namespace for one in of if one.phase not in FINISHED_PHASES)),
     )
+
+
+def requested(members: Iterable[Member]) -> dict[str, Amount]:
+    total: Counter[str] = Counter()
+    for one in members:
+        total.update({resource: int(amount) for resource, amount in one.requests})
+    return dict(total)
 
 
 def bindable(members: Iterable[Member], queue: str, *, unmarked: bool = False) -> set[str]:
@@ -85,7 +97,7 @@ def pods(draw: st.DrawFn) -> Wire:
         version=draw(st.integers(1, 9)),
         annotations=annotations,
         gates=draw(st.sampled_from([None, [], [GATE], ["x"], ["x", GATE]])),
-        resources=draw(st.sampled_from([None, MARKED])),
+        resources=draw(st.sampled_from([None, MARKED, CORE])),
         status={"phase": draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]))},
         **draw(spec_fields),
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
+from cluster.write_queue import Key
 from controller.context import ControllerContext
 from controller.workqueue import WorkQueue
 
@@ -26,3 +28,22 @@ def context_with(**parts: Any) -> ControllerContext:
         name: Unused(name) for name in ControllerContext.__struct_fields__ if name not in parts
     }
     return ControllerContext(**unused, **parts)
+
+
+class ImmediateWrites:
+    """A write queue that sends each write at once."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+
+    def submit(
+        self, key: Key, write: Callable[[], object], *, done: Callable[[bool], object] | None = None, **_: Any
+    ) -> bool:
+        self.keys.append(key)
+        write()
+        if done is not None:
+            done(True)
+        return True
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,105 @@
+"""Victims of other queues that pods were given and that are not seen leaving yet.
+
+preempt offers kube-scheduler several nodes, each with its victims, and is not told which one it takes. Until
+that shows, the most that any of them takes from a queue counts as taken. So pods that ask one after the other
+do not together take more of a queue than it lends.
+
+| the pod that was given the victims   | what counts as taken                                       |
+|--------------------------------------|------------------------------------------------------------|
+| has no nominated node yet            | of each queue the most that one node takes, for `SECONDS`  |
+| has one of these nodes               | the victims there that do not leave yet, for `SECONDS`     |
+| is bound or gone, or asks again      | nothing                                                    |
+
+Threads: request handlers; each use of the table is one operation on a dict, or on a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from queues.apimachinery.quantities import Amount
+
+#: Longer than kube-scheduler takes from the answer to the deletion of the victims.
+SECONDS = 5.0
+#: Grants that are kept; beyond, the oldest are dropped.
+MAX_GRANTS = 1_000
+
+Requests = tuple[tuple[str, Amount], ...]
+#: What is taken, by queue and resource.
+Taken = dict[str, dict[str, Amount]]
+
+
+class GivenVictim(msgspec.Struct, frozen=True):
+    """A victim of another queue than the pod that it is given to."""
+
+    uid: str
+    queue: str
+    requests: Requests
+
+
+class _Grant(msgspec.Struct, frozen=True):
+    until: float
+    nodes: Mapping[str, Sequence[GivenVictim]]
+    most: Taken
+
+
+class GivenVictims:
+    """What was given, by the UID of the pod that it was given to. Owner: the store."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        """`clock`: monotonic seconds."""
+        self._clock = clock
+        self._grants: dict[str, _Grant] = {}
+
+    def record(self, uid: str, nodes: Mapping[str, Sequence[GivenVictim]]) -> None:
+        """Record what the pod was given now, in place of what it was given before."""
+        self._grants.pop(uid, None)
+        if not any(nodes.values()):
+            return
+        most: Taken = {}
+        for victims in nodes.values():
+            for queue, amounts in _sum(victims).items():
+                of_queue = most.setdefault(queue, {})
+                for resource, amount in amounts.items():
+                    of_queue[resource] = max(amount, of_queue.get(resource, 0))
+        self._grants[uid] = _Grant(self._clock() + SECONDS, nodes, most)
+        for oldest in list(self._grants)[:-MAX_GRANTS]:
+            self._grants.pop(oldest, None)
+
+    def taken(
+        self, *, asks: str, nominated: Callable[[str], str | None], leaves: Callable[[str], bool]
+    ) -> Taken:
+        """What other pods than `asks` were given and does not leave yet.
+
+        `nominated`: the nominated node of a waiting pod, or ""; None for a pod that does not wait any more.
+        `leaves`: whether a victim is being deleted, or gone.
+        """
+        total: Taken = {}
+        now = self._clock()
+        for uid, grant in list(self._grants.items()):
+            node = nominated(uid)
+            if uid == asks or node is None or grant.until <= now:
+                self._grants.pop(uid, None)
+                continue
+            chosen = grant.nodes.get(node)
+            counted = (
+                grant.most
+                if chosen is None
+                else _sum([victim for victim in chosen if not leaves(victim.uid)])
+            )
+            for queue, amounts in counted.items():
+                of_queue = total.setdefault(queue, {})
+                for resource, amount in amounts.items():
+                    of_queue[resource] = of_queue.get(resource, 0) + amount
+        return total
+
+
+def _sum(victims: Sequence[GivenVictim]) -> Taken:
+    total: Taken = {}
+    for victim in victims:
+        of_queue = total.setdefault(victim.queue, {})
+        for resource, amount in victim.requests:
+            of_queue[resource] = of_queue.get(resource, 0) + amount
+    return total

@@ -1,0 +1,220 @@
+"""Pods that their scheduling policy kept from a node, and that are tried again once it does not any more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.api.client import Client
+from cluster.cache.changes import Change, QueueChange
+from cluster.write_queue import Key, WriteQueue
+from controller.pods.retry import PreemptionRetry
+from controller.pods.ungating import RETRY, TIMES, Ungating
+from queues.messages import missing_action_text
+from tests.support.controller.contexts import ImmediateWrites, context_with
+from tests.support.http.asking import Server
+from tests.support.http.wire_objects import Wire, member, podgroup, policies, queue
+
+CORE: Wire = {"requests": {"cpu": "1"}}
+FORBIDS, ALLOWS = "actions: backfill", "actions: allocate"
+OWN_POLICY = "volcano.sh/scheduler-policy"
+
+
+class BusyWrites(ImmediateWrites):
+    """Takes a write only while nothing is under way; `finish` ends it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: list[Any] = []
+
+    def submit(self, key: Key, write: Any, *, done: Any = None, **_: Any) -> bool:
+        if self.under_way:
+            return False
+        self.keys.append(key)
+        self.under_way.append(done)
+        return True
+
+    def finish(self, ok: bool = True) -> None:
+        done = self.under_way.pop()
+        done(ok)
+
+
+class Setup:
+    """A queue `vision` below `labs`, whose policy `small` has no action for pods with requests."""
+
+    def __init__(self, writers: ImmediateWrites | None = None) -> None:
+        self.server = Server().has(
+            queue("root", parent=""),
+            queue("labs"),
+            queue("vision", parent="labs", schedulerPolicy="small"),
+            policies(small=FORBIDS, large=ALLOWS),
+        )
+        self.store = self.server.store
+        self.writers = ImmediateWrites() if writers is None else writers
+        self.tokens: list[str] = []
+
+        def patch(path: str, body: Any, **_: Any) -> None:
+            self.tokens.append(body["metadata"]["annotations"]["sluice.dev/woken"])
+
+        client = SimpleNamespace(patch=patch, create=lambda *_, **__: None, delete=lambda *_, **__: None)
+        self.context = context_with(
+            store=self.store, client=cast(Client, client), writers=cast(WriteQueue, self.writers)
+        )
+        self.ungating = Ungating(self.context)
+        self.preemption_retry = PreemptionRetry(self.context, namespace="sluice-system")
+
+    def refused(self, *, version: int = 1, **more: Any) -> None:
+        """A pod whose condition has the text that filter gives it now."""
+        made = member("work", "vision", resources=CORE, version=version, **more)
+        self.server.has(made)
+        stored = self.store.members.get("team", "work")
+        assert stored is not None
+        missing = self.store.missing_action(stored, "vision")
+        if missing is not None:
+            self.text = missing_action_text(missing)
+        self.server.has({**made, "status": waits(self.text)})
+
+    def retries(self) -> int:
+        """How often the pod was retried, once its queue was synced as after any change."""
+        waiting = self.store.members.waiting_in("vision")
+        self.ungating.ungate("vision", waiting, may_retry=lambda: True)
+        return len(self.tokens)
+
+    def preemptions(self, name: str = "vision") -> bool:
+        waiting = self.store.members.waiting_in(name)
+        return self.preemption_retry.retry_if_refused(name, waiting, may_retry=lambda: True)
+
+
+def waits(text: str) -> Wire:
+    message = f"0/3 nodes are available: 3 {text}. preemption: 0/3 nodes are available."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return {"phase": "Pending", "conditions": [condition]}
+
+
+@pytest.fixture
+def setup() -> Setup:
+    return Setup()
+
+
+def test_a_pod_is_not_retried_while_its_policy_lacks_the_action(setup: Setup) -> None:
+    setup.refused()
+    assert setup.retries() == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        policies(small=ALLOWS),
+        policies(other=ALLOWS),
+        queue("vision", parent="labs", schedulerPolicy="large", version=2, generation=2),
+        queue("vision", parent="labs", version=2, generation=2),
+    ],
+    ids=["the policy", "the policy is gone", "the queue names another one", "the queue names none"],
+)
+def test_a_pod_is_retried_once_its_policy_has_the_action(setup: Setup, change: Wire) -> None:
+    setup.refused()
+    setup.server.has(change)
+    assert setup.retries() == 1
+
+
+def test_a_pod_is_retried_once_the_policy_of_an_ancestor_has_the_action() -> None:
+    setup = Setup()
+    setup.server.has(
+        queue("vision", parent="labs", version=2, generation=2),
+        queue("labs", schedulerPolicy="small", version=2, generation=2),
+    )
+    setup.refused()
+    assert setup.retries() == 0
+    setup.server.has(queue("vision", parent="root", version=3, generation=3))
+    assert setup.retries() == 1
+
+
+def test_a_pod_is_retried_once_its_job_names_another_policy(setup: Setup) -> None:
+    setup.refused()
+    setup.server.has(
+        {
+            **member("work", "vision", resources=CORE, version=2, annotations={OWN_POLICY: "large"}),
+            "status": waits(setup.text),
+        }
+    )
+    assert setup.retries() == 1
+
+
+def test_a_pod_is_retried_until_its_condition_changes(setup: Setup) -> None:
+    """Another replica may see the new policy later, and refuse the pod once more."""
+    setup.refused()
+    setup.server.has(policies(small=ALLOWS))
+    for number in range(2 * TIMES):
+        setup.refused(version=number + 2)
+        setup.retries()
+        setup.server.clock.seconds += RETRY.seconds(number + 1)
+    assert len(setup.tokens) == len(set(setup.tokens)) == TIMES
+    setup.server.has(policies(small=FORBIDS))
+    setup.server.has(policies(small=ALLOWS))
+    setup.refused(version=90)
+    assert setup.retries() == TIMES + 1, "each change counts anew"
+
+
+def test_a_pod_that_was_retried_after_a_resume_is_retried_for_its_policy_too(setup: Setup) -> None:
+    revision = setup.store.snapshot.decision("vision").revision
+    setup.refused(annotations={"sluice.dev/woken": revision})
+    setup.server.has(policies(small=ALLOWS))
+    assert setup.retries() == 1
+
+
+def test_a_change_of_the_configmap_notifies_of_every_queue(setup: Setup) -> None:
+    noted: list[tuple[str, Change]] = []
+    setup.server.has(member("lost", "absent"), podgroup("gang", queue="vision"))
+    setup.store.add_listener(lambda name, change: noted.append((name, change)))
+    setup.server.has(policies(small=FORBIDS, large=ALLOWS))
+    assert noted == []
+    setup.server.has(policies(small=ALLOWS))
+    assert set(noted) == {(name, QueueChange.SPEC) for name in ("root", "labs", "vision", "absent")}
+
+
+# Pods whose victims were denied
+
+
+def test_pods_that_lack_room_are_retried_after_each_change_of_the_policies(setup: Setup) -> None:
+    setup.server.has({**member("work", "vision"), "status": waits("Insufficient cpu")})
+    seen = []
+    for number, text in enumerate((ALLOWS, FORBIDS, FORBIDS)):
+        setup.preemptions()
+        setup.preemptions()
+        seen.append(len(setup.writers.keys))
+        setup.server.has(policies(small=text, number=f"actions: allocate # {number if number < 2 else 1}"))
+    assert seen == [1, 2, 3]
+    setup.preemptions()
+    assert len(setup.writers.keys) == 3, "the texts are the same as before"
+
+
+def test_one_retry_serves_all_queues_that_waited_for_it() -> None:
+    writers = BusyWrites()
+    setup = Setup(writers)
+    queues = [f"q-{number}" for number in range(20)]
+    for name in queues:
+        setup.server.has(queue(name), {**member(name, name), "status": waits("Insufficient cpu")})
+    for name in queues:
+        setup.preemptions(name)
+    for _ in range(3):  # until no queue wants to be considered again
+        if writers.under_way:
+            writers.finish()
+        setup.server.clock.seconds += 1.0
+        again = [name for name in queues if setup.preemptions(name)]
+    assert again == []
+    assert len(writers.keys) == 2
+
+
+def test_a_retry_that_fails_is_made_again_for_every_queue() -> None:
+    writers = BusyWrites()
+    setup = Setup(writers)
+    for name in ("q-1", "q-2"):
+        setup.server.has(queue(name), {**member(name, name), "status": waits("Insufficient cpu")})
+        setup.preemptions(name)
+    writers.finish(ok=False)
+    setup.context.work_queue.get([0.0])  # passes the result on
+    setup.server.clock.seconds += 1.0
+    setup.preemptions("q-2")
+    assert len(writers.keys) == 2
