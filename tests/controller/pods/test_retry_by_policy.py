@@ -33,11 +33,13 @@ class BusyWrites(ImmediateWrites):
         if self.under_way:
             return False
         self.keys.append(key)
-        self.under_way.append(done)
+        self.under_way.append((write, done))
         return True
 
-    def finish(self, ok: bool = True) -> None:
-        done = self.under_way.pop()
+    def finish(self, *, ok: bool = True) -> None:
+        write, done = self.under_way.pop()
+        if ok:
+            write()
         done(ok)
 
 

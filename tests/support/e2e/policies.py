@@ -1,0 +1,58 @@
+"""The ConfigMap with the scheduling policies of a cluster, as one test writes it."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from queues import labels as names
+from tests.support.e2e.api_requests import Object
+from tests.support.e2e.sandbox import Sandbox
+from tests.support.e2e.wait import until
+
+NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"
+GLOBAL_KEY = "volcano-scheduler.conf"
+#: A policy that admission marks pods for, so that it shows that the ConfigMap was read.
+_READ = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+
+
+def policy(actions: str, *plugins: str) -> str:
+    listed = ", ".join(f"{{name: {plugin}}}" for plugin in plugins)
+    return f"actions: {actions}\ntiers: [{{plugins: [{listed}]}}]\n"
+
+
+class Policies:
+    """Writes the ConfigMap and waits until the server has read it."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+        self._numbers = count()
+        sandbox.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).must(201, 409)
+
+    def write(self, common: str = "", **texts: str) -> None:
+        """`common`: the global policy. Returns once the server has these, and no others."""
+        read = f"read-{self._sandbox.namespace}-{next(self._numbers)}"
+        data = {**({GLOBAL_KEY: common} if common else {}), **texts, read: _READ}
+        body = {"metadata": {"name": NAME}, "data": data}
+        if self._sandbox.api.create(self._path, body).must(201, 409).status == 409:
+            before = self._sandbox.api.get(f"{self._path}/{NAME}").must().body.get("data", {})
+            self._sandbox.api.patch(
+                f"{self._path}/{NAME}", {"data": {**dict.fromkeys(before), **data}}
+            ).must()
+        until(lambda: self._is_known(read), f"the policies with {read} to be read")
+
+    def remove(self) -> None:
+        """Delete the ConfigMap."""
+        self._sandbox.api.delete(f"{self._path}/{NAME}").must(200, 404)
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a pod that names the policy would be marked for it."""
+        pod = self._sandbox.pod(
+            "probe", "default", dry=True, annotations={names.SCHEDULER_POLICY: name}
+        ).must(201)
+        return names.SCORED in _requests(pod.body)
+
+
+def _requests(pod: Object) -> Object:
+    [container] = pod["spec"]["containers"]
+    return dict(container.get("resources", {}).get("requests", {}))
