@@ -30,18 +30,15 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from cluster.cache.members import Member
 from cluster.cache.pod_requests import pod_requests
 from cluster.cache.store import Store
-from cluster.inflight.victims import GivenVictim
 from cluster.objects import Pod
 from extender.wire import MetaVictims, PreemptArgs, PreemptResult
 from queues.policies.actions import missing_action
 from queues.policies.model import Policy
 from queues.policies.resolution import Resolution
-from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, victim_denial
+from queues.policies.victims import CRITICAL_PRIORITY, Preemptor, Victim, VictimRules
 
 
 def preempt(args: PreemptArgs, *, store: Store) -> PreemptResult:
@@ -88,37 +85,38 @@ def _allowed_nodes(
     args: PreemptArgs, preemptor: Preemptor, policy: Policy, *, store: Store
 ) -> dict[str, MetaVictims]:
     uid, sent = args.Pod.metadata.uid, args.victims()
-    shares = store.queue_shares(asks=uid)
+    rules = VictimRules(policy, preemptor, store.queue_shares(asks=uid))
     allowed: dict[str, MetaVictims] = {}
-    given: dict[str, list[GivenVictim]] = {}
+    given: dict[str, list[Victim]] = {}
     for node in sent:
-        victims = list(_victims(args, node, store=store))
-        if victim_denial(policy, preemptor, [victim for _, victim in victims], shares) is None:
+        victims = _victims(args, node, store=store)
+        if rules.denial(victims) is None:
             allowed[node] = sent[node]
-            given[node] = [
-                GivenVictim(uid, victim.queue, tuple(victim.requests.items()))
-                for uid, victim in victims
-                if victim.queue not in {"", preemptor.queue}
-            ]
+            given[node] = [victim for victim in victims if victim.queue not in {"", preemptor.queue}]
     store.given_victims.record(uid, given)
     return allowed
 
 
-def _victims(args: PreemptArgs, node: str, *, store: Store) -> Iterator[tuple[str, Victim]]:
-    """The victims of a node with their UIDs."""
+def _victims(args: PreemptArgs, node: str, *, store: Store) -> list[Victim]:
+    """The victims of a node."""
+    by_uid = store.members.by_uid
     if args.NodeNameToMetaVictims:
-        for each in args.NodeNameToMetaVictims[node].Pods or ():
-            member = store.members.by_uid(each.UID)
-            yield each.UID, _member_victim(member) if member is not None else _other_victim(each.UID, store)
-        return
-    for pod in (args.NodeNameToVictims or {})[node].Pods or ():
-        member = store.members.by_uid(pod.metadata.uid)
-        yield pod.metadata.uid, _member_victim(member) if member is not None else _whole_victim(pod)
+        return [
+            _member_victim(member)
+            if (member := by_uid(each.UID)) is not None
+            else _other_victim(each.UID, store)
+            for each in args.NodeNameToMetaVictims[node].Pods or ()
+        ]
+    return [
+        _member_victim(member) if (member := by_uid(pod.metadata.uid)) is not None else _whole_victim(pod)
+        for pod in (args.NodeNameToVictims or {})[node].Pods or ()
+    ]
 
 
 def _member_victim(member: Member) -> Victim:
     return Victim(
         name=member.name,
+        uid=member.uid,
         namespace=member.namespace,
         queue=member.queue,
         priority=member.priority,

@@ -147,7 +147,7 @@ class Store:
             group_uid=self._uid_of_podgroup,
             on_unknown_removed=self._unknown_pod_removed,
             on_unknown=self.system_pods.upsert,
-            on_listed=self.system_pods.listed,
+            on_listed=self._pods_listed,
         )
         self.podgroups = PodGroups(
             on_queue_change=self._podgroup_queue_changed,
@@ -502,6 +502,13 @@ class Store:
         """Notify of all queues: pods that a policy kept from scheduling may go, or their statuses differ."""
         if self.system_pods.follow(after):
             self.relist_members()
+        self._notify_all_queues()
+
+    def _pods_listed(self, pods: list[Pod]) -> None:
+        if self.system_pods.listed(pods):
+            self._notify_all_queues()
+
+    def _notify_all_queues(self) -> None:
         for queue in {*self.snapshot.tree, *self.members.queues()}:
             self.notify(queue)
 

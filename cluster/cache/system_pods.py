@@ -5,7 +5,8 @@ the UIDs of those that may not be evicted are kept, while some policy has the pl
 
 Invariants
 - Without such a policy nothing is kept. When one comes, the pods are listed again.
-- Until that list has come every pod that is no member counts as protected.
+- Until that list has come every pod that is no member counts as protected. Pods that were denied victims
+  meanwhile are retried then (`controller.pods.retry`).
 - Pods: `queues.policies.victims.is_critical`.
 
 Threads: the reflector of pods writes, the one of the ConfigMap calls `follow`; any thread may ask.
@@ -27,6 +28,8 @@ class SystemPods:
         self._wanted = False
         #: None until a list of the pods has come since they are wanted.
         self._uids: set[str] | None = None
+        #: How often they have come to be known.
+        self.first_lists = 0
 
     def follow(self, policies: PolicySet) -> bool:
         """Keep the pods or not, as these policies need them; returns whether to list the pods again."""
@@ -35,10 +38,14 @@ class SystemPods:
             self._uids = None
         return self._wanted and not was
 
-    def listed(self, pods: Iterable[Pod]) -> None:
-        """`pods`: all there are, members too."""
-        if self._wanted:
-            self._uids = {pod.metadata.uid for pod in pods if _is_critical(pod)}
+    def listed(self, pods: Iterable[Pod]) -> bool:
+        """`pods`: all there are, members too. Returns whether it is the first list since they are wanted."""
+        if not self._wanted:
+            return False
+        is_first = self._uids is None
+        self._uids = {pod.metadata.uid for pod in pods if _is_critical(pod)}
+        self.first_lists += is_first
+        return is_first
 
     def upsert(self, pod: Pod) -> None:
         """`pod`: it is no member."""

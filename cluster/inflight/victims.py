@@ -16,8 +16,8 @@ Threads: request handlers; each use of the table is one operation on a dict, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-
-import msgspec
+from functools import cached_property
+from typing import Protocol
 
 from queues.apimachinery.quantities import Amount
 
@@ -26,23 +26,38 @@ SECONDS = 5.0
 #: Grants that are kept; beyond, the oldest are dropped.
 MAX_GRANTS = 1_000
 
-Requests = tuple[tuple[str, Amount], ...]
 #: What is taken, by queue and resource.
 Taken = dict[str, dict[str, Amount]]
 
 
-class GivenVictim(msgspec.Struct, frozen=True):
+class GivenVictim(Protocol):
     """A victim of another queue than the pod that it is given to."""
 
-    uid: str
-    queue: str
-    requests: Requests
+    @property
+    def uid(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def requests(self) -> Mapping[str, Amount]: ...
 
 
-class _Grant(msgspec.Struct, frozen=True):
-    until: float
-    nodes: Mapping[str, Sequence[GivenVictim]]
-    most: Taken
+class _Grant:
+    """`nodes`: the victims of each node. What they add up to is computed when another pod asks."""
+
+    def __init__(self, until: float, nodes: Mapping[str, Sequence[GivenVictim]]) -> None:
+        self.until = until
+        self.nodes = nodes
+
+    @cached_property
+    def most(self) -> Taken:
+        """Of each queue the most that one node takes."""
+        most: Taken = {}
+        for victims in self.nodes.values():
+            for queue, amounts in _sum(victims).items():
+                of_queue = most.setdefault(queue, {})
+                for resource, amount in amounts.items():
+                    of_queue[resource] = max(amount, of_queue.get(resource, 0))
+        return most
 
 
 class GivenVictims:
@@ -56,17 +71,10 @@ class GivenVictims:
     def record(self, uid: str, nodes: Mapping[str, Sequence[GivenVictim]]) -> None:
         """Record what the pod was given now, in place of what it was given before."""
         self._grants.pop(uid, None)
-        if not any(nodes.values()):
-            return
-        most: Taken = {}
-        for victims in nodes.values():
-            for queue, amounts in _sum(victims).items():
-                of_queue = most.setdefault(queue, {})
-                for resource, amount in amounts.items():
-                    of_queue[resource] = max(amount, of_queue.get(resource, 0))
-        self._grants[uid] = _Grant(self._clock() + SECONDS, nodes, most)
-        for oldest in list(self._grants)[:-MAX_GRANTS]:
-            self._grants.pop(oldest, None)
+        if any(nodes.values()):
+            self._grants[uid] = _Grant(self._clock() + SECONDS, nodes)
+            for oldest in list(self._grants)[:-MAX_GRANTS]:
+                self._grants.pop(oldest, None)
 
     def taken(
         self, *, asks: str, nominated: Callable[[str], str | None], leaves: Callable[[str], bool]
@@ -100,6 +108,6 @@ def _sum(victims: Sequence[GivenVictim]) -> Taken:
     total: Taken = {}
     for victim in victims:
         of_queue = total.setdefault(victim.queue, {})
-        for resource, amount in victim.requests:
+        for resource, amount in victim.requests.items():
             of_queue[resource] = of_queue.get(resource, 0) + amount
     return total

@@ -59,8 +59,8 @@ Resume = tuple[str, int]
 
 def current_resume(store: Store, decision: QueueDecision) -> Resume:
     """The resume that the queue's pods were let go by last."""
-    changes = store.selection_changes.get(decision.queue, 0) + store.policies.changes
-    return decision.revision, changes
+    selection = store.selection_changes.get(decision.queue, 0)
+    return decision.revision, selection + store.policies.changes + store.system_pods.first_lists
 
 
 class PodAction(Enum):

@@ -71,6 +71,7 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that kube-scheduler would evict. `queue`: "" for a pod of no queue."""
 
     name: str
+    uid: str = ""
     namespace: str = ""
     queue: str = ""
     priority: int = 0
@@ -84,42 +85,88 @@ class Shares(Protocol):
     def get(self, name: str, /) -> QueueShare | None: ...
 
 
+#: What was taken of each queue by name.
+_Taken = dict[str, dict[str, Amount]]
+
+
+class VictimRules:
+    """What one pod may have by its policy: for all nodes of one request, on its thread.
+
+    What does not depend on the victims of a node is computed once for each queue.
+    """
+
+    def __init__(self, policy: Policy, preemptor: Preemptor, shares: Shares) -> None:
+        self._preemptor = preemptor
+        self._shares = shares
+        same, other = "enablePreemptable", "enableReclaimable"
+        self._actions = {True: PREEMPT in policy.actions, False: RECLAIM in policy.actions}
+        self._conformance = {
+            True: policy.enables("conformance", same),
+            False: policy.enables("conformance", other),
+        }
+        self._priority = {True: policy.enables("priority", same), False: policy.enables("priority", other)}
+        #: By queue: why it lends nothing, or the queues that are to lend.
+        self._lenders: dict[str, str | tuple[_Lender, ...]] = {}
+
+    def denial(self, victims: Sequence[Victim]) -> str | None:
+        """Why the pod may not have all of these victims, which are on one node; None: it may."""
+        taken: _Taken = {}
+        for victim in victims:
+            denial = self._denial(victim, taken)
+            if denial is not None:
+                return f"pod {quoted(victim.name)}: {denial}"
+        return None
+
+    def _denial(self, victim: Victim, taken: _Taken) -> str | None:
+        same = victim.queue == self._preemptor.queue
+        if self._conformance[same] and is_critical(victim.namespace, victim.priority_class, victim.priority):
+            return "plugin conformance protects system-critical pods"
+        if not victim.queue:
+            return None
+        if not self._actions[same]:
+            action, of = (PREEMPT, "its own queue") if same else (RECLAIM, "another queue")
+            return f"the policy has no action {action}, so it takes no victims of {of}"
+        if self._priority[same] and victim.priority >= self._preemptor.priority:
+            return "plugin priority lets it take only pods of lower priority"
+        return None if same else self._reclaim_denial(victim, taken)
+
+    def _reclaim_denial(self, victim: Victim, taken: _Taken) -> str | None:
+        """Why the victim's queue does not lend it; records it as taken where it does."""
+        lenders = self._lenders.get(victim.queue)
+        if lenders is None:
+            lenders = self._lenders[victim.queue] = self._lenders_of(victim.queue)
+        if isinstance(lenders, str):
+            return lenders
+        for lender in lenders:
+            denial = lender.denial(taken.get(lender.name, {}), victim.requests)
+            if denial is not None:
+                return denial
+        for lender in lenders:
+            of_queue = taken.setdefault(lender.name, {})
+            for resource, amount in victim.requests.items():
+                of_queue[resource] = of_queue.get(resource, 0) + amount
+        return None
+
+    def _lenders_of(self, queue: str) -> str | tuple[_Lender, ...]:
+        own, share = self._shares.get(self._preemptor.queue), self._shares.get(queue)
+        if own is None or share is None:
+            return f"queue {quoted(queue)} or {quoted(self._preemptor.queue)} is not known"
+        if share.priority > own.priority:
+            return f"queue {quoted(share.name)} has a higher priority than {quoted(own.name)}"
+        above_both = {own.name, *own.ancestors}
+        names = [name for name in (share.name, *share.ancestors) if name not in above_both]
+        return tuple(
+            _Lender(each, is_own_queue=each is share)
+            for name in names
+            if (each := self._shares.get(name)) is not None
+        )
+
+
 def victim_denial(
     policy: Policy | None, preemptor: Preemptor, victims: Sequence[Victim], shares: Shares
 ) -> str | None:
     """Why the pod may not have all of these victims; None: it may. A queue without a share lends nothing."""
-    if policy is None:
-        return None
-    taken: dict[str, dict[str, Amount]] = {}
-    for victim in victims:
-        denial = _denial(policy, preemptor, victim, shares, taken)
-        if denial is not None:
-            return f"pod {quoted(victim.name)}: {denial}"
-    return None
-
-
-def _denial(
-    policy: Policy,
-    preemptor: Preemptor,
-    victim: Victim,
-    shares: Shares,
-    taken: dict[str, dict[str, Amount]],
-) -> str | None:
-    same = victim.queue == preemptor.queue
-    switch = "enablePreemptable" if same else "enableReclaimable"
-    if policy.enables("conformance", switch) and is_critical(
-        victim.namespace, victim.priority_class, victim.priority
-    ):
-        return "plugin conformance protects system-critical pods"
-    if not victim.queue:
-        return None
-    action = PREEMPT if same else RECLAIM
-    if action not in policy.actions:
-        of = "its own queue" if same else "another queue"
-        return f"the policy has no action {action}, so it takes no victims of {of}"
-    if policy.enables("priority", switch) and victim.priority >= preemptor.priority:
-        return "plugin priority lets it take only pods of lower priority"
-    return None if same else _reclaim_denial(preemptor, victim, shares, taken)
+    return None if policy is None else VictimRules(policy, preemptor, shares).denial(victims)
 
 
 def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
@@ -127,52 +174,39 @@ def is_critical(namespace: str, priority_class: str, priority: int) -> bool:
     return priority_class in _CRITICAL or priority >= CRITICAL_PRIORITY or namespace == _SYSTEM_NAMESPACE
 
 
-def _reclaim_denial(
-    preemptor: Preemptor,
-    victim: Victim,
-    shares: Shares,
-    taken: dict[str, dict[str, Amount]],
-) -> str | None:
-    """Why the victim's queue does not lend it; records it as taken where it does."""
-    own, lender = shares.get(preemptor.queue), shares.get(victim.queue)
-    if own is None or lender is None:
-        return f"queue {quoted(victim.queue)} or {quoted(preemptor.queue)} is not known"
-    if lender.priority > own.priority:
-        return f"queue {quoted(lender.name)} has a higher priority than {quoted(own.name)}"
-    above_both = {own.name, *own.ancestors}
-    names = [name for name in (lender.name, *lender.ancestors) if name not in above_both]
-    between = [share for name in names if (share := shares.get(name)) is not None]
-    for share in between:
-        left = _without(share.allocated, taken.get(share.name, {}))
-        if not share.reclaimable:
-            return f"queue {quoted(share.name)} is not reclaimable"
-        if share is lender and not _above_deserved(share, left):
-            return f"queue {quoted(share.name)} uses no more than it deserves"
-        missing = _below_guarantee(share, _without(left, victim.requests))
-        if missing is not None:
-            return f"queue {quoted(share.name)} would have less {missing} than its guarantee"
-    for share in between:
-        of_queue = taken.setdefault(share.name, {})
-        for resource, amount in victim.requests.items():
-            of_queue[resource] = of_queue.get(resource, 0) + amount
-    return None
+class _Lender:
+    """The victim's queue, or one between it and the nearest queue that is above both."""
+
+    def __init__(self, share: QueueShare, *, is_own_queue: bool) -> None:
+        """`is_own_queue`: it is the victim's, and so has to use more than it deserves."""
+        self.name = share.name
+        self._reclaimable = share.reclaimable
+        self._allocated = share.allocated
+        self._guarantee = sorted(share.guarantee.items())
+        self._limits = _limits(share) if is_own_queue else None
+
+    def denial(self, taken: Amounts, requests: Amounts) -> str | None:
+        """Why it does not lend a pod with these requests, once so much of it was taken."""
+        if not self._reclaimable:
+            return f"queue {quoted(self.name)} is not reclaimable"
+        if self._limits is not None and not self._is_above(self._limits, taken):
+            return f"queue {quoted(self.name)} uses no more than it deserves"
+        for name, amount in self._guarantee:
+            left = self._allocated.get(name, 0) - taken.get(name, 0) - requests.get(name, 0)
+            if left < amount:
+                return f"queue {quoted(self.name)} would have less {name} than its guarantee"
+        return None
+
+    def _is_above(self, limits: Sequence[tuple[str, Amount]], taken: Amounts) -> bool:
+        """Whether it uses more of any resource than it deserves."""
+        return any(self._allocated[name] - taken.get(name, 0) > limit for name, limit in limits)
 
 
-def _without(amounts: Amounts, less: Amounts) -> dict[str, Amount]:
-    return {resource: amount - less.get(resource, 0) for resource, amount in amounts.items()}
-
-
-def _above_deserved(share: QueueShare, left: Amounts) -> bool:
-    """Whether it uses more of any resource than it deserves."""
-    for resource, amount in left.items():
+def _limits(share: QueueShare) -> list[tuple[str, Amount]]:
+    """What it deserves of each resource that it uses; what it deserves all of is left out."""
+    limits: list[tuple[str, Amount]] = []
+    for resource in share.allocated:
         deserved = share.deserved.get(resource, 0 if resource in _ALWAYS_SHARED else None)
-        if deserved is not None and amount > max(deserved, share.guarantee.get(resource, 0)):
-            return True
-    return False
-
-
-def _below_guarantee(share: QueueShare, left: Amounts) -> str | None:
-    """The first resource of which less is left than the queue is guaranteed."""
-    return next(
-        (name for name, amount in sorted(share.guarantee.items()) if left.get(name, 0) < amount), None
-    )
+        if deserved is not None:
+            limits.append((resource, max(deserved, share.guarantee.get(resource, 0))))
+    return limits

@@ -48,7 +48,7 @@ def server() -> Server:
 
 
 def of(queue: str, resources: Wire | None = CORE, **more: Any) -> Wire:
-    return member(queue=queue, **({"resources": resources} if resources is not None else {}), **more)
+    return member(queue=queue, resources=resources, **more)
 
 
 @pytest.fixture(params=[True, False], ids=["known", "not known yet"])

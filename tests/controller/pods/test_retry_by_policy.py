@@ -13,6 +13,7 @@ from cluster.write_queue import Key, WriteQueue
 from controller.pods.retry import PreemptionRetry
 from controller.pods.ungating import RETRY, TIMES, Ungating
 from queues.messages import missing_action_text
+from tests.support.cluster.recounting import read_pod
 from tests.support.controller.contexts import ImmediateWrites, context_with
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import Wire, member, podgroup, policies, queue
@@ -190,6 +191,20 @@ def test_pods_that_lack_room_are_retried_after_each_change_of_the_policies(setup
     assert seen == [1, 2, 3]
     setup.preemptions()
     assert len(setup.writers.keys) == 3, "the texts are the same as before"
+
+
+def test_pods_that_lack_room_are_retried_once_the_system_pods_are_known(setup: Setup) -> None:
+    """Until then plugin `conformance` protects every pod of no queue."""
+    waiting = {**member("work", "vision"), "status": waits("Insufficient cpu")}
+    setup.server.has(waiting, policies(small=f"{ALLOWS}\ntiers: [{{plugins: [{{name: conformance}}]}}]"))
+    setup.preemptions()
+    noted: list[str] = []
+    setup.store.add_listener(lambda name, _change: noted.append(name))
+    for _ in range(2):
+        setup.store.members.replace([read_pod(waiting)])
+        setup.preemptions()
+    assert len(setup.writers.keys) == 2
+    assert {"root", "labs", "vision"} <= set(noted)
 
 
 def test_one_retry_serves_all_queues_that_waited_for_it() -> None:

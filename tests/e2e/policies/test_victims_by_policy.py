@@ -131,11 +131,10 @@ def system_pods(sandbox: Sandbox, nodes: int) -> Iterator[str]:
     names = [f"{prefix}-{number}" for number in range(nodes)]
     for name in names:
         sandbox.api.create(SYSTEM_PODS, pod_body(name, cpu=str(MOST))).must(201)
-    for name in names:
-        until(
-            lambda name=name: on_a_node(sandbox.api.get(f"{SYSTEM_PODS}/{name}").must().body),
-            f"{name} to be bound",
-        )
+    until(
+        lambda: len(alive(sandbox, f"{SYSTEM_PODS}?fieldSelector=spec.nodeName!=", prefix)) == nodes,
+        "them to be bound",
+    )
     yield prefix
     for name in names:
         sandbox.api.delete(f"{SYSTEM_PODS}/{name}?gracePeriodSeconds=0").must(200, 404)
