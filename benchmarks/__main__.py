@@ -28,6 +28,10 @@ from benchmarks.rows import (
     suspending,
     trees,
 )
+from benchmarks.scoring import members as scored_members
+from benchmarks.scoring import memory as scoring_memory
+from benchmarks.scoring import policy_change
+from benchmarks.scoring import row as prioritizing
 from benchmarks.syncing import row as syncing
 from localcluster import processes
 from localcluster.build import Say
@@ -48,6 +52,10 @@ ROWS: Mapping[str, Callable[[Say], RowResult]] = {
     "http2": http2.measure,
     "filter": filtering.measure,
     "filter-loaded": filtering_under_load.measure,
+    "prioritize": prioritizing.measure,
+    "scored-members": scored_members.measure,
+    "scoring-memory": scoring_memory.measure,
+    "policy-change": policy_change.measure,
     "growth": growth.measure,
 }
 

@@ -12,18 +12,16 @@ from localcluster.ports import LOOPBACK, spare_port
 
 
 @contextmanager
-def joined(bench: Bench, *, more: int) -> Iterator[None]:
-    """So many more are ready, and have a say in what is acknowledged; they end with the block."""
+def joined(bench: Bench, *, more: int) -> Iterator[list[int]]:
+    """So many more are ready, and have a say in what is acknowledged, until the block ends; their ports."""
     names = [f"replica-{number}" for number in range(more)]
     try:
-        for name in names:
-            _join(bench, name)
-        yield
+        yield [_join(bench, name) for name in names]
     finally:
         processes.stop(bench.cluster.layout.folder, components=names)
 
 
-def _join(bench: Bench, name: str) -> None:
+def _join(bench: Bench, name: str) -> int:
     layout, port = bench.cluster.layout, spare_port(bench.cluster.layout.ports)
     command = [
         f"--bind={LOOPBACK}:{port}" if part.startswith("--bind=") else part
@@ -36,3 +34,4 @@ def _join(bench: Bench, name: str) -> None:
         what=f"{name} to be ready",
         seconds=PATIENCE,
     )
+    return port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,17 +20,26 @@ Target = tuple[str, Path]
 @contextmanager
 def serving(*arguments: str, say: Say) -> Iterator[Target]:
     """Its address, and the authority of its certificate (P-256, like ours)."""
-    twin = built("filtering/twin", say=say)
+    with started("filtering/twin", *arguments, say=say) as (target, _):
+        yield target
+
+
+@contextmanager
+def started(
+    source: str, *arguments: str, say: Say, env: Mapping[str, str] | None = None
+) -> Iterator[tuple[Target, int]]:
+    """The Go extender of `benchmarks/<source>`, and its process ID, once it has printed its address."""
+    program = built(source, say=say)
     with tempfile.TemporaryDirectory() as folder:
         now = datetime.now(UTC)
         authority = create(name="twin", now=now)
         ca, _ = authority.save(Path(folder), stem="ca")
         cert, key = authority.serving(now=now, ips=["127.0.0.1"]).save(Path(folder), stem="twin")
-        command: Sequence[str] = [str(twin), "-cert", str(cert), "-key", str(key), *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command: Sequence[str] = [str(program), "-cert", str(cert), "-key", str(key), *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
         try:
             assert process.stdout is not None
-            yield f"https://{process.stdout.readline().strip()}/extender", ca
+            yield (f"https://{process.stdout.readline().strip()}/extender", ca), process.pid
         finally:
             process.terminate()
             process.wait()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import scale
@@ -82,11 +82,20 @@ def _curve(lines: list[Line]) -> Curve:
     )
 
 
-def ask(load: Path, target: Target, names: int, *, seconds: float = SECONDS) -> Figures:
-    """One round at one server; raises if any call failed."""
+def ask(
+    load: Path,
+    target: Target,
+    names: int,
+    *,
+    seconds: float = SECONDS,
+    verb: str = "filter",
+    more: Sequence[str] = (),
+) -> Figures:
+    """One round at one server; raises if any call failed. `more`: further arguments of the load program."""
     url, ca = target
-    command = [str(load), "request", "-url", f"{url}/filter", "-ca", str(ca), "-seconds", str(seconds)]
-    answer = subprocess.run([*command, "-names", str(names)], check=True, capture_output=True, text=True)
+    command = [str(load), "request", "-url", f"{url}/{verb}", "-ca", str(ca), "-seconds", str(seconds)]
+    command += ["-names", str(names), *more]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
     seen: Figures = json.loads(answer.stdout)
     if seen["errors"]:
         raise RuntimeError(f"{seen['errors']} calls to {url} failed")

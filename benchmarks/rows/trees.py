@@ -36,7 +36,7 @@ def measure(say: Say) -> RowResult:
     theirs: list[float] = []
     with running(nodes=1, say=say) as bench:
         bench.install()
-        count = _plant(bench)
+        count = plant(bench)
         _copy(bench)
         for number in scale.rounds():
             ours.append(shown(bench, "Suspended", count=count))
@@ -62,7 +62,7 @@ def measure(say: Say) -> RowResult:
     )
 
 
-def _plant(bench: Bench) -> int:
+def plant(bench: Bench) -> int:
     """The tree, level by level; how many queues there are, the first two included."""
     for level in levels(scale.scaled(NUMBER), depth=DEPTH):
         bench.write(creations(QUEUES, (queue(name, parent=parent) for name, parent in level)))

@@ -55,8 +55,8 @@ class NodeScoring:
         scores = self._scorer().scores(policy, nodes, request, placement)
         if assumed_seconds and len(scores):
             best = np.flatnonzero(scores == scores.max())
-            chosen = int(self._random.choice(best))
-            scores[best[best != chosen]] = np.nextafter(scores[chosen], -np.inf)
+            chosen = int(best[self._random.randrange(len(best))])
+            scores[chosen] = np.nextafter(scores[chosen], np.inf)
             until = now + assumed_seconds
             self.table.assume_pod(pod.metadata.uid, nodes[chosen], request, placement, until=until)
         levels: list[int] = to_levels(scores).tolist()

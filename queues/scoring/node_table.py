@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -55,8 +56,7 @@ class View(msgspec.Struct, frozen=True):
 
     def select(self, names: Sequence[str]) -> npt.NDArray[np.intp]:
         """The row of each node; -1 for one that is not known."""
-        row = self.rows.get
-        return np.fromiter((row(name, -1) for name in names), dtype=np.intp, count=len(names))
+        return np.fromiter(map(self.rows.get, names, repeat(-1)), dtype=np.intp, count=len(names))
 
 
 class _Placed(msgspec.Struct, gc=False):

@@ -8,13 +8,13 @@ Sources: Volcano's `plugins/binpack/binpack.go`; Kubernetes' `plugins/noderesour
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from queues.policies.model import Binpack
-from queues.scoring.node_table import CPU, MEMORY, View
+from queues.scoring.node_table import CPU, MEMORY, Units, View
 from queues.scoring.requests import Request
 
 Scores = npt.NDArray[np.float64]
@@ -26,79 +26,76 @@ _GPU = "nvidia.com/gpu"
 
 def binpack_scores(view: View, rows: Rows, request: Request, weights: Binpack) -> Scores:
     """The fuller a node gets, the better; 0 for a node with too little of any resource that counts."""
-    score = np.zeros(len(rows))
-    fits = np.ones(len(rows), dtype=bool)
-    weight_sum = 0
-    for resource, units in _requested(request).items():
-        weight = weights.resources.get(resource)
-        if weight is None:
-            continue
-        weight_sum += weight
-        column = view.columns.get(resource)
-        if column is None or weight == 0:
-            continue
-        capacity = view.allocatable[rows, column]
-        used = view.used[rows, column] + units
-        exists = capacity > 0
-        fits &= ~exists | (used <= capacity)
-        score += np.divide(used.astype(np.float64) * weight, capacity, out=np.zeros(len(rows)), where=exists)
-    if weight_sum:
-        score /= weight_sum
+    requested = {name: units for name, units in _requested(request).items() if name in weights.resources}
+    counted = [name for name in requested if name in view.columns and weights.resources[name]]
+    if not counted:
+        return np.zeros(len(rows))
+    columns = _per_column(view.columns[name] for name in counted)
+    capacity = view.allocatable[rows, columns]
+    used = view.used[rows, columns] + _per_column(requested[name] for name in counted)
+    exists = capacity > 0
+    fits = (~exists | (used <= capacity)).all(axis=0)
+    weighted = used.astype(np.float64) * _per_column(weights.resources[name] for name in counted)
+    score = np.divide(weighted, capacity, out=np.zeros(used.shape), where=exists).sum(axis=0)
+    score /= sum(weights.resources[name] for name in requested)
     score *= MAX_SCORE * weights.weight
     return np.where(fits, score, 0.0)
 
 
 def least_requested_scores(view: View, rows: Rows, request: Request) -> Scores:
     """The more is left of CPU and memory, the better."""
-    return _mean_of_shares(view, rows, request, least=True, weight=50)
+    return _mean_of_shares(view, rows, request, least=True)
 
 
 def most_requested_scores(view: View, rows: Rows, request: Request) -> Scores:
     """The less is left of CPU and memory, the better."""
-    return _mean_of_shares(view, rows, request, least=False, weight=1)
+    return _mean_of_shares(view, rows, request, least=False)
 
 
-def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool, weight: int) -> Scores:
-    total = np.zeros(len(rows), dtype=np.int64)
-    weight_sum = np.zeros(len(rows), dtype=np.int64)
-    for column, units in ((CPU, request.padded_cpu), (MEMORY, request.padded_memory)):
-        capacity = view.allocatable[rows, column]
-        used = np.minimum(view.padded[rows, column] + units, capacity)
-        exists = capacity > 0
-        share = (capacity - used if least else used) * MAX_SCORE // np.where(exists, capacity, 1)
-        total += np.where(exists, share * weight, 0)
-        weight_sum += np.where(exists, weight, 0)
-    mean: Scores = (total // np.maximum(weight_sum, 1)).astype(np.float64)
-    return mean
+def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool) -> Scores:
+    """Over the resources that a node has. Kubernetes gives both the same weight, which cancels out."""
+    columns = _per_column((CPU, MEMORY))
+    capacity = view.allocatable[rows, columns]
+    used = view.padded[rows, columns] + _per_column((request.padded_cpu, request.padded_memory))
+    used = np.minimum(used, capacity)
+    shares = (capacity - used if least else used) * MAX_SCORE // np.maximum(capacity, 1)
+    count = (capacity > 0).sum(axis=0)
+    return (shares.sum(axis=0) // np.maximum(count, 1)).astype(np.float64)
 
 
 def balanced_scores(view: View, rows: Rows, request: Request) -> Scores:
     """The more alike the used shares of the resources are, the better."""
-    columns = [(CPU, request.cpu), (MEMORY, request.memory)]
+    wanted = {CPU: request.cpu, MEMORY: request.memory}
     gpus = dict(request.others).get(_GPU, 0)
     if gpus and _GPU in view.columns:
-        columns.append((view.columns[_GPU], gpus))
-    fractions, exists = [], []
-    for column, units in columns:
-        capacity = view.allocatable[rows, column]
-        there = capacity > 0
-        used = (view.used[rows, column] + units).astype(np.float64)
-        share = np.divide(used, capacity, out=np.zeros(len(rows)), where=there)
-        fractions.append(np.minimum(share, 1.0))
-        exists.append(there)
-    share, there = np.array(fractions), np.array(exists)
-    count = there.sum(axis=0)
-    mean = np.divide(share.sum(axis=0), count, out=np.zeros(len(rows)), where=count > 0)
-    squares = np.where(there, (share - mean) ** 2, 0.0).sum(axis=0)
-    spread = np.sqrt(np.divide(squares, count, out=np.zeros(len(rows)), where=count > 0))
+        wanted[view.columns[_GPU]] = gpus
+    columns = _per_column(wanted)
+    capacity = view.allocatable[rows, columns]
+    used = (view.used[rows, columns] + _per_column(wanted.values())).astype(np.float64)
+    exists = capacity > 0
+    shares = np.minimum(np.divide(used, capacity, out=np.zeros(used.shape), where=exists), 1.0)
+    spread = _spread(shares, exists)
+    return np.trunc((1 - spread) * MAX_SCORE)
+
+
+def _spread(shares: Scores, exists: npt.NDArray[np.bool_]) -> Scores:
+    """The standard deviation of the shares that exist, by node; of two, half of their difference."""
+    if len(shares) == 2:
+        return np.where(exists.all(axis=0), np.abs(shares[0] - shares[1]) / 2, 0.0)
+    count = exists.sum(axis=0)
+    divisor = np.maximum(count, 1)
+    mean = shares.sum(axis=0) / divisor
+    squares = np.where(exists, (shares - mean) ** 2, 0.0).sum(axis=0)
+    high = np.where(exists, shares, -np.inf).max(axis=0)
+    low = np.where(exists, shares, np.inf).min(axis=0)
     pairs = count == 2
-    if pairs.any():
-        high = np.where(there, share, -np.inf).max(axis=0)
-        low = np.where(there, share, np.inf).min(axis=0)
-        spread = np.where(pairs, (high - low) / 2, spread)
-    spread = np.where(count > 1, spread, 0.0)
-    score: Scores = np.trunc((1 - spread) * MAX_SCORE)
-    return score
+    difference = np.subtract(high, low, out=np.zeros(len(count)), where=pairs)
+    return np.where(pairs, difference / 2, np.sqrt(squares / divisor))
+
+
+def _per_column(amounts: Iterable[int]) -> Units:
+    """One amount for each row of an array that has a row for each resource."""
+    return np.array([[amount] for amount in amounts], dtype=np.int64)
 
 
 def _requested(request: Request) -> Mapping[str, int]:

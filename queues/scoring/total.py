@@ -45,10 +45,15 @@ class Scorer:
         view = self._table.view()
         rows = view.select(nodes)
         known = rows >= 0
-        total = np.zeros(len(rows))
-        for score in self.parts(policy, view, rows[known], request, pod).values():
-            total[known] += score
-        return total
+        found = rows if known.all() else rows[known]
+        total = np.zeros(len(found))
+        for score in self.parts(policy, view, found, request, pod).values():
+            total += score
+        if found is rows:
+            return total
+        with_unknown = np.zeros(len(rows))
+        with_unknown[known] = total
+        return with_unknown
 
     def parts(
         self, policy: Policy, view: View, rows: Rows, request: Request, pod: PodPlacement

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
+const assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
 type replayed struct {
 	pods, members, nodes int
 	events               int           // a second, to whoever watches pods; 0: their real watch
@@ -112,8 +114,9 @@ func (r *replayed) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 		r.upstream.ServeHTTP(w, asked)
 		return
 	}
-	if query.Get("labelSelector") != "" || query.Get("fieldSelector") != "" {
-		http.Error(w, "no selectors here", http.StatusBadRequest)
+	// All of them are on nodes, and none has ended.
+	if fields := query.Get("fieldSelector"); query.Get("labelSelector") != "" || fields != "" && fields != assigned {
+		http.Error(w, "no selectors here but "+assigned, http.StatusBadRequest)
 		return
 	}
 	kind := jsonType

@@ -21,6 +21,7 @@ type plan struct {
 	workers int
 	until   time.Time
 	body    []byte
+	expect  []byte
 	client  *http.Client
 }
 
@@ -37,17 +38,27 @@ func request(arguments []string) error {
 	workers := flags.Int("workers", 1, "how many at once; 1 is what kube-scheduler does")
 	names := flags.Int("names", 100, "node names in the body")
 	pad := flags.Int("pad", 4096, "bytes of pod beside them")
+	format := flags.String("format", "node-%04d.zone-a.example", "of a node's name, by its number")
+	pod := flags.String("pod", "", "a file with the pod that is sent instead of one that is made up")
+	expect := flags.String("expect", "", "what every answer holds; one without it is an error")
 	http2 := flags.Bool("http2", false, "speak HTTP/2 if offered")
 	_ = flags.Parse(arguments)
 	client, err := dialer(*ca, *http2, *workers)
 	if err != nil {
 		return err
 	}
-	body := filterBody(*names, *pad)
-	warm := plan{*url, *workers, time.Now().Add(300 * time.Millisecond), body, client}
+	nodes := make([]string, *names)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf(*format, i)
+	}
+	body, err := extenderArgs(nodes, *pad, *pod)
+	if err != nil {
+		return err
+	}
+	warm := plan{*url, *workers, time.Now().Add(300 * time.Millisecond), body, []byte(*expect), client}
 	warm.run()
 	start := time.Now()
-	measured := plan{*url, *workers, start.Add(time.Duration(*seconds * float64(time.Second))), body, client}
+	measured := plan{*url, *workers, start.Add(time.Duration(*seconds * float64(time.Second))), body, warm.expect, client}
 	return json.NewEncoder(os.Stdout).Encode(summary(measured.run(), time.Since(start)))
 }
 
@@ -67,25 +78,28 @@ func dialer(ca string, http2 bool, workers int) (*http.Client, error) {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}, nil
 }
 
-// filterBody is an ExtenderArgs with so many node names and a pod of about pad bytes.
-func filterBody(names, pad int) []byte {
-	nodes := make([]string, names)
-	for i := range nodes {
-		nodes[i] = fmt.Sprintf("node-%04d.zone-a.example", i)
+// extenderArgs is what kube-scheduler sends: the node names, and a pod from a file or one of about pad bytes.
+func extenderArgs(nodes []string, pad int, file string) ([]byte, error) {
+	var pod any = paddedPod(pad)
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		pod = json.RawMessage(content)
 	}
+	return json.Marshal(map[string]any{"Pod": pod, "Nodes": nil, "NodeNames": nodes})
+}
+
+func paddedPod(pad int) map[string]any {
 	environment := []map[string]string{}
 	for i := 0; i*64 < pad; i++ {
 		environment = append(environment, map[string]string{"name": fmt.Sprintf("VARIABLE_%04d", i), "value": strings.Repeat("x", 24)})
 	}
-	pod := map[string]any{
+	return map[string]any{
 		"metadata": map[string]any{"name": "pod", "namespace": "team", "annotations": map[string]string{"sluice.dev/queue": "research"}},
 		"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "env": environment}}},
 	}
-	body, err := json.Marshal(map[string]any{"Pod": pod, "Nodes": nil, "NodeNames": nodes})
-	if err != nil {
-		panic(err)
-	}
-	return body
 }
 
 func (p plan) run() seen {
@@ -122,13 +136,18 @@ func (p plan) once() error {
 		return err
 	}
 	defer reply.Body.Close()
-	if _, err := io.Copy(io.Discard, reply.Body); err != nil {
-		return err
-	}
 	if reply.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d", reply.StatusCode)
 	}
-	return nil
+	if len(p.expect) == 0 {
+		_, err := io.Copy(io.Discard, reply.Body)
+		return err
+	}
+	answer, err := io.ReadAll(reply.Body)
+	if err == nil && !bytes.Contains(answer, p.expect) {
+		err = fmt.Errorf("no %q in the answer", p.expect)
+	}
+	return err
 }
 
 func summary(all seen, took time.Duration) map[string]any {
