@@ -7,6 +7,7 @@ counts, `k8s.io/kubernetes/pkg/scheduler/util` (`DefaultMilliCPURequest`, `Defau
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +24,9 @@ _SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"
 _DEFAULTS = (("cpu", "100m"), ("memory", "200Mi"))
 
 Written = dict[str, str | int | float]
+
+#: Many pods have the same requests, and share one object.
+_shared_request = lru_cache(maxsize=4096)(request_of)
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -115,7 +119,7 @@ class ScoredPod(_Wire, frozen=True):
         return pod_requests(self.spec)
 
     def request(self) -> Request:
-        return request_of(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
+        return _shared_request(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
 
     def placement(self) -> PodPlacement:
         spec, meta = self.spec, self.metadata

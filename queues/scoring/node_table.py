@@ -205,12 +205,13 @@ class NodeTable:
         self._pods[uid] = placed
         if placed.pod_class is not None:
             self.classes.count(placed.pod_class, placed.node, 1)
+        row = self._rows.get(placed.node)
+        if row is not None:
+            placed.node = self._names[row]  # one string for all pods of the node
+            self._count(row, placed.request, 1)
         self._pods_on.setdefault(placed.node, set()).add(uid)
         if placed.until is not None:
             heapq.heappush(self._ends, (placed.until, uid))
-        row = self._rows.get(placed.node)
-        if row is not None:
-            self._count(row, placed.request, 1)
 
     def _displace(self, uid: str) -> None:
         placed = self._pods.pop(uid, None)
