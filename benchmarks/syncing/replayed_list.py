@@ -46,8 +46,8 @@ def record(bench: Bench) -> bytes:
     """A member and a pod of no queue, as they are while they run; both, and the server, are gone then."""
     bench.install()
     bench.queue(QUEUE, state="Open")
-    bodies = [pod("member", queue=QUEUE, nodeName="node-0"), pod("other", nodeName="node-0")]
-    bench.create_pods(bodies)
+    bench.create_pods([pod("member", queue=QUEUE), pod("other")])
+    bench.bind_pods({"member": "node-0", "other": "node-0"})
     bench.await_running()
     recorded = bench.api.request("GET", pods_path()).body
     bench.clear()

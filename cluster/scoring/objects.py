@@ -6,13 +6,12 @@ counts, `k8s.io/kubernetes/pkg/scheduler/util` (`DefaultMilliCPURequest`, `Defau
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
 
 import msgspec
 
 from cluster.cache.pod_requests import Requests, pod_requests
-from cluster.objects import Metadata, OwnerReference, ResourceNeeds
+from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
 from queues.scoring.requests import Request, request_of, whole_units
@@ -90,23 +89,12 @@ class ScoredPodSpec(_Wire, frozen=True):
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
 
 
-class ScoredPodMetadata(_Wire, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    deletion_timestamp: datetime | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
 class ScoredPodStatus(_Wire, frozen=True):
     phase: str = "Pending"
 
 
 class ScoredPod(_Wire, frozen=True):
-    metadata: ScoredPodMetadata
+    metadata: Metadata
     spec: ScoredPodSpec = ScoredPodSpec()
     status: ScoredPodStatus = ScoredPodStatus()
 

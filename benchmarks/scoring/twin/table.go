@@ -199,7 +199,7 @@ func (t *table) follow(ctx context.Context, kubeconfig string) error {
 	}
 	for _, each := range followed {
 		informer := cache.NewSharedIndexInformer(each.from, each.example, 0, cache.Indexers{})
-		if err := informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
+		if err := informer.SetTransform(withoutManagedFields); err != nil {
 			return err
 		}
 		registered, err := informer.AddEventHandler(each.handler)
@@ -210,6 +210,13 @@ func (t *table) follow(ctx context.Context, kubeconfig string) error {
 		cache.WaitForCacheSync(ctx.Done(), registered.HasSynced)
 	}
 	return nil
+}
+
+func withoutManagedFields(seen any) (any, error) {
+	if object, is := seen.(metav1.Object); is {
+		object.SetManagedFields(nil)
+	}
+	return seen, nil
 }
 
 // clientOf reads protobuf; the typed clients of every other kind are left out: they take minutes to compile.

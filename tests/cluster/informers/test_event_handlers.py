@@ -8,6 +8,9 @@ import pytest
 from cluster.informers.dispatch import IsolatedEventHandler
 from cluster.key_backoff import LEAST, KeyBackoff
 from cluster.objects import Metadata, Namespace
+from cluster.scoring.event_handlers import AssignedPodEventHandler, NodeEventHandler
+from cluster.scoring.objects import Node, ScoredPod
+from queues.scoring.node_table import NodeTable
 
 
 def named(name: str, version: int = 1) -> Namespace:
@@ -103,3 +106,17 @@ def test_an_end_that_fails_is_handed_over_again(stage: Stage) -> None:
     stage.now += LEAST
     sink.retry()
     assert stage.picky.held == {}
+
+
+def test_assigned_pods_and_nodes_are_passed_on_to_the_node_table() -> None:
+    """They are of types of their own, which must have what every handler of a reflector reads."""
+    table, backoff = NodeTable(), KeyBackoff(clock=lambda: 0.0)
+    nodes = IsolatedEventHandler(NodeEventHandler(table), kind="nodes", backoff=backoff)
+    pods = IsolatedEventHandler(AssignedPodEventHandler(table), kind="assigned pods", backoff=backoff)
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "2"}}}]}
+    pod = msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": spec}, ScoredPod)
+    assert nodes.upsert(msgspec.convert({"metadata": {"name": "n1"}}, Node))
+    assert pods.upsert(pod)
+    assert table.view().used[table.view().select(["n1"]), 0].tolist() == [2000]
+    pods.remove(pod)
+    assert table.view().used[table.view().select(["n1"]), 0].tolist() == [0]
