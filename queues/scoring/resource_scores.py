@@ -60,7 +60,8 @@ def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool) ->
     used = np.minimum(used, capacity)
     shares = (capacity - used if least else used) * MAX_SCORE // np.maximum(capacity, 1)
     count = (capacity > 0).sum(axis=0)
-    return (shares.sum(axis=0) // np.maximum(count, 1)).astype(np.float64)
+    mean: Scores = (shares.sum(axis=0) // np.maximum(count, 1)).astype(np.float64)
+    return mean
 
 
 def balanced_scores(view: View, rows: Rows, request: Request) -> Scores:
