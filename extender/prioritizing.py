@@ -11,6 +11,9 @@ scoring policy, and adds ten times the level times the extender's weight to its 
 | was let through, and waits for a node           | levels; it is assumed on the node that gets 10         |
 | was let through, and has a node by now          | levels; nothing is recorded                            |
 
+A filter call begins an attempt: a pod that was assumed on a node did not go there. kube-scheduler asks for no
+priorities where a single node is left, so a pod that filter lets through to one node is assumed there.
+
 A node that is not known gets a level as if nothing spoke for it. What a call leaves behind ends soon: a pod
 that we know counts with the requests that we know of it, another one for `UNKNOWN_SECONDS`, and of these
 filter lets only so many through at a time.
@@ -19,11 +22,14 @@ filter lets only so many through at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cluster.cache.store import Store
+from cluster.decoding import decode_body
+from cluster.exceptions import Unreadable
 from cluster.scoring.objects import ScoredPod
-from extender.wire import HostPriority, PrioritizeArgs
+from extender.wire import FilterArgs, FilterResult, HostPriority, PrioritizeArgs, prioritize_decoder
 
 #: How long a bind takes that waits for no volume, and how long a new pod is not known here.
 KNOWN_SECONDS, UNKNOWN_SECONDS = 30.0, 5.0
@@ -45,6 +51,18 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
         return _indifferent(names)
     levels = scoring.levels(policy, names, args.Pod, assumed_seconds=_assumed_seconds(args.Pod, store=store))
     return [HostPriority(name, level) for name, level in zip(names, levels, strict=True)]
+
+
+def follow_filter(
+    args: FilterArgs, result: FilterResult, *, body: bytes, store: Store, scoring: NodeScoring | None
+) -> None:
+    """Records what a filter call says of where its pod goes. `body`: the call, as it was sent."""
+    if scoring is None or result.Error:
+        return
+    scoring.begin_attempt(args.Pod.metadata.uid)
+    if len(result.NodeNames) == 1:
+        with suppress(Unreadable):  # filter reads less of a pod
+            prioritize(decode_body(body, prioritize_decoder), store=store, scoring=scoring)
 
 
 def _indifferent(names: Sequence[str]) -> list[HostPriority]:

@@ -10,7 +10,7 @@ from cluster.decoding import decode_body
 from cluster.exceptions import Unreadable
 from extender.filtering import filter_nodes
 from extender.preempting import preempt
-from extender.prioritizing import prioritize
+from extender.prioritizing import follow_filter, prioritize
 from extender.wire import encode, filter_decoder, preempt_decoder, prioritize_decoder
 
 if TYPE_CHECKING:  # numpy comes with it
@@ -30,7 +30,9 @@ def handlers(store: Store, *, scoring: Scoring = lambda: None) -> Mapping[str, H
             raise Unreadable(
                 "NodeNames: missing or null; set nodeCacheCapable: true in the scheduler's extender entry"
             )
-        return encode(filter_nodes(args, store=store))
+        result = filter_nodes(args, store=store)
+        follow_filter(args, result, body=body, store=store, scoring=scoring())
+        return encode(result)
 
     def preempt_(body: bytes) -> bytes:
         args = decode_body(body, preempt_decoder)

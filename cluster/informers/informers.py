@@ -210,6 +210,7 @@ class Informers:
         """Retry all reflectors now: the API server has answered one of them again."""
         for reflector in self.reflectors.values():
             reflector.retry_now()
+        self._scoring.retry_now()
 
     def _definition_reflector(self, kind: str, name: str) -> Reflector[Any]:
         """Watch one definition by its name: our role allows no other."""

@@ -1,20 +1,23 @@
 """The fields of nodes and pods that scores read, and what they become in `queues.scoring`.
 
-An amount that cannot be read counts as none. Sources: `core/v1`; for what a container without requests
+An amount that cannot be read counts as none. Of a pod's labels those count that the cache of members keeps
+too (`cluster.cache.trimming`). Sources: `core/v1`; for what a container without requests
 counts, `k8s.io/kubernetes/pkg/scheduler/util` (`DefaultMilliCPURequest`, `DefaultMemoryRequest`).
 """
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 
 import msgspec
 
 from cluster.cache.pod_requests import Requests, pod_requests
+from cluster.cache.trimming import trim_labels
 from cluster.objects import Metadata, ResourceNeeds
 from queues.apimachinery.quantities import BadQuantity, parse_quantity
 from queues.scoring.preferences import Affinity, NodeFacts, PodPlacement, SpreadConstraint, Taint, Toleration
-from queues.scoring.requests import Request, request_of, whole_units
+from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of, whole_units
 
 #: Images of a node that count. A kubelet reports the 50 largest unless it is told otherwise.
 IMAGES_LIMIT = 1_000
@@ -23,9 +26,6 @@ _SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"
 _DEFAULTS = (("cpu", "100m"), ("memory", "200Mi"))
 
 Written = dict[str, str | int | float]
-
-#: Many pods have the same requests, and share one object.
-_shared_request = lru_cache(maxsize=4096)(request_of)
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -65,7 +65,7 @@ class Node(_Wire, frozen=True):
         images: dict[str, int] = {}
         for image in (self.status.images or ())[:IMAGES_LIMIT]:
             for name in image.names or ():
-                images[name] = max(0, image.size_bytes)
+                images[sys.intern(name)] = max(0, min(image.size_bytes, AMOUNT_LIMIT))
         return NodeFacts(
             labels=self.metadata.labels or {}, taints=tuple(self.spec.taints or ()), images=images
         )
@@ -107,14 +107,14 @@ class ScoredPod(_Wire, frozen=True):
         return pod_requests(self.spec)
 
     def request(self) -> Request:
-        return _shared_request(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
+        return _request(pod_requests(self.spec), pod_requests(self.spec, missing=_DEFAULTS))
 
     def placement(self) -> PodPlacement:
         spec, meta = self.spec, self.metadata
         owner = next((one for one in meta.owner_references or () if one.controller), None)
         return PodPlacement(
             namespace=meta.namespace,
-            labels=meta.labels or {},
+            labels=trim_labels(meta.labels),
             spread_by=owner.uid if owner is not None and owner.kind in _SPREAD_OWNERS else "",
             node_selector=spec.node_selector or {},
             affinity=spec.affinity or Affinity(),
@@ -124,3 +124,9 @@ class ScoredPod(_Wire, frozen=True):
             ),
             spread=spec.topology_spread_constraints or (),
         )
+
+
+@lru_cache(maxsize=4096)
+def _request(amounts: Requests, padded: Requests) -> Request:
+    """Many pods have the same requests, and share one object. Each is one of its node's `pods`, too."""
+    return request_of((*amounts, ("pods", 1)), padded)

@@ -37,6 +37,7 @@ class WatchedKind(msgspec.Struct, frozen=True):
 class StartedReflector(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
+    def retry_now(self) -> None: ...
     @property
     def has_died(self) -> bool: ...
 
@@ -73,6 +74,12 @@ class ScoringReflectors:
         with self._lock:
             self._stopped = True
             self._stop()
+
+    def retry_now(self) -> None:
+        """End the back-offs that are under way: the API server answers again."""
+        running = self._running
+        for reflector in running.reflectors.values() if running is not None else ():
+            reflector.retry_now()
 
     def dead(self) -> list[str]:
         """The names of the threads that were started and have ended."""

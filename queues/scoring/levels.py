@@ -5,8 +5,8 @@
   it (with more than ten different scores, runs of neighbours share a level).
 
 kube-scheduler multiplies by 10 and by the extender's weight, and adds its own plugins' scores. The choice is
-ours if one level outweighs them: with a weight of 100 it is worth 1,000, and kube-scheduler's plugins have
-at most 100 times the sum of their weights (13 by default) - see docs/policies.md for the rule.
+ours if one level outweighs them: with the weight of 200 that manifests/scheduler has it is worth 2,000, and
+kube-scheduler's plugins have at most 100 times the sum of their weights (13 by default, so 1,300).
 """
 
 from __future__ import annotations

@@ -1,131 +1,174 @@
 """What the facts of all nodes say to a question, as one array over the rows of a table.
 
-Facts change seldom and many pods ask the same: answers are kept until the table's generation changes.
+Labels are compared by topology, not by node: each label key has an array with the number of each row's value
+(`Domains`), which is kept until a label changes. So the work for a question does not grow with the number of
+its values times the number of nodes, whoever wrote it.
 
 Invariants
-- An answer is that of the view it is asked for, whatever was kept: its generation counts.
-- At most `KEPT` answers of each kind are kept; the oldest go first.
+- An answer is that of the view it is asked for, whatever was kept: the generations of its facts count.
+- Only keys that some node has are kept, and images that some node has: at most `KEPT` of each; the oldest go
+  first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from queues.scoring.node_table import View
-from queues.scoring.preferences import PREFER_NO_SCHEDULE, NodeFacts, NodeTerm, Taint, Toleration
+from queues.scoring.preferences import (
+    PREFER_NO_SCHEDULE,
+    NodeRequirement,
+    NodeTerm,
+    Taint,
+    Toleration,
+    tolerates,
+    whole_number,
+)
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 A = TypeVar("A")
 
-#: Answers of each kind.
-KEPT = 64
+Numbers = tuple[Flags, Counts]
+
+#: Label keys, and images.
+KEPT = 128
 
 
 class Domains(msgspec.Struct, frozen=True):
     """The topology of one key: the number of each row's domain (-1: the node has no such label)."""
 
     of_row: Counts
-    count: int
+    ids: Mapping[str, int]
 
+    @property
+    def count(self) -> int:
+        return len(self.ids)
 
-class Image(msgspec.Struct, frozen=True):
-    """The size of an image on each row (0: not there), and on how many nodes it is."""
-
-    size: Counts
-    nodes: int
+    def numbers(self) -> Numbers:
+        """Which of the values are whole numbers, by their number; and these numbers."""
+        read = [whole_number(value) for value in self.ids]
+        return (
+            np.array([number is not None for number in read]),
+            np.array([number or 0 for number in read], dtype=np.int64),
+        )
 
 
 class NodeMatches:
     """Answers for one table; used by one thread at a time."""
 
     def __init__(self) -> None:
-        self._generation = -1
-        self._answers: dict[str, OrderedDict[Hashable, object]] = {}
+        self._exist: _Kept[Flags] = _Kept(1)
+        self._domains: _Kept[Domains] = _Kept(KEPT)
+        self._numbers: _Kept[Numbers] = _Kept(KEPT)
+        self._taints: _Kept[Mapping[Taint, Counts]] = _Kept(1)
+        self._images: _Kept[Counts] = _Kept(KEPT)
+
+    def exist(self, view: View) -> Flags:
+        """Which rows are nodes."""
+        return self._exist.get(view.labels_generation, "", lambda: _exist(view))
 
     def term(self, view: View, term: NodeTerm) -> Flags:
         """Which nodes match a term."""
-        return self._answer(
-            view,
-            "term",
-            term,
-            lambda: _flags(view, lambda name, facts: term.matches(name, facts.labels)),
-        )
+        expressions, fields = term.match_expressions or (), term.match_fields or ()
+        flags = self.exist(view).copy() if expressions or fields else np.zeros(len(view.facts), dtype=bool)
+        for one in expressions:
+            flags &= self._requirement(view, one)
+        for one in fields:
+            flags &= _field(view, one)
+        return flags
 
     def selector(self, view: View, labels: Mapping[str, str]) -> Flags:
         """Which nodes have all these labels (`spec.nodeSelector`)."""
-        wanted = tuple(sorted(labels.items()))
-        return self._answer(
-            view,
-            "selector",
-            wanted,
-            lambda: _flags(
-                view, lambda _, facts: all(facts.labels.get(key) == value for key, value in wanted)
-            ),
-        )
+        flags = self.exist(view).copy()
+        if any(key not in view.label_keys for key in labels):
+            return np.zeros(len(view.facts), dtype=bool)
+        for key, value in labels.items():
+            domains = self.domains(view, key)
+            flags &= domains.of_row == domains.ids.get(value, -2)
+        return flags
 
     def domains(self, view: View, key: str) -> Domains:
-        return self._answer(view, "domains", key, lambda: _domains(view, key))
+        if key not in view.label_keys:
+            return Domains(np.full(len(view.facts), -1, dtype=np.int64), {})
+        return self._domains.get(view.labels_generation, key, lambda: _domains(view, key))
 
     def intolerable(self, view: View, tolerations: tuple[Toleration, ...], *, soft: bool) -> Counts:
         """How many taints of each node the pod does not tolerate: those of `PreferNoSchedule`, or others."""
-        return self._answer(
-            view,
-            "taints",
-            (soft, tolerations),
-            lambda: _numbers(
-                view,
-                lambda facts: sum(
-                    1
-                    for taint in facts.taints
-                    if (taint.effect == PREFER_NO_SCHEDULE) is soft and not _tolerated(taint, tolerations)
-                ),
-            ),
-        )
+        taints = self._taints.get(view.taints_generation, "", lambda: _taints(view))
+        counts = np.zeros(len(view.facts), dtype=np.int64)
+        if taints:
+            tolerated = tolerates(tolerations)
+            for taint, rows in taints.items():
+                if (taint.effect == PREFER_NO_SCHEDULE) is soft and not tolerated(taint):
+                    counts[rows] += 1
+        return counts
 
-    def image(self, view: View, name: str) -> Image:
-        def compute() -> Image:
-            size = _numbers(view, lambda facts: facts.images.get(name, 0))
-            nodes = sum(1 for facts in view.facts if facts is not None and name in facts.images)
-            return Image(size, nodes)
+    def image_sizes(self, view: View, name: str) -> Counts:
+        """The bytes of an image that some node has, by row; 0: it is not there."""
+        return self._images.get(view.images_generation, name, lambda: _images(view, name))
 
-        return self._answer(view, "image", name, compute)
+    def _requirement(self, view: View, one: NodeRequirement) -> Flags:
+        domains = self.domains(view, one.key)
+        # by the number of the value; the last is for nodes without the label (-1)
+        matches = np.zeros(domains.count + 1, dtype=bool)
+        if one.operator in ("In", "NotIn"):
+            matches[[domains.ids[value] for value in one.values or () if value in domains.ids]] = True
+        elif one.operator in ("Exists", "DoesNotExist"):
+            matches[:-1] = True
+        elif domains.ids:
+            matches[:-1] = _compared(one, self._numbers.get(view.labels_generation, one.key, domains.numbers))
+        flags: Flags = (~matches if one.operator in ("NotIn", "DoesNotExist") else matches)[domains.of_row]
+        return flags
 
-    def _answer(self, view: View, kind: str, question: Hashable, compute: Callable[[], A]) -> A:
-        if view.generation != self._generation:
-            self._answers, self._generation = {}, view.generation
-        answers = self._answers.setdefault(kind, OrderedDict())
-        answer = answers.get(question)
+
+class _Kept(Generic[A]):
+    """Answers of one kind, of one generation of facts."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._generation = -1
+        self._answers: OrderedDict[str, A] = OrderedDict()
+
+    def get(self, generation: int, question: str, compute: Callable[[], A]) -> A:
+        if generation != self._generation:
+            self._answers, self._generation = OrderedDict(), generation
+        answer = self._answers.get(question)
         if answer is None:
-            answer = answers[question] = compute()
-            if len(answers) > KEPT:
-                answers.popitem(last=False)
-        return answer  # type: ignore[return-value]  # what `compute` of this kind returned
+            answer = self._answers[question] = compute()
+            if len(self._answers) > self._limit:
+                self._answers.popitem(last=False)
+        return answer
 
 
-def _flags(view: View, matches: Callable[[str, NodeFacts], bool]) -> Flags:
-    return np.fromiter(
-        (
-            facts is not None and matches(name, facts)
-            for name, facts in zip(view.names, view.facts, strict=True)
-        ),
-        dtype=np.bool_,
-        count=len(view.facts),
-    )
+def _compared(one: NodeRequirement, numbers: Numbers) -> Flags:
+    """`Gt` and `Lt`; any other operator matches nothing."""
+    readable, values = numbers
+    asked = whole_number(one.values[0]) if one.values and len(one.values) == 1 else None
+    if asked is None or one.operator not in ("Gt", "Lt"):
+        return np.zeros(len(values), dtype=bool)
+    compared: Flags = readable & (values > asked if one.operator == "Gt" else values < asked)
+    return compared
 
 
-def _numbers(view: View, number: Callable[[NodeFacts], int]) -> Counts:
-    return np.fromiter(
-        (0 if facts is None else number(facts) for facts in view.facts),
-        dtype=np.int64,
-        count=len(view.facts),
-    )
+def _exist(view: View) -> Flags:
+    return np.fromiter((facts is not None for facts in view.facts), dtype=np.bool_, count=len(view.facts))
+
+
+def _field(view: View, one: NodeRequirement) -> Flags:
+    """`matchFields`: there is one field, the node's name."""
+    flags = np.zeros(len(view.facts), dtype=bool)
+    if one.key == "metadata.name" and one.operator in ("In", "NotIn"):
+        flags[[view.rows[name] for name in one.values or () if name in view.rows]] = True
+        if one.operator == "NotIn":
+            flags = ~flags
+    return flags
 
 
 def _domains(view: View, key: str) -> Domains:
@@ -135,8 +178,21 @@ def _domains(view: View, key: str) -> Domains:
         value = facts.labels.get(key) if facts is not None else None
         if value is not None:
             of_row[row] = ids.setdefault(value, len(ids))
-    return Domains(of_row, len(ids))
+    return Domains(of_row, ids)
 
 
-def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return any(toleration.tolerates(taint) for toleration in tolerations)
+def _taints(view: View) -> Mapping[Taint, Counts]:
+    """The rows that have each taint."""
+    rows: dict[Taint, list[int]] = {}
+    for row, facts in enumerate(view.facts):
+        for taint in facts.taints if facts is not None else ():
+            rows.setdefault(taint, []).append(row)
+    return {taint: np.array(of_taint, dtype=np.int64) for taint, of_taint in rows.items()}
+
+
+def _images(view: View, name: str) -> Counts:
+    return np.fromiter(
+        (0 if facts is None else facts.images.get(name, 0) for facts in view.facts),
+        dtype=np.int64,
+        count=len(view.facts),
+    )

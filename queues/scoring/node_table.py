@@ -8,9 +8,12 @@ Invariants
 - Pods may be seen before their node, and a node may go before its pods: they count as soon as both exist.
 - A column exists for each resource that a node has (`COLUMN_LIMIT` at most; pods make none). A new column
   begins with what the pods that are known use of it.
-- `generation` changes whenever a node comes or goes or any of its facts changes, and only then: what is
-  derived from facts alone may be kept as long.
-- One lock for all that write, held for microseconds; readers take `view()`, and copy the rows they need.
+- A generation changes whenever a node comes or goes or its facts of that kind change (`View`), and only then:
+  what is derived from these facts alone may be kept as long.
+- A view's parts belong together, whatever happens afterwards: its rows and columns are in its arrays. Amounts
+  in the arrays go on changing; the row of a node that has gone meanwhile may have those of another node.
+- One lock for all that write. What takes longer than microseconds, such as reading a pod's terms, is done
+  before the lock is taken.
 
 Times are monotonic seconds.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
@@ -39,14 +43,21 @@ _FIRST_ROWS = 16
 
 
 class View(msgspec.Struct, frozen=True):
-    """The table at one moment. The arrays and lists are the table's own: copy rows, change nothing.
+    """The table at one moment. The arrays are the table's own: copy rows, change nothing.
 
     `padded`: what is used of CPU and memory with kube-scheduler's defaults. `facts`: by row; None: no node.
+    `labels_generation`, `taints_generation`, `images_generation`: of the facts of each kind; all three change
+    when a node comes or goes. `label_keys`: those that any node has. `image_nodes`: on how many nodes each
+    image is, always the latest.
     """
 
-    generation: int
+    labels_generation: int
+    taints_generation: int
+    images_generation: int
     facts: Sequence[NodeFacts | None]
     names: Sequence[str]
+    label_keys: frozenset[str]
+    image_nodes: Mapping[str, int]
 
     rows: Mapping[str, int]
     columns: Mapping[str, int]
@@ -80,7 +91,11 @@ class NodeTable:
         self.classes = PodClasses()
         self._facts: list[NodeFacts | None] = [None] * _FIRST_ROWS
         self._names: list[str] = [""] * _FIRST_ROWS
-        self._generation = 0
+        self._labels_generation = self._taints_generation = self._images_generation = 0
+        self._label_keys: Counter[str] = Counter()
+        self._image_nodes: Counter[str] = Counter()
+        #: The view, until a node, a fact or a column changes.
+        self._view: View | None = None
         self._pods: dict[str, _Placed] = {}
         #: The UIDs of the pods on each node, whether the node is known or not.
         self._pods_on: dict[str, set[str]] = {}
@@ -92,16 +107,22 @@ class NodeTable:
 
     def view(self) -> View:
         with self._lock:
-            return View(
-                generation=self._generation,
-                facts=self._facts,
-                names=self._names,
-                rows=self._rows,
-                columns=self._columns,
-                allocatable=self._allocatable,
-                used=self._used,
-                padded=self._padded,
-            )
+            if self._view is None:
+                self._view = View(
+                    labels_generation=self._labels_generation,
+                    taints_generation=self._taints_generation,
+                    images_generation=self._images_generation,
+                    facts=tuple(self._facts),
+                    names=tuple(self._names),
+                    label_keys=frozenset(self._label_keys),
+                    image_nodes=self._image_nodes,
+                    rows=dict(self._rows),
+                    columns=dict(self._columns),
+                    allocatable=self._allocatable,
+                    used=self._used,
+                    padded=self._padded,
+                )
+            return self._view
 
     def set_node(self, name: str, allocatable: Mapping[str, int], facts: NodeFacts = NO_FACTS) -> None:
         """A node that is there, with the whole units (see `requests`) that pods may use."""
@@ -119,18 +140,39 @@ class NodeTable:
                 column = self._columns.get(resource)
                 if column is not None:
                     self._allocatable[row, column] = max(0, min(units, AMOUNT_LIMIT))
-            if name not in self._rows or self._facts[row] != facts:
-                self._facts[row], self._names[row] = facts, name
-                self._generation += 1
-            self._rows[name] = row  # last: a reader finds a complete row
+            self._set_facts(row, name, facts)
 
     def remove_node(self, name: str) -> None:
         with self._lock:
-            row = self._rows.pop(name, None)
+            row = self._rows.get(name)
             if row is not None:
-                self._facts[row], self._names[row] = None, ""
-                self._generation += 1
+                self._set_facts(row, name, None)
                 self._free.append(row)
+
+    def _set_facts(self, row: int, name: str, facts: NodeFacts | None) -> None:
+        """The facts of the node in a row, which is a node's from now on; None: no more."""
+        before = self._facts[row]
+        if facts is not None and before == facts:
+            return
+        if before is None or facts is None:
+            self._labels_generation += 1
+            self._taints_generation += 1
+            self._images_generation += 1
+        else:
+            self._labels_generation += before.labels != facts.labels
+            self._taints_generation += before.taints != facts.taints
+            self._images_generation += before.images != facts.images
+        for known, sign in ((before, -1), (facts, 1)):
+            if known is not None:
+                _count_keys(self._label_keys, known.labels, sign)
+                _count_keys(self._image_nodes, known.images, sign)
+        self._facts[row] = facts
+        if facts is None:
+            self._names[row] = ""
+            del self._rows[name]
+        else:
+            self._names[row], self._rows[name] = name, row
+        self._view = None
 
     def see_pod(
         self,
@@ -142,8 +184,8 @@ class NodeTable:
         terminating: bool = False,
     ) -> None:
         """A pod that is bound to a node, and has not ended. `placement`: where others' affinity counts."""
+        pod_class = self._class_of(placement, terminating=terminating)
         with self._lock:
-            pod_class = self._class_of(placement, terminating=terminating)
             self._place(uid, _Placed(node, request, None, pod_class))
 
     def forget_pod(self, uid: str) -> None:
@@ -161,10 +203,11 @@ class NodeTable:
         until: float,
     ) -> None:
         """A pod that was just scored and goes to `node`; one that is seen on a node stays where it is."""
+        pod_class = self._class_of(placement)
         with self._lock:
             placed = self._pods.get(uid)
             if placed is None or placed.until is not None:
-                self._place(uid, _Placed(node, request, until, self._class_of(placement)))
+                self._place(uid, _Placed(node, request, until, pod_class))
 
     def drop_assumption(self, uid: str) -> None:
         """A pod that is being scheduled anew, so that it did not go where it was assumed."""
@@ -175,13 +218,12 @@ class NodeTable:
 
     def expire(self, now: float) -> None:
         """Drops the assumptions that have expired."""
-        if self._ends and self._ends[0][0] <= now:
-            with self._lock:
-                while self._ends and self._ends[0][0] <= now:
-                    until, uid = heapq.heappop(self._ends)
-                    placed = self._pods.get(uid)
-                    if placed is not None and placed.until == until:
-                        self._displace(uid)
+        with self._lock:
+            while self._ends and self._ends[0][0] <= now:
+                until, uid = heapq.heappop(self._ends)
+                placed = self._pods.get(uid)
+                if placed is not None and placed.until == until:
+                    self._displace(uid)
 
     def retain_pods(self, uids: Iterable[str]) -> None:
         """After a list of all pods: forgets those that were seen before and are not in it."""
@@ -194,7 +236,9 @@ class NodeTable:
     def retain_nodes(self, names: Iterable[str]) -> None:
         """After a list of all nodes: forgets those that are not in it."""
         listed = set(names)
-        for name in [name for name in self._rows if name not in listed]:
+        with self._lock:
+            gone = [name for name in self._rows if name not in listed]
+        for name in gone:
             self.remove_node(name)
 
     def _class_of(self, placement: PodPlacement | None, *, terminating: bool = False) -> PodClass | None:
@@ -202,13 +246,13 @@ class NodeTable:
 
     def _place(self, uid: str, placed: _Placed) -> None:
         self._displace(uid)
-        self._pods[uid] = placed
         if placed.pod_class is not None:
-            self.classes.count(placed.pod_class, placed.node, 1)
+            placed.pod_class = self.classes.count(placed.pod_class, placed.node, 1)
         row = self._rows.get(placed.node)
         if row is not None:
             placed.node = self._names[row]  # one string for all pods of the node
             self._count(row, placed.request, 1)
+        self._pods[uid] = placed
         self._pods_on.setdefault(placed.node, set()).add(uid)
         if placed.until is not None:
             heapq.heappush(self._ends, (placed.until, uid))
@@ -244,7 +288,9 @@ class NodeTable:
                 np.concatenate([array, np.zeros_like(array)])
                 for array in (self._allocatable, self._used, self._padded)
             )
-            self._facts, self._names = self._facts + [None] * before, self._names + [""] * before
+            self._facts += [None] * before
+            self._names += [""] * before
+            self._view = None
             self._free = list(range(before, 2 * before))
         return self._free.pop()
 
@@ -259,5 +305,13 @@ class NodeTable:
             row = self._rows.get(placed.node)
             if row is not None:
                 used[row, column] += sum(units for name, units in placed.request.others if name == resource)
-        self._used = used
+        self._used, self._view = used, None
         self._columns[resource] = column
+
+
+def _count_keys(counter: Counter[str], keys: Iterable[str], sign: int) -> None:
+    """Counts each key up or down; one that is counted down to nothing is dropped."""
+    for key in keys:
+        counter[key] += sign
+        if not counter[key]:
+            del counter[key]

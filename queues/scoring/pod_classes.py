@@ -5,18 +5,21 @@ affinity. So a question is asked of each class, not of each pod.
 
 Invariants
 - `nodes` of a class holds only nodes with at least one pod of it; a class without pods is dropped.
-- Classes are changed under the lock of the table that owns them; `of_namespaces` gives a copy of the list.
+- Of a key there is one class with pods at a time.
+- `count` is called under the lock of the table that owns the classes; the other methods by any thread. They
+  give copies, made in one step of the interpreter.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from queues.scoring.preferences import PodPlacement, WeightedPodTerm
 
-_Key = tuple[str, tuple[tuple[str, str], ...], str, tuple[object, ...], bool]
+_Key = tuple[str, tuple[tuple[str, str], ...], str, bytes, bool]
 
 
 class PodClass(msgspec.Struct, eq=False):
@@ -30,12 +33,21 @@ class PodClass(msgspec.Struct, eq=False):
     terminating: bool
     nodes: dict[str, int] = {}
 
+    @property
+    def about(self) -> frozenset[str]:
+        """The namespaces that its terms name."""
+        return frozenset(namespace for term in self.terms for namespace in term.namespaces)
+
 
 class PodClasses:
     def __init__(self) -> None:
         self._by_key: dict[_Key, PodClass] = {}
         self._by_namespace: dict[str, dict[_Key, PodClass]] = {}
-        self._with_terms: dict[_Key, PodClass] = {}
+        #: By the UID of the owner that they are spread by.
+        self._by_owner: dict[str, dict[_Key, PodClass]] = {}
+        #: Those with terms: by each namespace that a term names; all with a term that selects namespaces.
+        self._about: dict[str, dict[_Key, PodClass]] = {}
+        self._by_label: dict[_Key, PodClass] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -43,30 +55,58 @@ class PodClasses:
     def class_of(self, pod: PodPlacement, *, terminating: bool = False) -> PodClass:
         """The class of a pod, a new one where it is the first; `count` counts the pod."""
         key = _key(pod, terminating)
-        found = self._by_key.get(key)
-        if found is not None:
-            return found
+        known = self._by_key.get(key)
+        if known is not None:
+            return known
         return PodClass(key, pod.namespace, dict(pod.labels), pod.spread_by, pod.preferred_pods, terminating)
 
-    def count(self, pod_class: PodClass, node: str, by: int) -> None:
-        """Counts a pod of the class on a node (1), or takes one away (-1)."""
+    def count(self, pod_class: PodClass, node: str, by: int) -> PodClass:
+        """Counts a pod of the class on a node (1), or takes one away (-1); returns the class of that key."""
+        pod_class = self._by_key.get(pod_class.key, pod_class)
+        had_pods = bool(pod_class.nodes)
         number = pod_class.nodes.get(node, 0) + by
         if number > 0:
             pod_class.nodes[node] = number
         else:
             pod_class.nodes.pop(node, None)
-        key, namespace = pod_class.key, pod_class.namespace
-        if pod_class.nodes:
-            self._by_key[key] = self._by_namespace.setdefault(namespace, {})[key] = pod_class
-            if pod_class.terms:
-                self._with_terms[key] = pod_class
-        else:
-            self._by_key.pop(key, None)
-            self._with_terms.pop(key, None)
-            in_namespace = self._by_namespace.get(namespace, {})
-            in_namespace.pop(key, None)
-            if not in_namespace:
-                self._by_namespace.pop(namespace, None)
+        if bool(pod_class.nodes) is not had_pods:
+            for index in self._indexes(pod_class):
+                if had_pods:
+                    index.pop(pod_class.key, None)
+                else:
+                    index[pod_class.key] = pod_class
+            if had_pods:
+                self._drop_empty(pod_class)
+        return pod_class
+
+    def _indexes(self, pod_class: PodClass) -> list[dict[_Key, PodClass]]:
+        indexes = [self._by_key, self._by_namespace.setdefault(pod_class.namespace, {})]
+        if pod_class.spread_by:
+            indexes.append(self._by_owner.setdefault(pod_class.spread_by, {}))
+        for namespace in pod_class.about:
+            indexes.append(self._about.setdefault(namespace, {}))
+        if any(term.by_label is not None for term in pod_class.terms):
+            indexes.append(self._by_label)
+        return indexes
+
+    def _drop_empty(self, pod_class: PodClass) -> None:
+        for index, keys in (
+            (self._by_namespace, (pod_class.namespace,)),
+            (self._by_owner, (pod_class.spread_by,)),
+            (self._about, tuple(pod_class.about)),
+        ):
+            for key in keys:
+                if key in index and not index[key]:
+                    del index[key]
+
+    def of_owner(self, uid: str) -> list[PodClass]:
+        """The classes of pods that are spread by this owner."""
+        return list(self._by_owner.get(uid, {}).values())
+
+    def with_terms_about(self, namespace: str) -> list[PodClass]:
+        """The classes whose pods prefer or avoid others, and may mean those of a namespace; its own first."""
+        about = list(self._about.get(namespace, {}).values()) + list(self._by_label.values())
+        return sorted(dict.fromkeys(about), key=lambda one: one.namespace != namespace)
 
     def of_namespaces(self, namespaces: Iterable[str] | None) -> list[PodClass]:
         """The classes of these namespaces; None: all."""
@@ -76,13 +116,12 @@ class PodClasses:
             one for namespace in namespaces for one in list(self._by_namespace.get(namespace, {}).values())
         ]
 
-    def with_terms(self) -> list[PodClass]:
-        """The classes whose pods prefer or avoid others themselves."""
-        return list(self._with_terms.values())
-
 
 def _key(pod: PodPlacement, terminating: bool) -> _Key:
     affinity = pod.affinity
-    preferred = pod.preferred_pods if affinity.pod_affinity or affinity.pod_anti_affinity else ()
+    terms = b""
+    if affinity.pod_affinity or affinity.pod_anti_affinity:
+        written = msgspec.json.encode((affinity.pod_affinity, affinity.pod_anti_affinity))
+        terms = hashlib.blake2b(written, digest_size=16).digest()
     labels = tuple(sorted(pod.labels.items()))
-    return pod.namespace, labels, pod.spread_by, tuple(map(repr, preferred)), terminating
+    return pod.namespace, labels, pod.spread_by, terms, terminating

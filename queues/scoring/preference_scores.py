@@ -3,6 +3,9 @@
 One score for each row of a call, before its weight. Sources: Kubernetes' `plugins/nodeaffinity`,
 `plugins/tainttoleration` and `plugins/imagelocality`, as Volcano's `nodeorder` calls them: node affinity is
 the sum of the weights, not normalised; taints are normalised to 0..100 over the nodes of the call.
+
+A difference: where nodes report different sizes of one image, Kubernetes takes the size that it saw first for
+all of them; here each node's own size counts.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import numpy as np
 
 from queues.scoring.node_matches import NodeMatches
 from queues.scoring.node_table import View
-from queues.scoring.preferences import PREFER_NO_SCHEDULE, PodPlacement
+from queues.scoring.preferences import IMAGE_LIMIT, PREFER_NO_SCHEDULE, PREFERENCE_LIMIT, PodPlacement
 from queues.scoring.resource_scores import MAX_SCORE, Rows, Scores
 
 _MB = 1024 * 1024
@@ -23,8 +26,9 @@ def node_affinity_scores(view: View, rows: Rows, pod: PodPlacement, matches: Nod
     """The sum of the weights of the preferred terms that a node matches."""
     score = np.zeros(len(rows))
     for preferred in pod.preferred_nodes:
-        if preferred.weight:
-            score += matches.term(view, preferred.preference)[rows] * float(preferred.weight)
+        weight = max(0, min(preferred.weight, PREFERENCE_LIMIT))
+        if weight:
+            score += matches.term(view, preferred.preference)[rows] * float(weight)
     return score
 
 
@@ -42,11 +46,12 @@ def taint_scores(view: View, rows: Rows, pod: PodPlacement, matches: NodeMatches
 def image_scores(view: View, rows: Rows, pod: PodPlacement, matches: NodeMatches) -> Scores:
     """The more bytes of the pod's images a node has, the better; images that few nodes have count less."""
     total = np.zeros(len(rows), dtype=np.int64)
-    nodes = len(view.rows)
-    for name in pod.images:
-        image = matches.image(view, _with_tag(name))
-        if image.nodes:
-            total += (image.size[rows] * (image.nodes / nodes)).astype(np.int64)
+    for image in pod.images[:IMAGE_LIMIT]:
+        name = _with_tag(image)
+        nodes = view.image_nodes.get(name, 0)
+        if nodes:
+            share = min(1.0, nodes / len(view.rows))
+            total += (matches.image_sizes(view, name)[rows] * share).astype(np.int64)
     most = _MOST_IMAGES * max(1, len(pod.images))
     total = np.clip(total, _LEAST_IMAGES, most)
     score: Scores = (MAX_SCORE * (total - _LEAST_IMAGES) // (most - _LEAST_IMAGES)).astype(np.float64)

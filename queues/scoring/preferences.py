@@ -3,23 +3,38 @@
 What is decoded has the API's shapes.
 
 Source: `core/v1` (`Affinity`, `Toleration`, `TopologySpreadConstraint`). Every field may be missing or null.
-At most `TERM_LIMIT` preferences of a kind count, in the order in which they are written.
+
+A pod may be as large as etcd takes. What counts of it is limited, in the order in which it is written, so
+that no pod makes others wait; no ordinary pod comes near:
+
+| of a pod                                       | counts                                             |
+|------------------------------------------------|----------------------------------------------------|
+| terms of node affinity, preferred or required  | `TERM_LIMIT`, with `REQUIREMENT_LIMIT` in all      |
+| preferred terms of pod affinity, anti-affinity | `TERM_LIMIT` and `TERM_BYTES` of JSON, each        |
+| topology spread constraints                    | `TERM_LIMIT` and `TERM_BYTES` of JSON              |
+| images                                         | `IMAGE_LIMIT`                                      |
+| weights, `maxSkew`                             | what the API server lets through, at most          |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from queues.apimachinery.label_selectors import BadSelector, Requirement, Selector, parse_selector
 from queues.apimachinery.label_selectors import Operator as LabelOperator
 
-TERM_LIMIT = 64
+TERM_LIMIT, REQUIREMENT_LIMIT, TERM_BYTES, IMAGE_LIMIT = 64, 256, 16 * 1024, 64
+#: Characters of a number: a label's value has no more.
+NUMBER_LIMIT = 63
+#: The greatest weight of a preferred term, and the greatest `maxSkew`.
+PREFERENCE_LIMIT, SKEW_LIMIT = 100, 2**31 - 1
 #: The labels of a namespace; None if it is not known.
 NamespaceLabels = Callable[[str], Mapping[str, str] | None]
-PREFER_NO_SCHEDULE = "PreferNoSchedule"
+PREFER_NO_SCHEDULE, SCHEDULE_ANYWAY = "PreferNoSchedule", "ScheduleAnyway"
+T = TypeVar("T")
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -27,24 +42,11 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False)
 
 
 class NodeRequirement(_Wire, frozen=True):
+    """`NodeSelectorRequirement`; `node_matches` says which nodes meet it."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
-
-    def matches(self, value: str | None) -> bool:
-        """Whether a node whose label (or field) has this value meets it; None: it has no such label."""
-        values = self.values or ()
-        if self.operator in ("Gt", "Lt"):
-            have, asked = _integer(value), _integer(values[0]) if len(values) == 1 else None
-            if have is None or asked is None:
-                return False
-            return have > asked if self.operator == "Gt" else have < asked
-        return {
-            "In": value in values,
-            "NotIn": value is None or value not in values,
-            "Exists": value is not None,
-            "DoesNotExist": value is None,
-        }.get(self.operator, False)
 
 
 class NodeTerm(_Wire, frozen=True):
@@ -52,14 +54,6 @@ class NodeTerm(_Wire, frozen=True):
 
     match_expressions: tuple[NodeRequirement, ...] | None = None
     match_fields: tuple[NodeRequirement, ...] | None = None
-
-    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        expressions, fields = self.match_expressions or (), self.match_fields or ()
-        if not expressions and not fields:
-            return False
-        return all(one.matches(labels.get(one.key)) for one in expressions) and all(
-            one.key == "metadata.name" and one.matches(name) for one in fields
-        )
 
 
 class PreferredNodeTerm(_Wire, frozen=True):
@@ -106,20 +100,33 @@ class Toleration(_Wire, frozen=True):
     value: str | None = None
     effect: str | None = None
 
-    def tolerates(self, taint: Taint) -> bool:
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        if self.operator == "Exists":
-            return True
-        return self.operator in (None, "", "Equal") and bool(self.key) and (self.value or "") == taint.value
-
 
 class Taint(_Wire, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+
+
+def tolerates(tolerations: Iterable[Toleration]) -> Callable[[Taint], bool]:
+    """Whether any of the tolerations tolerates a taint; it takes as long for many of them as for few."""
+    exists: set[tuple[str, str]] = set()
+    equal: set[tuple[str, str, str]] = set()
+    for one in tolerations:
+        key, effect = one.key or "", one.effect or ""
+        if one.operator == "Exists":
+            exists.add((key, effect))
+        elif one.operator in (None, "", "Equal") and key:
+            equal.add((key, one.value or "", effect))
+
+    def tolerated(taint: Taint) -> bool:
+        return any(
+            (taint.key, effect) in exists
+            or ("", effect) in exists
+            or (taint.key, taint.value, effect) in equal
+            for effect in ("", taint.effect)
+        )
+
+    return tolerated
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -166,14 +173,17 @@ class PodPlacement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def preferred_nodes(self) -> tuple[PreferredNodeTerm, ...]:
         affinity = self.affinity.node_affinity
         terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-        return (terms or ())[:TERM_LIMIT]
+        return (terms or ())[: _that_count([term.preference for term in (terms or ())[:TERM_LIMIT]])]
 
     @property
     def required_nodes(self) -> tuple[NodeTerm, ...] | None:
         """Of these terms a node must match one; None: there is no such rule."""
         affinity = self.affinity.node_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        return (required.node_selector_terms or ())[:TERM_LIMIT] if required else None
+        if required is None:
+            return None
+        terms = (required.node_selector_terms or ())[:TERM_LIMIT]
+        return terms[: _that_count(terms)]
 
     @property
     def preferred_pods(self) -> tuple[WeightedPodTerm, ...]:
@@ -181,11 +191,39 @@ class PodPlacement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         terms: list[WeightedPodTerm] = []
         for affinity, sign in ((self.affinity.pod_affinity, 1), (self.affinity.pod_anti_affinity, -1)):
             preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-            for term in (preferred or ())[:TERM_LIMIT]:
-                readable = read_pod_term(term.pod_affinity_term, sign * term.weight, self.namespace)
+            for term in _within_bytes((preferred or ())[:TERM_LIMIT]):
+                weight = sign * max(0, min(term.weight, PREFERENCE_LIMIT))
+                readable = read_pod_term(term.pod_affinity_term, weight, self.namespace)
                 if readable is not None:
                     terms.append(readable)
         return tuple(terms)
+
+    @property
+    def soft_constraints(self) -> tuple[SpreadConstraint, ...]:
+        """Its constraints that only prefer nodes (`ScheduleAnyway`)."""
+        soft = [one for one in self.spread if one.when_unsatisfiable == SCHEDULE_ANYWAY]
+        return tuple(_within_bytes(soft[:TERM_LIMIT]))
+
+
+def _that_count(terms: Sequence[NodeTerm]) -> int:
+    """How many of the terms, from the first, have at most `REQUIREMENT_LIMIT` requirements together."""
+    requirements = 0
+    for number, term in enumerate(terms):
+        requirements += len(term.match_expressions or ()) + len(term.match_fields or ())
+        if requirements > REQUIREMENT_LIMIT:
+            return number
+    return len(terms)
+
+
+def _within_bytes(terms: Sequence[T]) -> list[T]:
+    """The terms, from the first, that are at most `TERM_BYTES` of JSON together."""
+    size, kept = 0, []
+    for term in terms:
+        size += len(msgspec.json.encode(term))
+        if size > TERM_BYTES:
+            break
+        kept.append(term)
+    return kept
 
 
 class WeightedPodTerm(msgspec.Struct, frozen=True):
@@ -233,10 +271,10 @@ def spread_selector(constraint: SpreadConstraint, labels: Mapping[str, str]) -> 
     return Selector(selector.match_labels, [*(selector.match_expressions or ()), *more])
 
 
-def _integer(text: str | None) -> int | None:
-    if text is None:
+def whole_number(text: str) -> int | None:
+    """The number that `Gt` and `Lt` compare: of 64 bits; None for anything else."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > NUMBER_LIMIT:
         return None
-    sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
-        return None
-    return -int(digits) if sign == "-" else int(digits)
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

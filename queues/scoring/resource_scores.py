@@ -4,6 +4,9 @@ Each function gives one score for each row of a call, from 0 to 100 (binpack: ti
 computes it for one node: whole numbers are divided as integers, fractions in the order of its formulae.
 Sources: Volcano's `plugins/binpack/binpack.go`; Kubernetes' `plugins/noderesources`, which Volcano's
 `nodeorder` calls with CPU and memory (balanced: `nvidia.com/gpu` too, for pods that request it).
+
+A difference: Kubernetes 1.30 leaves the sidecars of running pods out of what least and most requested count
+as used; later versions count them, and so do we.
 """
 
 from __future__ import annotations

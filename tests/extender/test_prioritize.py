@@ -241,3 +241,49 @@ def test_a_node_with_odd_amounts_is_read_as_far_as_it_can_be(server: Server) -> 
     server.has(work())
     filtered(server, work())
     assert sorted(levels(server, work()))[-1] == 10
+
+
+def test_a_new_attempt_drops_the_assumption_of_the_former_one(server: Server) -> None:
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    assert _used(server) == 1000
+    filtered(server, work())
+    assert _used(server) == 0
+
+
+def test_a_pod_whose_queue_was_stopped_since_is_assumed_no_more(server: Server) -> None:
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    server.has(queue("research", schedulerPolicy="pack", state="Suspended"))
+    reply = server.post("/extender/filter", {"Pod": work(), "NodeNames": NODES, "Nodes": None})
+    assert set(reply.get_json()["FailedAndUnresolvableNodes"]) == set(NODES)
+    assert _used(server) == 0
+
+
+def test_a_call_for_another_pod_of_that_name_drops_nothing(server: Server) -> None:
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    forged = work(uid="another")
+    assert server.post("/extender/filter", {"Pod": forged, "NodeNames": NODES}).get_json()["Error"]
+    assert _used(server) == 1000
+
+
+def test_a_pod_with_a_single_node_left_is_assumed_there(server: Server) -> None:
+    # kube-scheduler asks for no priorities then
+    server.has(work())
+    filtered(server, work(), ["n2"])
+    assert _used(server) == 1000
+    following = work("following")
+    server.has(following)
+    filtered(server, following)
+    assert levels(server, following)[1] == 10
+
+
+@pytest.mark.parametrize("of", [pod(resources=CORE), work(queue="plain"), work(affinity=7)])
+def test_a_single_node_is_nothing_to_a_pod_that_is_not_scored(server: Server, of: Wire) -> None:
+    server.has(of)
+    filtered(server, of, ["n2"])
+    assert _used(server) == 0

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from queues.policies.model import Binpack
 from queues.scoring.node_table import COLUMN_LIMIT, NodeTable
+from queues.scoring.preferences import NodeFacts, PodPlacement
 from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of
+from queues.scoring.resource_scores import binpack_scores
 
 SMALL = Request(cpu=100, memory=2**20, padded_cpu=100, padded_memory=2**20)
 NODE = {"cpu": 4000, "memory": 2**33}
@@ -140,6 +143,73 @@ def test_amounts_that_nobody_has_do_not_overflow() -> None:
     view = table.view()
     assert view.used[view.rows["n1"]].tolist() == [1000 * AMOUNT_LIMIT, 1000 * AMOUNT_LIMIT]
     assert view.allocatable[view.rows["n1"], 0] == AMOUNT_LIMIT
+
+
+def test_a_view_stays_complete_while_nodes_and_resources_come() -> None:
+    table = NodeTable()
+    table.set_node("n0", NODE)
+    view = table.view()
+    for number in range(1, 100):  # the arrays grow by rows and columns
+        table.set_node(f"n{number}", {**NODE, f"example.com/{number % 20}": 1})
+    asked = Request(cpu=100, memory=2**20, others=(("example.com/1", 1),))
+    rows = view.select(["n0", "n50"])
+    assert rows.tolist() == [view.rows["n0"], -1]
+    weights = Binpack(weight=1, resources={"cpu": 1, "example.com/1": 1})
+    assert binpack_scores(view, rows[:1], asked, weights).tolist() == [1.25]
+    assert len(view.facts) == len(view.names) == len(view.allocatable)
+    assert table.view() is table.view()
+    assert table.view().select(["n50"]).tolist() == [table.view().rows["n50"]]
+
+
+def test_a_view_stays_complete_when_a_node_goes_and_its_row_is_used_again() -> None:
+    table = NodeTable()
+    table.set_node("n0", NODE, NodeFacts(labels={"a": "b"}))
+    view = table.view()
+    table.remove_node("n0")
+    table.set_node("n1", NODE)
+    row = view.rows["n0"]
+    assert (view.names[row], view.facts[row]) == ("n0", NodeFacts(labels={"a": "b"}))
+    assert table.view().select(["n0"]).tolist() == [-1]
+
+
+def test_what_nodes_have_is_counted_as_facts_come_and_go() -> None:
+    table = NodeTable()
+    table.set_node("n1", NODE, NodeFacts(labels={"a": "1"}, images={"x": 5}))
+    table.set_node("n2", NODE, NodeFacts(labels={"a": "2", "b": "1"}, images={"x": 5, "y": 6}))
+    assert set(table.view().label_keys) == {"a", "b"}
+    assert dict(table.view().image_nodes) == {"x": 2, "y": 1}
+    before = table.view()
+    table.set_node("n2", {"cpu": 1}, NodeFacts(labels={"a": "2"}, images={"x": 5, "y": 6}))
+    after = table.view()
+    assert set(after.label_keys) == {"a"}
+    assert after.labels_generation > before.labels_generation
+    assert after.images_generation == before.images_generation
+    table.remove_node("n2")
+    assert dict(table.view().image_nodes) == {"x": 1}
+
+
+def test_pods_of_one_kind_that_come_at_once_are_one_class() -> None:
+    table = NodeTable()
+    kind = PodPlacement(namespace="team", labels={"app": "web"})
+
+    def come(worker: int) -> None:
+        for number in range(200):
+            table.see_pod(f"{worker}-{number}", f"n{number % 3}", SMALL, kind)
+            if number % 2:
+                table.forget_pod(f"{worker}-{number}")
+
+    threads = [threading.Thread(target=come, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (only,) = table.classes.of_namespaces(["team"])
+    assert sum(only.nodes.values()) == 400
+    for worker in range(4):
+        for number in range(0, 200, 2):
+            table.forget_pod(f"{worker}-{number}")
+    assert len(table.classes) == 0
+    assert table.classes.of_namespaces(["team"]) == []
 
 
 def test_many_nodes_and_threads() -> None:

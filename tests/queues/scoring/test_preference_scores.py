@@ -16,6 +16,7 @@ from queues.scoring.preferences import (
     Affinity,
     NodeFacts,
     NodeRequirement,
+    NodeTerm,
     PodPlacement,
     SpreadConstraint,
     Taint,
@@ -87,7 +88,10 @@ def test_node_affinity_adds_the_weights_of_the_terms_that_match() -> None:
     ],
 )
 def test_requirements_on_nodes(operator: str, values: list[str], value: str | None, expected: bool) -> None:
-    assert NodeRequirement(key="k", operator=operator, values=tuple(values)).matches(value) is expected
+    requirement = NodeRequirement(key="k", operator=operator, values=tuple(values))
+    view = labelled(n1={} if value is None else {"k": value}, n2={"k": "other", "l": ""}).view()
+    flags = NodeMatches().term(view, NodeTerm(match_expressions=(requirement,)))
+    assert flags.tolist()[view.rows["n1"]] is expected
 
 
 def test_a_term_by_the_name_of_the_node() -> None:
@@ -339,7 +343,7 @@ def test_answers_are_kept_until_a_fact_changes() -> None:
 
     assert scores() == [5, 0]
     table.see_pod("uid", "n1", NOTHING)
-    assert table.view().generation == 2
+    assert table.view().labels_generation == 2
     table.set_node("n2", {"cpu": 1}, NodeFacts(labels={"disk": "ssd"}))
     assert scores() == [5, 5]
     table.remove_node("n1")
