@@ -67,7 +67,7 @@ class Preemptor(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
 
 
-class Victim(msgspec.Struct, frozen=True, kw_only=True):
+class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that kube-scheduler would evict. `queue`: "" for a pod of no queue."""
 
     name: str
