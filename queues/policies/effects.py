@@ -38,6 +38,14 @@ ACTIONS: Mapping[str, Meaning] = {
     "shuffle": Meaning(Effect.NOT_HERE, "no plugin here names victims for it"),
 }
 
+#: What it means that a policy has not one of these actions; without the others it lacks nothing.
+MISSING_ACTIONS: Mapping[str, str] = {
+    "allocate": "pods with resource requests are not scheduled",
+    "backfill": "pods without resource requests are not scheduled",
+    "preempt": "pods may not evict others of their own queue",
+    "reclaim": "pods may not evict those of other queues",
+}
+
 _OTHER_PREFERENCE = "kube-scheduler's own plugins place pods"
 
 PLUGINS: Mapping[str, Meaning] = {
@@ -63,7 +71,7 @@ PLUGINS: Mapping[str, Meaning] = {
     "resourcequota": Meaning(Effect.KUBE_SCHEDULER, "kube-apiserver checks ResourceQuota at admission"),
     "sla": Meaning(Effect.NOT_HERE, "waiting pods do not gain priority"),
     "task-topology": Meaning(Effect.NOT_HERE, "use pod affinity in the pods"),
-    "tdm": Meaning(Effect.NOT_HERE, "nodes have no hours; `spec.windows` stops queues by the clock"),
+    "tdm": Meaning(Effect.NOT_HERE, "nodes have no hours"),
     "usage": Meaning(Effect.NOT_HERE, "scores count what is requested, not what is used"),
 }
 

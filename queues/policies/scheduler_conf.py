@@ -14,6 +14,7 @@ Invariants
 - The work is bounded whatever the text is: `TEXT_LIMIT` bytes are parsed at most, `VALUE_LIMIT` values are
   visited at most, an alias counts as often as it is used.
 - Every reason is one line of bounded length. Lines count from 1.
+- One fault makes a text no policy; `examine_policy` lists all of them, as far as the text can be read.
 
 Source: Volcano's `pkg/scheduler/util.go` (`UnmarshalSchedulerConf`), `conf/scheduler_conf.go`,
 `framework/arguments.go`, and the plugins' own readers of arguments.
@@ -22,7 +23,8 @@ Source: Volcano's `pkg/scheduler/util.go` (`UnmarshalSchedulerConf`), `conf/sche
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import msgspec
 import yaml
@@ -37,6 +39,8 @@ TEXT_LIMIT = 65_536
 VALUE_LIMIT, DEPTH_LIMIT = 5_000, 16
 #: Warnings that are kept of a policy.
 WARNINGS_LIMIT = 32
+#: Faults after which an examination ends: each may look for the nearest name.
+FAULTS_LIMIT = 100
 _FIELDS = ("actions", "tiers", "configurations", "metrics")
 _TAG = "tag:yaml.org,2002:"
 
@@ -61,9 +65,29 @@ class BadPolicy(ValueError):
         super().__init__(str(self.place))
 
 
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """A text, read to its end. `policy`: None where there are faults. `warnings`: by line, however many."""
+
+    policy: Policy | None
+    faults: tuple[Place, ...] = ()
+    warnings: tuple[Place, ...] = ()
+
+
 def parse_policy(text: str) -> Policy:
-    """The policy that a text stands for. Raises `BadPolicy`."""
-    return _Reader(_document(text)).policy()
+    """The policy that a text stands for. Raises `BadPolicy`, with the first fault."""
+    examination = _Reader(_document(text), faults_limit=1).examine()
+    if examination.policy is None:
+        first = examination.faults[0]
+        raise BadPolicy(first.line, first.reason)
+    return examination.policy
+
+
+def examine_policy(text: str) -> Examination:
+    """All that is wrong with a text, in the order in which it is found, and all that is ignored of it."""
+    try:
+        return _Reader(_document(text), faults_limit=FAULTS_LIMIT).examine()
+    except BadPolicy as exc:
+        return Examination(policy=None, faults=(exc.place,))
 
 
 class _Value(msgspec.Struct, frozen=True):
@@ -155,18 +179,44 @@ class _Converter:
 
 
 class _Reader:
-    """Values to a policy; collects the warnings."""
+    """Values to a policy; collects the warnings and at most `faults_limit` faults."""
 
-    def __init__(self, document: _Value) -> None:
+    def __init__(self, document: _Value, *, faults_limit: int) -> None:
         self._document = document
+        self._faults_limit = faults_limit
+        self._faults: list[Place] = []
         self._warnings: list[Place] = []
         #: The arguments of each plugin, with their lines.
         self._arguments: dict[str, Mapping[str, _Entry]] = {}
 
-    def policy(self) -> Policy:
+    def examine(self) -> Examination:
+        policy: Policy | None = None
+        with suppress(BadPolicy), self._collected_faults():
+            policy = self._policy()
+        warnings = tuple(sorted(self._warnings, key=lambda place: place.line))
+        if policy is None or self._faults:
+            return Examination(policy=None, faults=tuple(self._faults), warnings=warnings)
+        return Examination(
+            policy=msgspec.structs.replace(policy, warnings=warnings[:WARNINGS_LIMIT]), warnings=warnings
+        )
+
+    @contextmanager
+    def _collected_faults(self) -> Iterator[None]:
+        """What is wrong in this part of the text does not keep the rest from being read, up to the limit."""
+        try:
+            yield
+        except BadPolicy as exc:
+            if exc.place not in self._faults:
+                self._faults.append(exc.place)
+            if len(self._faults) >= self._faults_limit:
+                raise
+
+    def _policy(self) -> Policy:
         fields = _mapping(self._document, "a policy")
         self._unknown(fields, _FIELDS, "field", "a policy")
-        actions = self._actions(fields)
+        actions: tuple[str, ...] = ()
+        with self._collected_faults():
+            actions = self._actions(fields)
         plugins = self._plugins(fields)
         enabled = {plugin.name: plugin for plugin in plugins if "enableNodeOrder" not in plugin.disabled}
         return Policy(
@@ -174,7 +224,6 @@ class _Reader:
             plugins=plugins,
             binpack=self._binpack(enabled.get("binpack")),
             node_order=self._node_order(enabled.get("nodeorder")),
-            warnings=tuple(sorted(self._warnings, key=lambda place: place.line)[:WARNINGS_LIMIT]),
         )
 
     def _actions(self, fields: Mapping[str, _Entry]) -> tuple[str, ...]:
@@ -185,18 +234,26 @@ class _Reader:
         if not isinstance(value, str):
             raise BadPolicy(entry.line, f"actions is {_kind(value)}, not a text; write {_example_actions()}")
         names = [name.strip() for name in value.split(",")]
-        for name in names:
-            if name not in ACTIONS:
-                raise BadPolicy(entry.line, _unknown_name("action", name, ACTIONS))
+        for name in dict.fromkeys(names):
+            with self._collected_faults():
+                if name not in ACTIONS:
+                    raise BadPolicy(entry.line, _unknown_name("action", name, ACTIONS))
         return tuple(dict.fromkeys(names))
 
     def _plugins(self, fields: Mapping[str, _Entry]) -> tuple[Plugin, ...]:
         plugins: dict[str, Plugin] = {}
         for number, tier in enumerate(_items(fields.get("tiers"), "tiers"), start=1):
-            in_tier = _mapping(tier, f"tier {number}")
-            self._unknown(in_tier, ("plugins",), "field", f"tier {number}")
-            hierarchy: Plugin | None = None
-            for item in _items(in_tier.get("plugins"), f"plugins of tier {number}"):
+            with self._collected_faults():
+                self._tier(tier, number, plugins)
+        return tuple(plugins.values())
+
+    def _tier(self, tier: _Value, number: int, plugins: dict[str, Plugin]) -> None:
+        """Adds the plugins of a tier to those of the tiers before."""
+        in_tier = _mapping(tier, f"tier {number}")
+        self._unknown(in_tier, ("plugins",), "field", f"tier {number}")
+        hierarchy: Plugin | None = None
+        for item in _items(in_tier.get("plugins"), f"plugins of tier {number}"):
+            with self._collected_faults():
                 plugin, hierarchical = self._plugin(item, tier=number)
                 before = plugins.get(plugin.name)
                 if before is not None:
@@ -204,13 +261,13 @@ class _Reader:
                         plugin.line, f'plugin "{plugin.name}" is listed twice, in line {before.line} too'
                     )
                 plugins[plugin.name] = plugin
+                self._arguments[plugin.name] = _arguments(item)
                 hierarchy = plugin if hierarchical and plugin.name == "drf" else hierarchy
-            proportion = plugins.get("proportion")
-            if hierarchy is not None and proportion is not None and proportion.tier == number:
-                raise BadPolicy(
-                    hierarchy.line, "drf with enableHierarchy and proportion exclude each other in one tier"
-                )
-        return tuple(plugins.values())
+        proportion = plugins.get("proportion")
+        if hierarchy is not None and proportion is not None and proportion.tier == number:
+            raise BadPolicy(
+                hierarchy.line, "drf with enableHierarchy and proportion exclude each other in one tier"
+            )
 
     def _plugin(self, item: _Value, *, tier: int) -> tuple[Plugin, bool]:
         """The plugin, and whether its hierarchy is enabled."""
@@ -222,7 +279,7 @@ class _Reader:
             raise BadPolicy(fields["name"].line, _unknown_name("plugin", name, PLUGINS))
         self._unknown(fields, ("name", "arguments", *SWITCHES), "switch", f'plugin "{name}"')
         switches = {key: _switch(key, fields[key]) for key in SWITCHES if key in fields}
-        arguments = _mapping(fields["arguments"].value, "arguments") if "arguments" in fields else {}
+        arguments = _arguments(item)
         plugin = Plugin(
             name=name,
             tier=tier,
@@ -230,7 +287,6 @@ class _Reader:
             disabled=frozenset(key for key, on in switches.items() if on is False),
             arguments={key: _plain(entry.value) for key, entry in arguments.items()},
         )
-        self._arguments[name] = arguments
         return plugin, switches.get("enableHierarchy") is True
 
     def _binpack(self, plugin: Plugin | None) -> Binpack | None:
@@ -290,8 +346,9 @@ class _Reader:
                 f"{quoted(key)} is {_kind(value)}, not a whole number; the default {default} is used",
             )
             return default
-        if not 0 <= value <= WEIGHT_LIMIT:
-            raise BadPolicy(entry.line, f"{quoted(key)}: a weight is from 0 to {WEIGHT_LIMIT:,}")
+        with self._collected_faults():
+            if not 0 <= value <= WEIGHT_LIMIT:
+                raise BadPolicy(entry.line, f"{quoted(key)}: a weight is from 0 to {WEIGHT_LIMIT:,}")
         return value
 
     def _unknown(self, fields: Mapping[str, _Entry], known: Iterable[str], what: str, where: str) -> None:
@@ -321,6 +378,11 @@ def _mapping(value: _Value, what: str) -> Mapping[str, _Entry]:
     if not isinstance(value.value, dict):
         raise BadPolicy(value.line, f"{what} is {_kind(value.value)}, not fields with values")
     return value.value
+
+
+def _arguments(plugin: _Value) -> Mapping[str, _Entry]:
+    fields = _mapping(plugin, "a plugin")
+    return _mapping(fields["arguments"].value, "arguments") if "arguments" in fields else {}
 
 
 def _items(entry: _Entry | None, what: str) -> tuple[_Value, ...]:

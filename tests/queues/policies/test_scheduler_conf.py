@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from queues.policies.effects import ACTIONS, PLUGINS
 from queues.policies.model import Binpack, NodeOrder
 from queues.policies.scheduler_conf import (
+    FAULTS_LIMIT,
     TEXT_LIMIT,
     VALUE_LIMIT,
     WARNINGS_LIMIT,
     BadPolicy,
+    examine_policy,
     parse_policy,
 )
 
@@ -290,3 +292,42 @@ def _either(text: str) -> None:
         assert exc.place.reason.isprintable()
     else:
         assert policy.actions
+
+
+def test_an_examination_names_every_fault_and_every_warning() -> None:
+    """A fault in one place does not hide those in others; `parse_policy` says the first."""
+    text = """\
+actions: "allocate, alocate, prempt"
+colour: red
+tiers:
+- plugins:
+  - name: binpack
+    arguments:
+      binpack.weight: -1
+      binpack.cpu: 2000000
+      binpack.memory: "5"
+  - name: binpak
+  - name: gang
+    enabled: maybe
+- plugins:
+  - name: gang
+"""
+    examination = examine_policy(text)
+    assert examination.policy is None
+    assert sorted(place.line for place in examination.faults) == [1, 1, 7, 8, 10, 14]
+    assert [place.line for place in examination.warnings] == [2, 9, 12]
+    assert refusal(text) == (examination.faults[0].line, examination.faults[0].reason)
+
+
+def test_an_examination_of_a_good_text_gives_the_policy_and_its_warnings() -> None:
+    text = with_plugin("- name: binpack", "  arguments: {binpack.cpu: 1.5}")
+    examination = examine_policy(text)
+    assert (examination.policy, examination.faults) == (parse_policy(text), ())
+    assert examination.policy is not None
+    assert examination.warnings == examination.policy.warnings
+
+
+def test_an_examination_ends_after_so_many_faults() -> None:
+    text = with_plugin(*("- name: no-such-plugin" for _ in range(3 * FAULTS_LIMIT)))
+    assert len(examine_policy(text).faults) == FAULTS_LIMIT
+    assert len(examine_policy("[").faults) == 1

@@ -1,0 +1,132 @@
+"""What each part of a policy does: its actions, those that it has not, and its plugins with their weights.
+
+The meaning of a part comes from `queues.policies.effects`. A policy can undo a part itself (a switch, a
+weight of 0, an action without which a plugin has nothing to do), and a part may not concern a certain pod;
+then the part says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS
+from queues.policies.model import Binpack, NodeOrder, Plugin, Policy
+from queues.policies.scheduler_conf import NODE_ORDER_ARGUMENTS
+from queues.policies.victims import PREEMPT, RECLAIM
+
+#: What is said of a part in place of an `Effect`.
+MISSING, SWITCHED_OFF, NOT_FOR_POD = "missing", "switched off", "does nothing for this pod"
+_ALLOCATE, _BACKFILL = "allocate", "backfill"
+#: The action by which a pod gets victims of its own queue and of others, and the switch of plugins for it.
+_SWITCHES = {PREEMPT: "enablePreemptable", RECLAIM: "enableReclaimable"}
+_WHOSE = {PREEMPT: "of its own queue", RECLAIM: "of other queues"}
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """`kind`: action or plugin. `tier`, `line`: of a plugin, from 1; 0 for an action. `text`: no full stop.
+
+    `effect`: the value of an `Effect`, or one of the words of this module.
+    """
+
+    kind: str
+    name: str
+    effect: str
+    text: str
+    tier: int = 0
+    line: int = 0
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """`requests`: whether the pod requests any resource. `scored`: whether kube-scheduler asks for scores."""
+
+    requests: bool
+    scored: bool
+
+
+def policy_parts(policy: Policy, *, pod: PodFacts | None = None) -> tuple[Part, ...]:
+    """The actions in their order, then those that are missing, then the plugins. `pod`: for that pod."""
+    return (*_actions(policy, pod), *(_plugin(policy, plugin, pod) for plugin in policy.plugins))
+
+
+def scorers(policy: Policy) -> tuple[str, ...]:
+    """The plugins of the policy that score nodes."""
+    scores = {"binpack": policy.binpack, "nodeorder": policy.node_order}
+    return tuple(plugin.name for plugin in policy.plugins if scores.get(plugin.name) is not None)
+
+
+def _actions(policy: Policy, pod: PodFacts | None) -> Iterator[Part]:
+    for name in policy.actions:
+        meaning = ACTIONS[name]
+        other = _of_other_pods(name, pod)
+        effect, text = (NOT_FOR_POD, other) if other else (meaning.effect.value, meaning.text)
+        yield Part(kind="action", name=name, effect=effect, text=text)
+    for name, text in MISSING_ACTIONS.items():
+        if name not in policy.actions:
+            other = _of_other_pods(name, pod)
+            yield Part(kind="action", name=name, effect=NOT_FOR_POD if other else MISSING, text=other or text)
+
+
+def _of_other_pods(action: str, pod: PodFacts | None) -> str:
+    """Why the action does not concern this pod; empty where it does."""
+    if pod is None or action not in (_ALLOCATE, _BACKFILL):
+        return ""
+    if pod.requests and action == _BACKFILL:
+        return f"the pod requests resources, so {_ALLOCATE} counts"
+    if not pod.requests and action == _ALLOCATE:
+        return f"the pod requests no resources, so {_BACKFILL} counts"
+    return ""
+
+
+def _plugin(policy: Policy, plugin: Plugin, pod: PodFacts | None) -> Part:
+    meaning = PLUGINS[plugin.name]
+    effect, text = meaning.effect.value, meaning.text
+    if plugin.name in ("binpack", "nodeorder"):
+        weights = policy.binpack if plugin.name == "binpack" else policy.node_order
+        if weights is None:
+            effect, text = SWITCHED_OFF, _why_no_scores(plugin)
+        elif pod is not None and not pod.scored:
+            effect = NOT_FOR_POD
+            text = "the pod came when its policy scored no nodes, so kube-scheduler asks for no scores"
+        else:
+            text = f"{text}; {_weights(weights)}"
+    elif plugin.name in ("conformance", "priority"):
+        effect, text = _victims(policy, plugin, effect, text)
+    return Part(kind="plugin", name=plugin.name, effect=effect, text=text, tier=plugin.tier, line=plugin.line)
+
+
+def _why_no_scores(plugin: Plugin) -> str:
+    if "enableNodeOrder" in plugin.disabled:
+        return "enableNodeOrder is false"
+    return "binpack.weight is 0" if plugin.name == "binpack" else "every weight is 0"
+
+
+def _weights(weights: Binpack | NodeOrder) -> str:
+    if isinstance(weights, Binpack):
+        amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(weights.resources.items()))
+        return f"weight {weights.weight}, of {amounts}"
+    named = [(key, getattr(weights, field)) for key, field in NODE_ORDER_ARGUMENTS.items()]
+    return ", ".join(f"{key} {amount}" for key, amount in named if amount)
+
+
+def _victims(policy: Policy, plugin: Plugin, effect: str, text: str) -> tuple[str, str]:
+    """What a plugin that protects victims does: only for kinds of victims that the policy lets a pod have."""
+    on = [action for action, switch in _SWITCHES.items() if switch not in plugin.disabled]
+    if not on:
+        return SWITCHED_OFF, f"{' and '.join(_SWITCHES.values())} are false"
+    whose = [_WHOSE[action] for action in on if action in policy.actions]
+    if plugin.name == "conformance" and RECLAIM in on:
+        whose.append("of no queue")
+    if not whose:
+        return SWITCHED_OFF, f"there are no victims that it could protect: {_no_action(on)}"
+    return effect, f"{text}; counts for victims {_and(whose)}"
+
+
+def _no_action(actions: Sequence[str]) -> str:
+    return f"the policy has no action {' or '.join(actions)}"
+
+
+def _and(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
