@@ -257,12 +257,14 @@ def test_the_extender_sees_members_alone_and_gives_up_early() -> None:
     [configuration] = of_kind("KubeSchedulerConfiguration")
     extender, scores = configuration["extenders"]
     assert extender["managedResources"] == [{"name": "sluice.dev/member", "ignoredByScheduler": True}]
-    assert extender["httpTimeout"] == "500ms"
     assert extender["preemptVerb"]
     assert not extender["ignorable"]
     assert scores["managedResources"] == [{"name": "sluice.dev/scored", "ignoredByScheduler": True}]
-    assert scores["prioritizeVerb"] and scores["ignorable"] and scores["httpTimeout"] == "500ms"
-    assert not {"filterVerb", "preemptVerb"} & set(scores)
+    assert scores.keys() & {"filterVerb", "preemptVerb", "bindVerb"} == set()
+    assert scores["prioritizeVerb"]
+    assert scores["ignorable"]
+    for each in (extender, scores):
+        assert (each["httpTimeout"], each["nodeCacheCapable"]) == ("500ms", True)
 
 
 def test_the_files_speak_of_no_machine() -> None:
