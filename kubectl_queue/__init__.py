@@ -13,6 +13,8 @@ Every verb goes this way
 | list, get                           | `commands.get`, `output.tables`                                      |
 | tree                                | `commands.tree`                                                      |
 | why                                 | `commands.why`, `why.targets`, `why.explainer`, `why.membership`     |
+| policy                              | `commands.policy`, `policies.config_map`, `policies.manifest_check`, |
+|                                     | `policies.explainer`                                                 |
 | history, create, delete, version    | the file of its name in `commands/`                                  |
 | open, close, suspend, resume        | `commands.actions`, `edit.action_operation`, `edit.editor`           |
 | hold                                | `commands.actions`, `edit.stop_policy_operation`, `edit.editor`      |

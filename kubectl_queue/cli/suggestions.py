@@ -35,6 +35,7 @@ _OTHERS: Mapping[str, str] = {
         "resume": "continue release restart start unhold unpause unpark unstop unsuspend",
         "delete": "del destroy remove rm",
         "why": "explain reason",
+        "policy": "policies scheduler-policy schedulerpolicy",
         "history": "changes events log logs",
     }.items()
     for word in words.split()

@@ -66,7 +66,11 @@ _FIELDS: Mapping[str, Flag] = {
     "capability": _resources("capability", f"What the queue and those below it may use at most. {_NO_LIMIT}"),
     "deserved": _resources("deserved", f"What it may count on. {_NO_LIMIT}"),
     "guarantee": _resources("guarantee", f"What is kept free for it. {_NO_LIMIT}"),
-    "schedulerPolicy": Flag(name="scheduler-policy", value="NAME", help=f"The scheduling policy. {_IDLE}"),
+    "schedulerPolicy": Flag(
+        name="scheduler-policy",
+        value="NAME",
+        help="The scheduling policy of its jobs; else that of the nearest queue above, else the global one.",
+    ),
     "dequeueStrategy": choice_flag(
         "dequeue-strategy",
         f"What happens behind a job that does not fit. {_IDLE}",

@@ -54,6 +54,7 @@ TABLE: Mapping[str, Row] = {
     "stop": Row("Drain queues, or hold them with --keep-already-running, as kueuectl does.", "drain"),
     "resume": Row("Undo a suspension and a stop policy.", "actions"),
     "delete": Row("Delete queues.", "delete"),
+    "policy": Row("Show, check and explain scheduling policies.", "policy"),
     "version": Row("Show the versions of the plugin, of the server and of Kubernetes.", "version"),
 }
 

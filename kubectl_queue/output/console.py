@@ -45,6 +45,10 @@ class Console:
         self._err.flush()
         return self._source.readline().strip().lower() in {"y", "yes"}
 
+    def read_input(self, *, limit: int) -> str:
+        """What is on stdin, at most `limit` characters. Raises UnicodeDecodeError."""
+        return self._source.read(limit) if self._source is not None else ""
+
     def say(self, text: str) -> None:
         """Print a result, and flush."""
         self.end_progress()

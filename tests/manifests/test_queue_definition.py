@@ -31,7 +31,7 @@ PATH = ROOT / "manifests" / "crds" / "queues.yaml"
 #: What is kept for later versions: nothing in a description may sound as if it happened today.
 LATER = {
     *("weight", "capability", "deserved", "guarantee", "reclaimable", "priority", "dequeueStrategy"),
-    *("affinity", "extendClusters", "schedulerPolicy"),
+    *("affinity", "extendClusters"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -10,7 +11,7 @@ from kubectl_queue.commands import verbs
 from kubectl_queue.main import main
 from tests.support.plugin.harness import plugin
 
-NAMING = [name for name in verbs.TABLE if name not in {"list", "version"}]
+NAMING = [name for name in verbs.TABLE if name not in {"list", "version", "policy"}]
 #: Nobody answers there; what gets that far says so.
 NOBODY = "--server=http://127.0.0.1:1"
 REFUSED = "connection to the server 127.0.0.1:1 was refused"
@@ -40,6 +41,18 @@ def test_a_name_that_no_object_can_have_is_refused(capsys: pytest.CaptureFixture
     for name in BAD_NAMES:
         err = said(capsys, verb, NOBODY, "--", name)
         assert "invalid resource name" in err or "is not a type of object" in err, name[:20]
+        assert REFUSED not in err, name[:20]
+
+
+@pytest.mark.parametrize("action", ["show", "explain"])
+def test_a_name_that_no_policy_queue_or_pod_can_have_is_refused(
+    capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    for name in BAD_NAMES:
+        if (action, name) in {("show", name) for name in ("A_B", ".", "..", "-")}:
+            continue  # a key of a ConfigMap may be of these characters
+        err = said(capsys, "policy", action, NOBODY, "--", name)
+        assert re.search("invalid (resource|policy) name|explains queues and pods", err), name[:20]
         assert REFUSED not in err, name[:20]
 
 

@@ -7,18 +7,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubectl_queue.access.client import Listing
-from kubectl_queue.access.responses import Object
+from kubectl_queue.access.responses import Object, Request
 from kubectl_queue.cli.flags import parse
 from kubectl_queue.cli.options import COMMON, DryRun
 from kubectl_queue.commands.verbs import load
 from kubectl_queue.edit.operation import apply_patch
-from kubectl_queue.errors import NotFoundError
+from kubectl_queue.errors import ForbiddenError, NotFoundError
 from kubectl_queue.output.console import Console
 from kubectl_queue.queue_objects import QueueObjects
 from kubectl_queue.session import Session
@@ -88,17 +88,38 @@ class StoredQueues:
         return True
 
 
+class StoredObjects:
+    """The API server on values, by path. `forbidden`: paths that may not be read."""
+
+    now = NOW
+
+    def __init__(self, objects: Mapping[str, Object], *, forbidden: Collection[str] = ()) -> None:
+        self._objects = objects
+        self._forbidden = forbidden
+
+    def send(self, request: Request, *, kind: str = "") -> Object:
+        if request.path in self._forbidden:
+            refused = f'Error from server (Forbidden): {kind} "x" is forbidden: User "u" cannot get resource'
+            raise ForbiddenError(refused, code=403)
+        if request.path not in self._objects:
+            raise NotFoundError(f"Error from server (NotFound): {kind} not found", code=404)
+        return self._objects[request.path]
+
+
 class CommandResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-def run_command(api: StoredQueues, verb: str, *words: str) -> CommandResult:
-    """One command on `api`, without a process of its own."""
+def run_command(
+    api: StoredQueues, verb: str, *words: str, client: StoredObjects | None = None, stdin: str = ""
+) -> CommandResult:
+    """One command on `api`, without a process of its own. `client`: other objects than queues."""
     command = load(verb)
     flags = parse(words, (*command.flags, *COMMON), command=command.command)
     out, err = io.StringIO(), io.StringIO()
-    session = Session(flags, console=Console(out, err), environ={})
+    session = Session(flags, console=Console(out, err, io.StringIO(stdin)), environ={})
     session.__dict__["api"] = api
+    session.__dict__["client"] = client
     return CommandResult(command.run(session, flags), out.getvalue(), err.getvalue())
