@@ -12,7 +12,7 @@ from benchmarks.figures import Line, RowResult, at_least
 from benchmarks.interleaved import in_turns
 from benchmarks.objects import pods
 from benchmarks.scheduler_configurations import RECOMMENDED_PERCENTAGE, ours
-from benchmarks.scoring.policies import BINPACK, NODEORDER, write_policies
+from benchmarks.scoring.policies import BINPACK, write_policies
 from localcluster.build import Say
 
 PODS, NODES = 1_000, 500
@@ -20,7 +20,6 @@ PODS, NODES = 1_000, 500
 QUEUES: Mapping[str, tuple[str, str]] = {
     "plain": ("", "a queue without a policy, in the same cluster"),
     "packed": (BINPACK, "binpack"),
-    "spread": (NODEORDER, "nodeorder (least, balanced)"),
 }
 Seen = Mapping[str, Sequence[Bound]]
 

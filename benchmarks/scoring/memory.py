@@ -34,7 +34,7 @@ from benchmarks.syncing.row import SETTLING
 from localcluster import processes
 from localcluster.build import Say
 
-NODES, FEW, ROUNDS = 5_000, 10, 3
+NODES, FEW, ROUNDS = 5_000, 10, 1
 POLICY = "packed"
 
 
