@@ -50,7 +50,7 @@ def prioritize(args: PrioritizeArgs, *, store: Store, scoring: NodeScoring | Non
     if policy is None or not policy.scores:
         return _indifferent(names)
     levels = scoring.levels(policy, names, args.Pod, assumed_seconds=_assumed_seconds(args.Pod, store=store))
-    return [HostPriority(name, level) for name, level in zip(names, levels, strict=True)]
+    return list(map(HostPriority, names, levels))
 
 
 def follow_filter(

@@ -21,10 +21,15 @@ def to_levels(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """A level for each score; empty for none."""
     if not len(scores):
         return np.zeros(0, dtype=np.int64)
-    values, place = np.unique(scores, return_inverse=True)
-    below = len(values) - 1
-    levels = np.full(len(values), BEST, dtype=np.int64)
-    if below:
-        rank = np.arange(below)[::-1]  # 0: the best of the others
-        levels[:below] = 9 - (rank if below <= BEST else rank * BEST // below)
-    return levels[place]
+    order = scores.argsort()
+    ascending = scores[order]
+    # of each score, how many different ones are below it.
+    place = np.zeros(len(scores), dtype=np.int64)
+    np.cumsum(ascending[1:] != ascending[:-1], out=place[1:])
+    below = int(place[-1])
+    rank = below - 1 - place  # 0: the best of the others
+    ordered = 9 - (rank if below <= BEST else rank * BEST // below)
+    ordered[place == below] = BEST
+    levels = np.empty_like(ordered)
+    levels[order] = ordered
+    return levels
