@@ -34,8 +34,8 @@ def binpack_scores(view: View, rows: Rows, request: Request, weights: Binpack) -
     if not counted:
         return np.zeros(len(rows))
     columns = _per_column(view.columns[name] for name in counted)
-    capacity = view.allocatable[rows, columns]
-    used = view.used[rows, columns] + _per_column(requested[name] for name in counted)
+    capacity = _amounts(view.allocatable, rows, columns)
+    used = _amounts(view.used, rows, columns) + _per_column(requested[name] for name in counted)
     exists = capacity > 0
     fits = (~exists | (used <= capacity)).all(axis=0)
     weighted = used.astype(np.float64) * _per_column(weights.resources[name] for name in counted)
@@ -58,8 +58,8 @@ def most_requested_scores(view: View, rows: Rows, request: Request) -> Scores:
 def _mean_of_shares(view: View, rows: Rows, request: Request, *, least: bool) -> Scores:
     """Over the resources that a node has. Kubernetes gives both the same weight, which cancels out."""
     columns = _per_column((CPU, MEMORY))
-    capacity = view.allocatable[rows, columns]
-    used = view.padded[rows, columns] + _per_column((request.padded_cpu, request.padded_memory))
+    capacity = _amounts(view.allocatable, rows, columns)
+    used = _amounts(view.padded, rows, columns) + _per_column((request.padded_cpu, request.padded_memory))
     used = np.minimum(used, capacity)
     shares = (capacity - used if least else used) * MAX_SCORE // np.maximum(capacity, 1)
     count = (capacity > 0).sum(axis=0)
@@ -74,8 +74,8 @@ def balanced_scores(view: View, rows: Rows, request: Request) -> Scores:
     if gpus and _GPU in view.columns:
         wanted[view.columns[_GPU]] = gpus
     columns = _per_column(wanted)
-    capacity = view.allocatable[rows, columns]
-    used = (view.used[rows, columns] + _per_column(wanted.values())).astype(np.float64)
+    capacity = _amounts(view.allocatable, rows, columns)
+    used = (_amounts(view.used, rows, columns) + _per_column(wanted.values())).astype(np.float64)
     exists = capacity > 0
     shares = np.minimum(np.divide(used, capacity, out=np.zeros(used.shape), where=exists), 1.0)
     spread = _spread(shares, exists)
@@ -95,6 +95,12 @@ def _spread(shares: Scores, exists: npt.NDArray[np.bool_]) -> Scores:
     pairs = count == 2
     difference = np.subtract(high, low, out=np.zeros(len(count)), where=pairs)
     return np.where(pairs, difference / 2, np.sqrt(squares / divisor))
+
+
+def _amounts(table: Units, rows: Rows, columns: Units) -> Units:
+    """The same as `table[rows, columns]`, in a third of the time."""
+    amounts: Units = table.take(rows * table.shape[1] + columns)
+    return amounts
 
 
 def _per_column(amounts: Iterable[int]) -> Units:
