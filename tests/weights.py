@@ -47,6 +47,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/acknowledgement/test_refused_and_waiting_pods.py": 30,
     "e2e/drain/test_draining_hostile.py": 30,
     "e2e/membership/test_work_of_every_kind.py": 30,
+    "e2e/policies/test_scores.py": 35,
     "e2e/queues/test_uninstalling.py": 30,
     "queues/status/test_acknowledgement_model.py": 10,
     "e2e/commands/test_commands_survive_crashes.py": 25,

@@ -97,7 +97,7 @@ def queues(sandbox: Sandbox) -> tuple[str, str]:
 
 def has_marker(sandbox: Sandbox, queue: str) -> bool:
     """Whether a pod of the queue would be sent to prioritize."""
-    made = sandbox.pod("asks", queue, dry=True).must(201).body
+    made = sandbox.pod("asks", queue, dry=True, cpu="1").must(201).body
     return "sluice.dev/scored" in str(made["spec"]["containers"][0]["resources"])
 
 
@@ -181,7 +181,7 @@ def test_while_no_policy_scores_nothing_is_watched_and_numpy_is_not_loaded(sandb
     queue = sandbox.queue("packed", schedulerPolicy="packed")
     sandbox.all_bound(sandbox.pods("without", 3, queue))
     change_policies(sandbox, packed=UNSCORED)
-    sandbox.all_bound(sandbox.pods("unscored", 3, queue))
+    sandbox.all_bound(sandbox.pods("unscored", 3, queue, cpu="1"))
     assert sandbox.counted(NODE_LISTS) == 0
     assert "numpy" not in server_maps(sandbox.cluster)
     set_policies(sandbox, packed=PACKED)
@@ -193,7 +193,10 @@ def test_a_queue_packs_and_another_spreads_beside_pods_of_no_queue(
     sandbox: Sandbox, queues: tuple[str, str]
 ) -> None:
     packed, spread = queues
+    calls = sandbox.calls("/extender/filter"), sandbox.calls("/extender/prioritize")
     pods = backlog(sandbox, packed=packed, spread=spread, none="")
+    for path, before in zip(("/extender/filter", "/extender/prioritize"), calls, strict=True):
+        assert 2 * PODS <= sandbox.calls(path) - before < 3 * PODS  # none for pods of no queue
     nodes = {prefix: placed(sandbox, names) for prefix, names in pods.items()}
     alone = formulae_alone(sandbox, {"packed": PACKED, "spread": SPREAD})
     print({prefix: len(used) for prefix, used in nodes.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from queues.policies.model import Binpack
+from queues.policies.model import Binpack, NodeOrder, Policy
 from queues.scoring.node_table import COLUMN_LIMIT, NodeTable
-from queues.scoring.preferences import NodeFacts, PodPlacement
+from queues.scoring.preferences import NodeFacts, PodPlacement, SpreadConstraint
 from queues.scoring.requests import AMOUNT_LIMIT, Request, request_of
 from queues.scoring.resource_scores import binpack_scores
+from queues.scoring.total import Scorer
 
 SMALL = Request(cpu=100, memory=2**20, padded_cpu=100, padded_memory=2**20)
 NODE = {"cpu": 4000, "memory": 2**33}
@@ -210,6 +212,56 @@ def test_pods_of_one_kind_that_come_at_once_are_one_class() -> None:
             table.forget_pod(f"{worker}-{number}")
     assert len(table.classes) == 0
     assert table.classes.of_namespaces(["team"]) == []
+
+
+def test_scores_are_answered_while_nodes_resources_and_pods_come_and_go() -> None:
+    table = NodeTable()
+    names = [f"n{number}" for number in range(200)]
+    stop = threading.Event()
+
+    def churn() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            name = names[number % 200]
+            labels = {"zone": str(number % 5), f"key-{number % 50}": "x"}
+            facts = NodeFacts(labels=labels, images={f"image-{number % 7}:latest": 2**29})
+            table.set_node(name, {**NODE, f"example.com/{number % 60}": 8}, facts)
+            kind = PodPlacement(namespace="team", labels={"app": str(number % 9)})
+            table.see_pod(str(number % 500), name, SMALL, kind)
+            if number % 3 == 0:
+                table.remove_node(names[(number * 7) % 200])
+
+    policy = Policy(
+        actions=("allocate",),
+        binpack=Binpack(weight=1, resources={f"example.com/{number}": 1 for number in range(60)}),
+        node_order=NodeOrder(),
+    )
+    pod = PodPlacement(
+        namespace="team",
+        labels={"app": "1"},
+        images=("image-1",),
+        spread=(
+            SpreadConstraint(
+                topology_key="zone",
+                when_unsatisfiable="ScheduleAnyway",
+                label_selector={"matchLabels": {"app": "1"}},
+            ),
+        ),
+    )
+    asked = Request(cpu=100, others=tuple((f"example.com/{number}", 1) for number in range(60)))
+    scorer = Scorer(table, namespace_labels=lambda _: None)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(400):
+            assert len(scorer.scores(policy, names, asked, pod)) == 200
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_many_nodes_and_threads() -> None:
