@@ -63,6 +63,17 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
+        self.policies = Gauge(
+            "sluice_policies",
+            "Scheduling policies of the ConfigMap by state",
+            ["state"],
+            registry=self.registry,
+        )
+        self.policies_read = Gauge(
+            "sluice_policies_last_good_read_timestamp_seconds",
+            "When a change of the ConfigMap was last read without a fault in any policy",
+            registry=self.registry,
+        )
         self.undone = Counter(
             "sluice_statuses_put_back",
             "Statuses of queues that somebody else had written and that were put back",

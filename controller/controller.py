@@ -24,6 +24,7 @@ a member               that member; the status of its queue, and of those above 
 a workload             the status of its queue, and of those above that wait for it
 a PodGroup             its phase; the status of its queue, and of those above that wait for it
 no queue               the pods whose PodGroup was not there; the labels of namespaces
+the policies           the status of each queue whose condition PolicyResolved changes
 =====================  ======================================================================
 """
 
@@ -47,6 +48,7 @@ from controller.pods.reservations import Reservations
 from controller.pods.retry import BindPassRetry, PreemptionRetry
 from controller.pods.ungating import Ungating
 from controller.status.podgroup_status import PodGroupStatuses
+from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_reconciler import ACKNOWLEDGE_SECONDS, QueueReconciler
 from controller.status.queue_records import QueueRecords
 from controller.stops.acknowledgement import StopAcknowledgement
@@ -87,6 +89,7 @@ class QueueController:
             acknowledgement=self._acknowledgement,
             draining=self._draining,
         )
+        self._policy_changes = PolicyChanges(context, records=self._queue_records)
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context)
         self._pod_conditions = PodConditions(context)
@@ -135,6 +138,7 @@ class QueueController:
             times.append(self._guards.next_retry_at)
             times.append(self._not_before("drains", self._draining.due))
             times.append(self._not_before("podgroups", self._podgroup_statuses.due))
+            times.append(self._not_before("policies", self._policy_changes.due))
         valid_until = self._store.snapshot.valid_until
         if valid_until is not None:
             left = (valid_until - self._store.clock.now()).total_seconds()
@@ -158,6 +162,7 @@ class QueueController:
         if not self._follow_leadership(changes):
             return
         self._sync_cluster(changes)
+        self._step("policies", lambda: self._add_policy_changes(changes))
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
         postponed = self._ungate_resumed_queues(changes)
@@ -214,6 +219,10 @@ class QueueController:
             self._step("namespaces", lambda: label_namespaces(self._context))
         self._step("cycles", self._parent_cycles.record_events)
         self._acknowledgement.start_sync()
+
+    def _add_policy_changes(self, changes: Changes) -> None:
+        for queue in self._policy_changes.take():
+            changes.setdefault(queue, set()).add(QueueChange.STATUS)
 
     def _forget_deleted_queues(self, changes: Changes) -> None:
         for queue in changes:

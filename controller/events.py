@@ -29,11 +29,14 @@ from queues.drain.progress import DRAINED, DrainProgress
 from queues.status.changes import describe_change, new_changes, parse_history
 from queues.status.conditions import ACTIVE
 from queues.status.parent_cycles import Cycle, cycle_text, find_cycles
+from queues.status.policy_condition import POLICY_RESOLVED
 from queues.text import printable
 from queues.tree import Tree
 
 #: The rate limit key of events on queues for what was not done to these queues themselves.
 INHERITED_KEY = "inherited by queues"
+#: The same of events that a change of the scheduling policies brings: they take none from those of stops.
+POLICY_KEY = "scheduling policies"
 DRAIN_EVENTS: Mapping[str, str] = {
     DrainProgress.DRAINING: "DrainBegun",
     DrainProgress.DRAINED: "DrainEnded",
@@ -46,13 +49,14 @@ class QueueEvent(msgspec.Struct, frozen=True):
     """An event on a queue.
 
     `inherited`: its cause is at a queue above. Such events of all queues share a rate limit, so that an edit
-    of one queue does not bring a thousand events.
+    of one queue does not bring a thousand events; those of one `shared_limit` share it.
     """
 
     reason: str
     message: str
     inherited: bool = False
     warning: bool = False
+    shared_limit: str = INHERITED_KEY
 
 
 class QueueEvents:
@@ -72,7 +76,7 @@ class QueueEvents:
                 message=event.message,
                 warning=event.warning,
                 repeat_after=0.0,
-                rate_limit_key=INHERITED_KEY if event.inherited else "",
+                rate_limit_key=event.shared_limit if event.inherited else "",
             )
 
 
@@ -92,6 +96,10 @@ def queue_events(before: QueueStatus, after: QueueStatus, *, drains_itself: bool
     active = after.condition(ACTIVE)
     if active and is_active_news(before.condition(ACTIVE), active):
         yield QueueEvent(f"Active{active.status}", active.message, inherited)
+    policy = after.condition(POLICY_RESOLVED)
+    if policy and is_policy_news(before.condition(POLICY_RESOLVED), policy):
+        is_bad = policy.status == "False"
+        yield QueueEvent(f"{POLICY_RESOLVED}{policy.status}", policy.message, inherited, is_bad, POLICY_KEY)
 
 
 def is_active_news(before: Condition | None, after: Condition) -> bool:
@@ -103,6 +111,12 @@ def is_active_news(before: Condition | None, after: Condition) -> bool:
     if after.status in {status_before, "Unknown"}:
         return False
     return (status_before, after.status) != ("Unknown", "False")
+
+
+def is_policy_news(before: Condition | None, after: Condition) -> bool:
+    """Return whether condition PolicyResolved became False, or True again."""
+    was_false = before is not None and before.status == "False"
+    return was_false is (after.status == "True")
 
 
 MAX_NAMED = 3

@@ -1,11 +1,15 @@
-"""Sets the gauges that follow from the store: pods, queues by state, objects that cannot be read in full."""
+"""Sets the gauges that follow from the store: pods, queues by state, objects that cannot be read in full, and
+scheduling policies.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 
 from cluster.cache.store import Store
 from cluster.metrics import Metrics
+from queues.policies.policy_set import PolicySet
 from queues.verdict import CauseKind
 
 
@@ -23,6 +27,15 @@ def set_gauges(store: Store, metrics: Metrics) -> None:
     metrics.queues.clear()
     for state, number in Counter(obj.status.state for obj in list(store.queues.values())).items():
         metrics.queues.labels(state).set(number)
+
+
+def set_policy_gauges(policies: PolicySet, metrics: Metrics, *, now: datetime) -> None:
+    """Set the gauges of the scheduling policies, which were read `now`."""
+    broken = sum(entry.problem is not None for entry in policies.entries.values())
+    metrics.policies.labels("broken").set(broken)
+    metrics.policies.labels("ok").set(len(policies.entries) - broken)
+    if policies.entries and not broken:
+        metrics.policies_read.set(now.timestamp())
 
 
 def _is_absent(store: Store, queue: str) -> bool:

@@ -12,6 +12,7 @@
 | `/validate/binds`    | pods/binding, bindings       | `pods.binds`                   |
 | `/mutate/namespaces` | namespaces, CREATE, UPDATE   | `namespaces`                   |
 | `/mutate/commands`   | commands, CREATE             | `commands`                     |
+| `/validate/policies` | the policies' ConfigMap      | `policies`                     |
 
 Until the cluster has been read each answers 503, and the API server applies the failure policy of the
 webhook. So does each after the API server has been lost, except the bind guard, which denies.
@@ -24,7 +25,7 @@ from functools import partial
 
 from cluster.cache.store import Store
 from cluster.exceptions import Faulty, NotReady
-from webhooks import commands, namespaces, podgroups
+from webhooks import commands, namespaces, podgroups, policies
 from webhooks.pods import binds, pod_admission, pod_validation
 from webhooks.queues import queue_admission, queue_validation
 from webhooks.review import Answer, Request, decode_review, deny, encode_review
@@ -56,6 +57,7 @@ def handlers(store: Store, settings: AdmissionSettings) -> Mapping[str, Handler]
         GUARD: with_settings(binds.validate),
         "/mutate/namespaces": partial(namespaces.mutate, store=store),
         "/mutate/commands": partial(commands.mutate, store=store),
+        "/validate/policies": partial(policies.validate, store=store),
     }
     return {path: _handler(path, answer, store) for path, answer in answers.items()}
 

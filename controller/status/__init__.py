@@ -4,6 +4,7 @@
 - `queue_status`, `conditions`: the status as it should be, from values. Pure.
 - `queue_records`: what is remembered of each queue from one sync to the next, its pending stop above all.
 - `status_writer`: what of a difference is written now; what follows from the result.
+- `policy_changes`: which queues a change of the scheduling policies concerns.
 - `status_conflicts`: other writers of a queue's status.
 - `closing`: when a closing queue is Closed, and what keeps it from that.
 - `podgroup_status`: the phase, counts and conditions of PodGroups.

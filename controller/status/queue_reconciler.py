@@ -29,11 +29,12 @@ from controller.status.queue_status import (
     StopReport,
     current_status,
     desired_status,
+    is_policy_alone,
     is_urgent,
     status_patch,
 )
 from controller.status.status_conflicts import StatusConflicts
-from controller.status.status_writer import Nothing, StatusWriter, Wait, Write
+from controller.status.status_writer import POLICY_RANK, STATUS_RANK, Nothing, StatusWriter, Wait, Write
 from controller.stops.acknowledgement import SpecsSeen, StopAcknowledgement
 from controller.stops.resume_at import resume_if_due
 from queues.apimachinery.timestamps import rfc3339
@@ -41,6 +42,7 @@ from queues.drain.progress import drain_status, drained_condition
 from queues.states import State
 from queues.status.acknowledgement import Obstacle
 from queues.status.conditions import ACTIVE
+from queues.status.policy_condition import policy_condition
 from queues.text import truncated
 from queues.verdict import Verdict
 
@@ -135,6 +137,7 @@ class QueueReconciler:
             now=self._store.clock.now(),
             stop=None if verdict.schedules else self._stop_report(obj, record.stop),
             drain=self._drain_report(queue),
+            policy=policy_condition(queue, self._store.policy_of_queue(queue)),
             closing_blocker=closing_blocker(self._store, verdict),
         )
         before = current_status(obj.status)
@@ -142,7 +145,10 @@ class QueueReconciler:
         urgent = is_urgent(difference, before)
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
-        return Write(difference=difference, urgent=urgent, again=again) if difference else Nothing(again)
+        if not difference:
+            return Nothing(again)
+        rank = POLICY_RANK if is_policy_alone(difference, before) else STATUS_RANK
+        return Write(difference=difference, urgent=urgent, again=again, rank=rank)
 
     def _counted(self, queue: str) -> Counted:
         return Counted(

@@ -35,6 +35,7 @@ from queues.status.conditions import (
     active_condition,
     not_acknowledged_condition,
 )
+from queues.status.policy_condition import POLICY_RESOLVED
 from queues.verdict import Verdict
 
 #: PodGroup phases and the fields of `status` that count them.
@@ -90,7 +91,7 @@ class DrainReport(msgspec.Struct, frozen=True, kw_only=True):
     status: dict[str, Any]
 
 
-def desired_status(
+def desired_status(  # noqa: PLR0913 - all that a status is derived from
     obj: QueueObject,
     verdict: Verdict,
     counted: Counted,
@@ -99,12 +100,14 @@ def desired_status(
     now: datetime,
     stop: StopReport | None = None,
     drain: DrainReport | None = None,
+    policy: DerivedCondition | None = None,
     closing_blocker: str = "",
 ) -> dict[str, Any]:
     """Return the status in wire form.
 
     `stop`: None if the queue schedules. `drain`: None while it is not known, or if there is none.
-    `closing_blocker`: what keeps the queue from Closed, for condition Accepting.
+    `policy`: condition PolicyResolved; None if the queue has none. `closing_blocker`: what keeps the queue
+    from Closed, for condition Accepting.
     """
     generation = obj.metadata.generation
     is_settled = confirmed.acknowledged or verdict.schedules
@@ -118,7 +121,10 @@ def desired_status(
         derived.append(not_acknowledged_condition(verdict))
     if drain is not None:
         derived.append(_drained_condition(drain.condition, acknowledged=confirmed.acknowledged))
-    stored = [one for one in obj.status.conditions or () if verdict.drains or one.type != DRAINED]
+    if policy is not None:
+        derived.append(policy)
+    absent = {*([] if verdict.drains else [DRAINED]), *([] if policy is not None else [POLICY_RESOLVED])}
+    stored = [one for one in obj.status.conditions or () if one.type not in absent]
     conditions = updated_conditions(stored, derived, now=now, generation=generation)
     return {
         "state": verdict.state.value,
@@ -252,6 +258,17 @@ def is_urgent(difference: dict[str, Any], before: dict[str, Any]) -> bool:
     if keys == {"conditions"}:
         return _without_counts(difference["conditions"]) != _without_counts(before["conditions"])
     return bool(keys)
+
+
+def is_policy_alone(difference: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether of the essential fields only condition PolicyResolved differs from `before`."""
+    if difference.keys() & ESSENTIAL != {"conditions"}:
+        return False
+    now, then = (
+        [one for one in conditions or () if one["type"] != POLICY_RESOLVED]
+        for conditions in (difference["conditions"], before["conditions"])
+    )
+    return now == then
 
 
 def _without_counts(conditions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,6 +32,8 @@ from controller.status.status_conflicts import StatusConflicts
 COUNT_SECONDS = 1.0
 #: The two kinds of writes of a status: essential fields alone; and counts, perhaps with essential fields.
 STATUS, COUNTS = "status", "counts"
+#: A status that says only which scheduling policy counts gives way to those of stops.
+STATUS_RANK, POLICY_RANK = 0, 1
 #: After a failed write over an object the same object is not written over any sooner.
 FAILED_SECONDS = 0.2
 #: A write that was not taken, since a former one is under way, is tried again after so many seconds at least.
@@ -44,12 +46,14 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     """The status differs.
 
     `difference`: the fields to write, never empty. `urgent`: whether more than counts differs. `again`: the
-    queue is reconciled again after so many seconds; None if only a change makes that necessary.
+    queue is reconciled again after so many seconds; None if only a change makes that necessary. `rank`:
+    writes of a smaller one go first.
     """
 
     difference: dict[str, Any]
     urgent: bool
     again: float | None = None
+    rank: int = STATUS_RANK
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -118,13 +122,13 @@ class StatusWriter:
         )
         if isinstance(part, Wait):
             return part
-        if not self._submit(obj, part):
+        if not self._submit(obj, part, rank=write.rank):
             return Wait(max(BUSY_SECONDS, writers.wait((part.kind, queue))))
         record.counted_at = now
         record.write_under_way = True
         return Nothing(part.again)
 
-    def _submit(self, obj: QueueObject, part: Part) -> bool:
+    def _submit(self, obj: QueueObject, part: Part, *, rank: int) -> bool:
         """Submit the write; False if a former write of this queue is under way, or was just refused."""
         queue, metadata = obj.metadata.name, {"uid": obj.metadata.uid}
         if part.fenced:
@@ -135,7 +139,7 @@ class StatusWriter:
             (part.kind, queue),
             lambda: decode_response(self._context.client.patch(path, body), _queue),
             partial(self._receive, obj),
-            rank=(0,),
+            rank=(rank,),
             subject=queue_subject(obj),
             batched=True,
         )

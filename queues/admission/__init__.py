@@ -1,6 +1,7 @@
 """What may be submitted and edited, for the webhooks.
 
 Of Queues: `field_validation` (each field), `queue_edits` (state, parent, deletion; `reason` and
-`resumeAt` of a stop), `quota` (up and down the tree). Of Commands: `command_validation`. Of work:
+`resumeAt` of a stop), `quota` (up and down the tree). Of Commands: `command_validation`.
+Of scheduling policies: `policy_edits`. Of work:
 `accepted_work` (what a queue that no longer accepts still admits).
 """

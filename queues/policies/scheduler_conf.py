@@ -355,10 +355,9 @@ class _Reader:
         names = set(known)
         for key, entry in fields.items():
             if key not in names:
-                self._warn(
-                    entry.line,
-                    f"{where} has no {what} {quoted(key, limit=80)}; it is ignored{_near(key, names)}",
-                )
+                # A likely name takes a while to find, so only the first warnings have one.
+                near = _near(key, names) if len(self._warnings) < WARNINGS_LIMIT else ""
+                self._warn(entry.line, f"{where} has no {what} {quoted(key, limit=80)}; it is ignored{near}")
 
     def _warn(self, line: int, reason: str) -> None:
         if len(self._warnings) < VALUE_LIMIT:

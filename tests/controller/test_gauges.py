@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from cluster.metrics import Metrics
-from controller.gauges import set_gauges
+from controller.gauges import set_gauges, set_policy_gauges
+from queues.policies.policy_set import NO_POLICIES, read_policies
 from tests.support.http.asking import Server
 from tests.support.http.wire_objects import member, queue
+from tests.support.rules.cases import NOW
 
 
 def gauge(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -41,3 +45,17 @@ def test_queues_are_counted_by_the_state_in_their_status() -> None:
     assert gauge(metrics, "sluice_queues", state="Closing") is None
     assert gauge(metrics, "sluice_queues", state="Closed") == 1
     assert gauge(metrics, "sluice_queues", state="Open") == 1
+
+
+def test_policies_are_counted_by_state_with_the_time_at_which_none_was_broken() -> None:
+    metrics, good = Metrics(), "actions: allocate"
+    name = "sluice_policies_last_good_read_timestamp_seconds"
+    set_policy_gauges(read_policies({"a": good, "b": good}), metrics, now=NOW)
+    assert [gauge(metrics, "sluice_policies", state=state) for state in ("ok", "broken")] == [2, 0]
+    later = NOW + timedelta(hours=1)
+    set_policy_gauges(read_policies({"a": good, "b": "actions: x"}), metrics, now=later)
+    assert [gauge(metrics, "sluice_policies", state=state) for state in ("ok", "broken")] == [1, 1]
+    assert gauge(metrics, name) == NOW.timestamp()
+    set_policy_gauges(NO_POLICIES, metrics, now=later)
+    assert [gauge(metrics, "sluice_policies", state=state) for state in ("ok", "broken")] == [0, 0]
+    assert gauge(metrics, name) == NOW.timestamp()

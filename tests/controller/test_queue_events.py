@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cluster.objects import Condition, QueueStatus
-from controller.events import QueueEvent, is_active_news, queue_events
+from controller.events import POLICY_KEY, QueueEvent, is_active_news, queue_events
 
 
 def status(**fields: Any) -> QueueStatus:
@@ -80,6 +80,28 @@ def test_each_turn_of_a_drain_brings_an_event(
     expected = QueueEvent(event, "Drained False", not drains_itself, warning)
     assert events(status(), after, drains_itself=drains_itself) == [expected]
     assert events(after, after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, "True", False),
+        (None, "False", True),
+        ("True", "False", True),
+        ("False", "True", True),
+        ("True", "True", False),
+        ("False", "False", False),
+    ],
+)
+def test_a_policy_that_does_not_resolve_brings_an_event_and_so_does_its_end(
+    before: str | None, after: str, expected: bool
+) -> None:
+    """A first policy that resolves is none. Such events have a rate limit of their own."""
+    stored = status(conditions=[] if before is None else [condition("PolicyResolved", before)])
+    found = events(stored, status(conditions=[condition("PolicyResolved", after)]))
+    warning = after == "False"
+    event = QueueEvent(f"PolicyResolved{after}", f"PolicyResolved {after}", True, warning, POLICY_KEY)
+    assert found == ([event] if expected else [])
 
 
 def test_each_new_line_of_the_history_brings_an_event_before_all_others() -> None:

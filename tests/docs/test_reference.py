@@ -25,9 +25,12 @@ from queues.namespace_selectors import (
     VALUES_LIMIT,
     compile_selector,
 )
+from queues.policies.policy_set import GLOBAL_KEY, read_policies
+from queues.policies.resolution import resolve_policy
 from queues.states import ABILITIES, ACTIONS, Action, State
 from queues.status.acknowledgement import ObstacleReason
 from queues.status.conditions import not_acknowledged_condition
+from queues.status.policy_condition import POLICY_RESOLVED, policy_condition
 from queues.tree import Tree
 from queues.verdict import CauseKind, verdict
 from server.app import create_app
@@ -154,11 +157,25 @@ def test_conditions_have_known_reasons() -> None:
     """The table of conditions names only causes that verdicts have, and the two good ones; of drains, all."""
     drained = [row[1:3] for row in rows("Conditions") if row[0] == DRAINED]
     assert drained == [[str(one is DrainProgress.DRAINED), one.value] for one in DrainProgress]
-    others = {row[2] for row in rows("Conditions") if row[0] != DRAINED}
+    others = {row[2] for row in rows("Conditions") if row[0] not in {DRAINED, POLICY_RESOLVED}}
     withdrawn = not_acknowledged_condition(verdict("root", tree=Tree({}), live=False, now=datetime.now(UTC)))
     assert others <= {*CauseKind, "Open", "Ready", withdrawn.reason}
     assert [withdrawn.type, "Unknown", withdrawn.reason] in [row[:3] for row in rows("Conditions")]
     assert QueueObject.__struct_fields__[-1] == "status"
+
+
+def test_each_reason_of_condition_policy_resolved_has_its_row() -> None:
+    told = {tuple(row[1:3]) for row in rows("Conditions") if row[0] == POLICY_RESOLVED}
+    good = "actions: allocate"
+    policies = read_policies({GLOBAL_KEY: good, "good": good, "bad": "x"})
+    chains = ["good"], ["", "good"], [""], ["none"], ["bad"]
+    resolutions = [
+        resolve_policy(policies, chain=[(f"q{level}", name) for level, name in enumerate(chain)])
+        for chain in chains
+    ]
+    derived = [policy_condition("q0", resolution) for resolution in resolutions]
+    assert {(str(one.status), one.reason) for one in derived if one is not None} == told
+    assert {f"{POLICY_RESOLVED}{status}" for status, _ in told} <= words("Events")
 
 
 def test_each_word_for_what_a_stop_waits_for_has_its_row_in_the_order_of_the_rule() -> None:

@@ -2,7 +2,8 @@
 
 The checks, in this order: each field by itself (`queues.admission.field_validation`); the deadline of a
 drain, the spec and the parent (`queues.admission.queue_edits`); the quota (`queues.admission.quota`); the
-table of actions (`queues.states`).
+table of actions (`queues.states`). A queue that names a scheduling policy which is not there is admitted,
+with a warning that says which one counts.
 
 Every edit is checked among the queues as they will be: those in the store, and those that were admitted a
 moment ago (`cluster.inflight.queue_edits`).
@@ -36,12 +37,17 @@ from queues.admission.quota import (
     quota_refusal,
 )
 from queues.apimachinery.conversion import Converter
+from queues.policies.resolution import resolve_policy
 from queues.queue import ROOT, Queue
 from queues.states import State, StopPolicy, own_state
+from queues.status.policy_condition import problems_text
 from queues.tree import Tree
 from queues.verdict import verdict
 from webhooks.review import ALLOWED, Answer, Request, decode_object, deny
 from webhooks.settings import AdmissionSettings
+
+#: Characters of a warning; the API server cuts it after 256.
+POLICY_WARNING_LENGTH = 225
 
 
 class SubmittedQueue(msgspec.Struct, frozen=True):
@@ -114,7 +120,9 @@ def _validate(
         return deny(wrong, code=422), before, None
     after = decode_object(request.object, _queues)
     refusal = _root(before, after) or _edit(before, after, store=store, settings=settings)
-    return (deny(refusal, code=422) if refusal else ALLOWED), before, after
+    if refusal:
+        return deny(refusal, code=422), before, after
+    return Answer(warnings=_policy_warnings(before, after, store=store)), before, after
 
 
 def _drains(spec: Mapping[str, Any]) -> bool:
@@ -205,6 +213,21 @@ def _state(was: Queue, wanted: Queue, *, store: Store, tree: Tree) -> str | None
         live=store.live_members_below(was.name, tree=around) > 0,
     )
     return edit_refusal(was, wanted, own=own)
+
+
+def _policy_warnings(before: QueueObject | None, after: QueueObject, *, store: Store) -> tuple[str, ...]:
+    """A warning where the queue comes to name a scheduling policy that cannot be used as it is."""
+    was, wanted = queue_from_object(before) if before else None, queue_from_object(after)
+    if not wanted.scheduler_policy or (was is not None and was.scheduler_policy == wanted.scheduler_policy):
+        return ()
+    chain = _admitted_queues(store).tree.with_queue(wanted).chain(wanted.name).queues
+    resolution = resolve_policy(
+        store.policies.policies, chain=[(queue.name, queue.scheduler_policy) for queue in chain]
+    )
+    if wanted.name not in {problem.queue for problem in resolution.problems}:
+        return ()
+    text = problems_text(wanted.name, resolution, limit=POLICY_WARNING_LENGTH)
+    return (f"spec.schedulerPolicy: {text}",)
 
 
 def _observed(queue: SubmittedQueue, *, store: Store) -> bool:

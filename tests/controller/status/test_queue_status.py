@@ -25,11 +25,13 @@ from controller.status.queue_status import (
     changes,
     current_status,
     desired_status,
+    is_policy_alone,
     is_urgent,
     may_share,
     split_essential,
     status_patch,
 )
+from queues.status.conditions import DerivedCondition
 from queues.tree import Tree
 from queues.verdict import verdict
 from tests.support.http.wire_objects import Wire, queue
@@ -68,6 +70,7 @@ def status_of(
     stop: StopReport | None = None,
     counted: Counted = NOTHING,
     live: bool = False,
+    policy: DerivedCondition | None = None,
     closing_blocker: str = "",
     above: tuple[Wire, ...] = (),
 ) -> Wire:
@@ -75,7 +78,14 @@ def status_of(
     tree = Tree({one.name: one for one in (queue_from_object(read(each)) for each in (obj, *above))})
     found = verdict(stored.metadata.name, tree=tree, live=live, now=NOW)
     return desired_status(
-        stored, found, counted, confirmed=confirmed, stop=stop, now=NOW, closing_blocker=closing_blocker
+        stored,
+        found,
+        counted,
+        confirmed=confirmed,
+        stop=stop,
+        now=NOW,
+        policy=policy,
+        closing_blocker=closing_blocker,
     )
 
 
@@ -134,10 +144,45 @@ def test_a_condition_without_a_time_gets_one() -> None:
 
 
 def test_conditions_of_other_types_are_left_as_they_are_and_all_are_in_order() -> None:
-    other = condition("PolicyResolved", "False", generation=4)
+    other = condition("Fair", "False", generation=4)
     status = status_of(queue("a", status={"conditions": [other, condition("Active", "True")]}))
-    assert [one["type"] for one in status["conditions"]] == ["Accepting", "Active", "PolicyResolved"]
-    assert of_kind(status, "PolicyResolved") == other
+    assert [one["type"] for one in status["conditions"]] == ["Accepting", "Active", "Fair"]
+    assert of_kind(status, "Fair") == other
+
+
+def test_condition_policy_resolved_is_written_with_its_generation_and_goes_with_the_policies() -> None:
+    found = DerivedCondition("PolicyResolved", False, "NotFound", "there is none")
+    obj = queue("a", generation=3, status={"conditions": [condition("PolicyResolved", "False")]})
+    expected = condition("PolicyResolved", "False", generation=3, reason="NotFound", message="there is none")
+    assert of_kind(status_of(obj, policy=found), "PolicyResolved") == expected
+    unacknowledged = status_of(obj, policy=found, confirmed=NOTHING_KNOWN)
+    assert of_kind(unacknowledged, "PolicyResolved") == expected
+    assert [one["type"] for one in status_of(obj)["conditions"]] == ["Accepting", "Active"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"policy": True}, True),
+        ({"policy": True, "running": 1}, True),
+        ({"policy": True, "state": "Closed"}, False),
+        ({"policy": True, "active": True}, False),
+        ({"active": True}, False),
+        ({"running": 1}, False),
+    ],
+    ids=str,
+)
+def test_a_write_that_says_only_which_policy_counts_can_be_told_from_others(
+    change: Wire, expected: bool
+) -> None:
+    """It gives way to those of stops."""
+    before = {"state": "Open", "running": 0, "conditions": [condition("Active", "True")]}
+    conditions = [condition("Active", "False" if "active" in change else "True")]
+    if "policy" in change:
+        conditions.append(condition("PolicyResolved", "True"))
+    after = {**before, "conditions": conditions}
+    after |= {key: value for key, value in change.items() if key in before}
+    assert is_policy_alone(status_patch(after, before), before) is expected
 
 
 def test_what_keeps_a_closing_queue_is_said() -> None:

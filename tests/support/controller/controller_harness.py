@@ -40,6 +40,7 @@ _KINDS = {
     "PodGroup": "podgroups",
     "Namespace": "namespaces",
     "Command": "commands",
+    "ConfigMap": "policies",
 }
 _WORKLOADS = {(kind.api_version, kind.kind): key for key, kind in KINDS.items()}
 

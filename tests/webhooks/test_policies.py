@@ -1,0 +1,151 @@
+"""`/validate/policies`: a text that is no policy is refused; queues that name what goes are named."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.http.asking import Said, Server
+from tests.support.http.wire_objects import policies, queue, review
+
+PATH = "/validate/policies"
+GOOD = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+BAD = "actions: allocate\ntiers:\n- plugins:\n  - name: binpak\n"
+
+
+def asked(
+    after: dict[str, str] | None, before: dict[str, str] | None = None, *, server: Server | None = None
+) -> Said:
+    """The answer to a create, an update or a deletion of the ConfigMap."""
+    request: dict[str, Any] = {"operation": "CREATE"}
+    if before is not None:
+        request = {"operation": "UPDATE" if after is not None else "DELETE", "old": policies(**before)}
+    obj = policies(**after) if after is not None else None
+    return (server or Server()).ask(PATH, obj, **request)
+
+
+def test_good_policies_are_taken_without_a_word() -> None:
+    assert asked({"common": GOOD, "packed": GOOD}) == Said(True, 200, "", [], [])
+
+
+@pytest.mark.parametrize("before", [None, {}, {"packed": GOOD}, {"packed": BAD + " "}], ids=str)
+def test_a_text_that_is_no_policy_is_refused_with_its_place(before: dict[str, str] | None) -> None:
+    answer = asked({"packed": BAD}, before)
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert answer.message == 'key "packed", line 4: there is no plugin "binpak"; did you mean "binpack"?'
+
+
+def test_a_faulty_configmap_can_be_corrected_key_by_key_and_labelled() -> None:
+    before = {"a": BAD, "b": BAD}
+    assert asked({"a": GOOD, "b": BAD}, before).allowed
+    assert asked(before, before).allowed
+    assert asked(None, before).allowed
+
+
+def test_what_a_policy_says_in_vain_is_warned_of() -> None:
+    [warning] = asked({"packed": GOOD + "\nqueues: 1"}).warnings
+    assert warning.startswith('key "packed", line 3: a policy has no field "queues"; it is ignored')
+
+
+def test_queues_that_name_what_goes_are_named() -> None:
+    server = Server().has(queue("research", schedulerPolicy="packed"), queue("web"))
+    [removed] = asked({}, {"packed": GOOD}, server=server).warnings
+    assert removed.startswith('policy "packed" goes, which queue "research" names')
+    [deleted] = asked(None, {"packed": GOOD}, server=server).warnings
+    assert deleted.startswith('queue "research" names policies of this ConfigMap')
+    assert asked({"packed": GOOD}, {"packed": GOOD, "other": GOOD}, server=server).warnings == []
+
+
+@pytest.mark.parametrize("data", [{"a": 1}, {"a": None}, {"a": []}, [], "x"], ids=str)
+def test_data_of_the_wrong_shape_is_refused(data: object) -> None:
+    answer = Server().ask(PATH, {**policies(), "data": data})
+    assert (answer.allowed, answer.code) == (False, 422)
+    assert "data" in answer.message
+
+
+@pytest.mark.parametrize("data", [None, {}], ids=str)
+def test_a_configmap_without_data_is_taken(data: object) -> None:
+    assert Server().ask(PATH, {**policies(), "data": data}).allowed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [x, x]\n" + "".join(f"b{i}: &b{i} [*a, *a, *a, *a]\n" for i in range(2000)),
+        "actions: allocate\ntiers:\n" + "- plugins: []\n" * 60_000,
+        "[" * 1_000_000,
+        "\x00" * 1000,
+        "a: .nan\n" * 10_000,
+    ],
+    ids=["alias bomb", "a million characters of tiers", "deep", "no text", "the same key"],
+)
+def test_hostile_texts_at_the_size_of_a_configmap_are_answered_soon(text: str) -> None:
+    """Through the app, twice in one review as an update has them: within the limit of a body."""
+    server, data = Server(), {"packed": text, **{f"k{number}": "actions: x" for number in range(900)}}
+    body = review(policies(**data), operation="UPDATE", old=policies(**{"packed": text + " "}))
+    started = time.process_time()
+    response = server.post(PATH, body)
+    assert time.process_time() - started < 4
+    assert response.status_code == 200
+    answer = json.loads(response.data)["response"]
+    assert answer["allowed"] is False
+    assert 'key "packed", line ' in answer["status"]["message"] or "more" in answer["status"]["message"]
+    assert len(answer["status"]["message"]) <= 4096
+
+
+def test_a_body_that_is_no_review_is_refused() -> None:
+    server = Server()
+    assert server.post(PATH, {"kind": "x"}).status_code == 400
+    assert server.http.get(PATH).status_code == 405
+    assert server.post(PATH, b"{}", content_type="text/plain").status_code == 415
+
+
+# Queues that name a policy
+
+
+def warned(server: Server, after: Any, before: Any = None) -> list[str]:
+    more = {"operation": "UPDATE", "old": before} if before else {}
+    answer = server.ask("/validate/queues", after, **more)
+    assert answer.allowed, answer.message
+    return answer.warnings
+
+
+def test_a_queue_that_names_a_policy_that_is_there_is_not_warned() -> None:
+    server = Server().has(policies(packed=GOOD))
+    assert warned(server, queue("research", schedulerPolicy="packed")) == []
+    assert warned(server, queue("web")) == []
+
+
+def test_a_queue_that_names_a_policy_that_is_not_there_is_warned_which_counts() -> None:
+    server = Server()
+    named = queue("research", schedulerPolicy="packed")
+    nothing = 'spec.schedulerPolicy: there is no policy "packed"; '
+    assert warned(server, named) == [nothing + "no policy counts"]
+    server.has(policies(common=GOOD, spread=GOOD))
+    assert warned(server, named) == [nothing + 'the global policy "volcano-scheduler.conf" counts']
+    server.has(queue("team", schedulerPolicy="spread"))
+    below = queue("research", parent="team", schedulerPolicy="packed")
+    then = 'policy "spread" counts, which the ancestor "team" names'
+    assert warned(server, below) == [nothing + then]
+    assert warned(server, below, queue("research", parent="team")) == [nothing + then]
+
+
+def test_an_edit_of_another_field_brings_no_warning() -> None:
+    before = queue("research", schedulerPolicy="packed")
+    assert warned(Server(), queue("research", schedulerPolicy="packed", weight=3), before) == []
+
+
+def test_a_queue_that_names_a_policy_with_a_wrong_text_is_warned() -> None:
+    server = Server().has(policies(packed=BAD))
+    [warning] = warned(server, queue("research", schedulerPolicy="packed"))
+    assert warning.startswith('spec.schedulerPolicy: policy "packed", line 4: there is no plugin "binpak"')
+    assert warning.endswith("it is not used; no policy counts")
+
+
+def test_a_long_name_is_cut_and_what_counts_stays() -> None:
+    [warning] = warned(Server(), queue("research", schedulerPolicy="p" * 253))
+    assert warning.endswith("; no policy counts")
+    assert len(warning) <= 250
