@@ -36,9 +36,9 @@ class Stage:
             self.records.record_of(self.store.queues[name]).write_under_way = under_way
 
 
-def resolved(name: str, message: str, **spec: object) -> Wire:
+def resolved(name: str, message: str, **spec: str) -> Wire:
     condition = {"type": "PolicyResolved", "status": "True", "reason": "Own", "message": message}
-    return queue(name, status={"conditions": [condition]}, **spec)
+    return {**queue(name, status={"conditions": [condition]}), "spec": {"parent": "root", **spec}}
 
 
 def test_without_policies_nothing_is_reconciled() -> None:

@@ -1,0 +1,219 @@
+"""Which scheduling policy counts: what admission, queues, events and metrics say of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from tests.support.e2e.api_requests import Answer, Object
+from tests.support.e2e.objects import condition, queue_body
+from tests.support.e2e.sandbox import QUEUES, Sandbox
+from tests.support.e2e.wait import until
+
+NAMESPACE, NAME = "volcano-system", "volcano-scheduler-configmap"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/sluice"
+GOOD = "actions: allocate, backfill\n"
+PACKING = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: binpack\n"
+BAD = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: binpak\n"
+WRONG = 'line 4: there is no plugin "binpak"; did you mean "binpack"?'
+SCORED = "sluice.dev/scored"
+#: Of statuses of queues.
+WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
+#: Queues that one change of a policy concerns.
+MANY = 1_000
+
+
+class Policies:
+    """The ConfigMap with the policies."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self._home = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+        sandbox.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).must(201, 409)
+
+    def create(self, name: str = NAME, *, namespace: str = NAMESPACE, **texts: str) -> Answer:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": _data(texts)}
+        return self.sandbox.api.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
+
+    def set(self, **texts: str | None) -> Answer:
+        """Change these keys; None: remove it."""
+        return self.sandbox.api.patch(f"{self._home}/{NAME}", {"data": _data(texts)})
+
+    def delete(self) -> Answer:
+        return self.sandbox.api.delete(f"{self._home}/{NAME}")
+
+    def resolved(self, queue: str, status: str, reason: str) -> Object:
+        """The condition of the queue once it has this status and reason."""
+        found = self.sandbox.queue_that(
+            queue, f"have its policy {reason}", lambda read: _resolution(read) == (status, reason)
+        )
+        return condition(found, "PolicyResolved")
+
+    def absent(self, queue: str) -> None:
+        """Return once the queue has no such condition."""
+        self.sandbox.queue_that(queue, "have no policy", lambda read: _resolution(read) == ("", ""))
+
+
+def _data(texts: dict[str, str] | dict[str, str | None]) -> dict[str, str | None]:
+    return {{"common": "volcano-scheduler.conf"}.get(key, key): text for key, text in texts.items()}
+
+
+def _resolution(queue: Object) -> tuple[str, str]:
+    conditions = queue.get("status", {}).get("conditions", [])
+    return next(
+        ((one["status"], one["reason"]) for one in conditions if one["type"] == "PolicyResolved"), ("", "")
+    )
+
+
+@pytest.fixture
+def policies(module_cluster: LocalCluster) -> Iterator[Policies]:
+    sandbox = Sandbox(module_cluster)
+    made = Policies(sandbox)
+    yield made
+    made.delete().must(200, 404)
+    sandbox.clear()
+    sandbox.close()
+
+
+@pytest.fixture
+def unchecked(policies: Policies) -> Iterator[Callable[[], None]]:
+    """Has the API server ask nobody about policies, until the end of the test."""
+    api = policies.sandbox.api
+    hooks = api.get(HOOKS).must().body["webhooks"]
+
+    def remove() -> None:
+        others = [one for one in hooks if one["name"] != "policies.sluice.dev"]
+        assert len(others) == len(hooks) - 1
+        api.patch(HOOKS, {"webhooks": others}).must()
+        # It takes the API server a moment to know.
+        until(lambda: policies.create(broken=BAD).status == 201, "policies to be taken unchecked")
+        policies.delete().must()
+
+    yield remove
+    api.patch(HOOKS, {"webhooks": hooks}).must()
+    until(lambda: policies.set(broken=BAD).status in (404, 422), "policies to be checked again")
+
+
+def _text(answer: Answer) -> str:
+    return " ".join(answer.warnings)
+
+
+def test_a_text_that_is_no_policy_is_refused_and_other_configmaps_are_nobodys_business(
+    policies: Policies,
+) -> None:
+    policies.create(common=GOOD, packed=BAD, other="x: [").must_refuse(
+        f'key "packed", {WRONG}', 'key "other"'
+    )
+    assert "nothing" in _text(policies.create(common=GOOD, packed=PACKING + "nothing: 1\n").must())
+    policies.set(packed=BAD).must_refuse(WRONG)
+    assert policies.set(packed=PACKING).must().warnings == ()
+    assert policies.create("another", packed=BAD).must().warnings == ()
+    assert policies.create(namespace=policies.sandbox.namespace, packed=BAD).must().warnings == ()
+    policies.sandbox.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/another").must()
+
+
+def test_a_queue_says_which_policy_counts_as_policies_come_and_go(policies: Policies) -> None:
+    sandbox = policies.sandbox
+    team = sandbox.named("team")
+    sandbox.queue("team")
+    policies.absent(team)
+    below, named = sandbox.queue("below", parent=team), sandbox.named("named")
+    answer = sandbox.api.create(QUEUES, queue_body(named, schedulerPolicy="packed")).must(201)
+    sandbox.queue_names.append(named)
+    assert answer.warnings == ('spec.schedulerPolicy: there is no policy "packed"; no policy counts',)
+    assert "no policy counts" in policies.resolved(named, "False", "NotFound")["message"]
+    assert "PolicyResolvedFalse" in sandbox.event(named, "Warning", "PolicyResolved", namespace="default")
+
+    policies.create(packed=PACKING, spread=GOOD).must()
+    found = policies.resolved(named, "True", "Own")
+    assert found["message"] == 'policy "packed" counts, which the queue names'
+    assert found["observedGeneration"] == 1
+    sandbox.event(named, "Normal PolicyResolvedTrue", namespace="default")
+    sandbox.patch_queue(team, schedulerPolicy="spread").must()
+    policies.resolved(team, "True", "Own")
+    assert f'the ancestor "{team}" names' in policies.resolved(below, "True", "Ancestor")["message"]
+
+    gone = _text(policies.set(spread=None).must())
+    assert f'policy "spread" goes, which queue "{team}" names' in gone
+    policies.resolved(team, "False", "NotFound")
+    policies.set(common=GOOD).must()
+    policies.resolved("default", "True", "Global")
+    assert "name policies of this ConfigMap" in _text(policies.delete().must()).replace("names", "name")
+    policies.absent("default")
+    policies.resolved(named, "False", "NotFound")
+
+
+def test_a_broken_policy_leaves_the_last_good_one_and_says_so(
+    policies: Policies, unchecked: Callable[[], None]
+) -> None:
+    unchecked()
+    sandbox = policies.sandbox
+    policies.create(packed=PACKING).must()
+    queue = sandbox.queue("research", schedulerPolicy="packed")
+    policies.resolved(queue, "True", "Own")
+    assert _is_scored(sandbox, queue)
+    read_at = sandbox.counted("sluice_policies_last_good_read_timestamp_seconds")
+    assert read_at > 0
+
+    policies.set(packed=BAD).must()
+    message = policies.resolved(queue, "False", "Invalid")["message"]
+    assert message.startswith(f'policy "packed", {WRONG}; the last good text is used; policy "packed" counts')
+    sandbox.event(queue, "Warning PolicyResolvedFalse", WRONG, namespace="default")
+    assert _counts(sandbox) == (0, 1)
+    assert _is_scored(sandbox, queue)  # only a policy that scores brings that
+    assert sandbox.counted("sluice_policies_last_good_read_timestamp_seconds") == read_at
+
+    policies.set(packed=PACKING + "# mended\n").must()
+    policies.resolved(queue, "True", "Own")
+    sandbox.event(queue, "Normal PolicyResolvedTrue", namespace="default")
+    assert _counts(sandbox) == (1, 0)
+
+
+def _is_scored(sandbox: Sandbox, queue: str) -> bool:
+    made = sandbox.pod("work", queue, dry=True, cpu="1").must(201).body
+    requests = made["spec"]["containers"][0].get("resources", {}).get("requests", {})
+    return SCORED in requests
+
+
+def _counts(sandbox: Sandbox) -> tuple[float, float]:
+    """How many policies are good, and how many are broken."""
+    good, broken = (sandbox.counted(rf'sluice_policies{{state="{state}"}}') for state in ("ok", "broken"))
+    return good, broken
+
+
+def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(policies: Policies) -> None:
+    sandbox = policies.sandbox
+    names = [sandbox.named(f"many-{number}") for number in range(MANY)]
+    sandbox.make_queues(map(queue_body, names))
+    until(lambda: all(map(_is_known, _listed(sandbox))), "a thousand queues to be answered", seconds=90)
+    before = sandbox.counted(WRITES)
+
+    began = time.monotonic()
+    policies.create(common=PACKING).must()
+    until(lambda: all(_is_scored(sandbox, name) for name in (names[0], names[-2])), "it to count", share=0)
+    in_effect = time.monotonic() - began
+    sandbox.suspend(names[-1])
+    stopped = time.monotonic() - began - in_effect
+    until(
+        lambda: sandbox.counted(WRITES) - before >= MANY,
+        "a write for each",
+        share=0,
+    )
+    written = time.monotonic() - began
+    until(
+        lambda: {_resolution(each) for each in _listed(sandbox)} == {("True", "Global")},
+        "each queue to have the policy",
+    )
+    print(f"shown on {MANY} queues in {written:.2f} s, a stop meanwhile acknowledged in {stopped:.2f} s")
+    sandbox.patch_queue(names[-1], state="Open").must()
+
+
+def _listed(sandbox: Sandbox) -> list[Object]:
+    return list(sandbox.api.get(QUEUES).must().body["items"])
+
+
+def _is_known(queue: Object) -> bool:
+    return bool(queue.get("status", {}).get("observedGeneration"))
