@@ -29,6 +29,7 @@ from queues.status.conditions import (
     ACTIVE,
     not_acknowledged_condition,
 )
+from queues.status.policy_condition import POLICY_RESOLVED
 from queues.tree import Tree
 from queues.verdict import Cause, CauseKind, Verdict, verdict
 from tests.support.docs.pages import (
@@ -193,7 +194,7 @@ def test_each_event_on_queues_and_commands_is_told_of() -> None:
     assert set(DRAIN_EVENTS.values()) <= told
     places = " ".join(row[1] for row in rows)
     assert set(re.findall(r"`status\.(\w+)`", places)) <= set(QueueStatus.__struct_fields__)
-    assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING, DRAINED}
+    assert set(re.findall(r"condition `(\w+)`", places)) == {ACTIVE, ACCEPTING, DRAINED, POLICY_RESOLVED}
     assert f"`{names.SUSPENDED}`" in places
 
 
