@@ -26,7 +26,7 @@ WRITES = r'sluice_writes_total{outcome="done",what="(?:status|counts)"}'
 MANY = 1_000
 
 
-class Policies:
+class PolicyConfigMap:
     """The ConfigMap with the policies."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -69,9 +69,9 @@ def _resolution(queue: Object) -> tuple[str, str]:
 
 
 @pytest.fixture
-def policies(module_cluster: LocalCluster) -> Iterator[Policies]:
+def config_map(module_cluster: LocalCluster) -> Iterator[PolicyConfigMap]:
     sandbox = Sandbox(module_cluster)
-    made = Policies(sandbox)
+    made = PolicyConfigMap(sandbox)
     yield made
     made.delete().must(200, 404)
     sandbox.clear()
@@ -79,9 +79,9 @@ def policies(module_cluster: LocalCluster) -> Iterator[Policies]:
 
 
 @pytest.fixture
-def unchecked(policies: Policies) -> Iterator[Callable[[], None]]:
+def unchecked(config_map: PolicyConfigMap) -> Iterator[Callable[[], None]]:
     """Has the API server ask nobody about policies, until the end of the test."""
-    api = policies.sandbox.api
+    api = config_map.sandbox.api
     hooks = api.get(HOOKS).must().body["webhooks"]
 
     def remove() -> None:
@@ -89,12 +89,12 @@ def unchecked(policies: Policies) -> Iterator[Callable[[], None]]:
         assert len(others) == len(hooks) - 1
         api.patch(HOOKS, {"webhooks": others}).must()
         # It takes the API server a moment to know.
-        until(lambda: policies.create(broken=BAD).status == 201, "policies to be taken unchecked")
-        policies.delete().must()
+        until(lambda: config_map.create(broken=BAD).status == 201, "policies to be taken unchecked")
+        config_map.delete().must()
 
     yield remove
     api.patch(HOOKS, {"webhooks": hooks}).must()
-    until(lambda: policies.set(broken=BAD).status in (404, 422), "policies to be checked again")
+    until(lambda: config_map.set(broken=BAD).status in (404, 422), "policies to be checked again")
 
 
 def _text(answer: Answer) -> str:
@@ -102,72 +102,72 @@ def _text(answer: Answer) -> str:
 
 
 def test_a_text_that_is_no_policy_is_refused_and_other_configmaps_are_nobodys_business(
-    policies: Policies,
+    config_map: PolicyConfigMap,
 ) -> None:
-    policies.create(common=GOOD, packed=BAD, other="x: [").must_refuse(
+    config_map.create(common=GOOD, packed=BAD, other="x: [").must_refuse(
         f'key "packed", {WRONG}', 'key "other"'
     )
-    assert "nothing" in _text(policies.create(common=GOOD, packed=PACKING + "nothing: 1\n").must())
-    policies.set(packed=BAD).must_refuse(WRONG)
-    assert policies.set(packed=PACKING).must().warnings == ()
-    assert policies.create("another", packed=BAD).must().warnings == ()
-    assert policies.create(namespace=policies.sandbox.namespace, packed=BAD).must().warnings == ()
-    policies.sandbox.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/another").must()
+    assert "nothing" in _text(config_map.create(common=GOOD, packed=PACKING + "nothing: 1\n").must())
+    config_map.set(packed=BAD).must_refuse(WRONG)
+    assert config_map.set(packed=PACKING).must().warnings == ()
+    assert config_map.create("another", packed=BAD).must().warnings == ()
+    assert config_map.create(namespace=config_map.sandbox.namespace, packed=BAD).must().warnings == ()
+    config_map.sandbox.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/another").must()
 
 
-def test_a_queue_says_which_policy_counts_as_policies_come_and_go(policies: Policies) -> None:
-    sandbox = policies.sandbox
+def test_a_queue_says_which_policy_counts_as_policies_come_and_go(config_map: PolicyConfigMap) -> None:
+    sandbox = config_map.sandbox
     team = sandbox.named("team")
     sandbox.queue("team")
-    policies.absent(team)
+    config_map.absent(team)
     below, named = sandbox.queue("below", parent=team), sandbox.named("named")
     answer = sandbox.api.create(QUEUES, queue_body(named, schedulerPolicy="packed")).must(201)
     sandbox.queue_names.append(named)
     assert answer.warnings == ('spec.schedulerPolicy: there is no policy "packed"; no policy counts',)
-    assert "no policy counts" in policies.resolved(named, "False", "NotFound")["message"]
+    assert "no policy counts" in config_map.resolved(named, "False", "NotFound")["message"]
     assert "PolicyResolvedFalse" in sandbox.event(named, "Warning", "PolicyResolved", namespace="default")
 
-    policies.create(packed=PACKING, spread=GOOD).must()
-    found = policies.resolved(named, "True", "Own")
+    config_map.create(packed=PACKING, spread=GOOD).must()
+    found = config_map.resolved(named, "True", "Own")
     assert found["message"] == 'policy "packed" counts, which the queue names'
     assert found["observedGeneration"] == 1
     sandbox.event(named, "Normal PolicyResolvedTrue", namespace="default")
     sandbox.patch_queue(team, schedulerPolicy="spread").must()
-    policies.resolved(team, "True", "Own")
-    assert f'the ancestor "{team}" names' in policies.resolved(below, "True", "Ancestor")["message"]
+    config_map.resolved(team, "True", "Own")
+    assert f'the ancestor "{team}" names' in config_map.resolved(below, "True", "Ancestor")["message"]
 
-    gone = _text(policies.set(spread=None).must())
+    gone = _text(config_map.set(spread=None).must())
     assert f'policy "spread" goes, which queue "{team}" names' in gone
-    policies.resolved(team, "False", "NotFound")
-    policies.set(common=GOOD).must()
-    policies.resolved("default", "True", "Global")
-    assert "name policies of this ConfigMap" in _text(policies.delete().must()).replace("names", "name")
-    policies.absent("default")
-    policies.resolved(named, "False", "NotFound")
+    config_map.resolved(team, "False", "NotFound")
+    config_map.set(common=GOOD).must()
+    config_map.resolved("default", "True", "Global")
+    assert "name policies of this ConfigMap" in _text(config_map.delete().must()).replace("names", "name")
+    config_map.absent("default")
+    config_map.resolved(named, "False", "NotFound")
 
 
 def test_a_broken_policy_leaves_the_last_good_one_and_says_so(
-    policies: Policies, unchecked: Callable[[], None]
+    config_map: PolicyConfigMap, unchecked: Callable[[], None]
 ) -> None:
     unchecked()
-    sandbox = policies.sandbox
-    policies.create(packed=PACKING).must()
+    sandbox = config_map.sandbox
+    config_map.create(packed=PACKING).must()
     queue = sandbox.queue("research", schedulerPolicy="packed")
-    policies.resolved(queue, "True", "Own")
+    config_map.resolved(queue, "True", "Own")
     assert _is_scored(sandbox, queue)
     read_at = sandbox.counted("sluice_policies_last_good_read_timestamp_seconds")
     assert read_at > 0
 
-    policies.set(packed=BAD).must()
-    message = policies.resolved(queue, "False", "Invalid")["message"]
+    config_map.set(packed=BAD).must()
+    message = config_map.resolved(queue, "False", "Invalid")["message"]
     assert message.startswith(f'policy "packed", {WRONG}; the last good text is used; policy "packed" counts')
     sandbox.event(queue, "Warning PolicyResolvedFalse", WRONG, namespace="default")
     assert _counts(sandbox) == (0, 1)
     assert _is_scored(sandbox, queue)  # only a policy that scores brings that
     assert sandbox.counted("sluice_policies_last_good_read_timestamp_seconds") == read_at
 
-    policies.set(packed=PACKING + "# mended\n").must()
-    policies.resolved(queue, "True", "Own")
+    config_map.set(packed=PACKING + "# mended\n").must()
+    config_map.resolved(queue, "True", "Own")
     sandbox.event(queue, "Normal PolicyResolvedTrue", namespace="default")
     assert _counts(sandbox) == (1, 0)
 
@@ -184,15 +184,15 @@ def _counts(sandbox: Sandbox) -> tuple[float, float]:
     return good, broken
 
 
-def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(policies: Policies) -> None:
-    sandbox = policies.sandbox
+def test_a_change_shows_on_a_thousand_queues_and_delays_no_stop(config_map: PolicyConfigMap) -> None:
+    sandbox = config_map.sandbox
     names = [sandbox.named(f"many-{number}") for number in range(MANY)]
     sandbox.make_queues(map(queue_body, names))
     until(lambda: all(map(_is_known, _listed(sandbox))), "a thousand queues to be answered", seconds=90)
     before = sandbox.counted(WRITES)
 
     began = time.monotonic()
-    policies.create(common=PACKING).must()
+    config_map.create(common=PACKING).must()
     until(lambda: all(_is_scored(sandbox, name) for name in (names[0], names[-2])), "it to count", share=0)
     in_effect = time.monotonic() - began
     sandbox.suspend(names[-1])
