@@ -33,6 +33,7 @@ from kubectl_queue.why.targets import (
     type_of,
 )
 from queues import labels as names
+from queues.apimachinery.quantities import parse_quantity
 from queues.membership import GROUP_ANNOTATION
 from queues.policies.model import Policy
 from queues.policies.parts import Part, PodFacts, policy_parts
@@ -228,11 +229,12 @@ def _requests(item: Object) -> Iterator[Mapping[str, Any]]:
     for each in (*(spec_of(item).get("containers") or ()), *(spec_of(item).get("initContainers") or ())):
         yield value_at(each, "resources.requests") or {}
     yield value_at(item, "spec.resources.requests") or {}
+    yield spec_of(item).get("overhead") or {}
 
 
 def _requests_anything(item: Object) -> bool:
     return any(
-        str(amount) not in {"0", "0m"}
+        parse_quantity(amount) != 0
         for requests in _requests(item)
         for name, amount in requests.items()
         if name not in _OURS

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from queues.policies.actions import ALLOCATE, BACKFILL
 from queues.policies.effects import ACTIONS, MISSING_ACTIONS, PLUGINS
 from queues.policies.model import Binpack, NodeOrder, Plugin, Policy
 from queues.policies.scheduler_conf import NODE_ORDER_ARGUMENTS
@@ -18,7 +19,6 @@ from queues.policies.victims import PREEMPT, RECLAIM
 
 #: What is said of a part in place of an `Effect`.
 MISSING, SWITCHED_OFF, NOT_FOR_POD = "missing", "switched off", "does nothing for this pod"
-_ALLOCATE, _BACKFILL = "allocate", "backfill"
 #: The action by which a pod gets victims of its own queue and of others, and the switch of plugins for it.
 _SWITCHES = {PREEMPT: "enablePreemptable", RECLAIM: "enableReclaimable"}
 _WHOSE = {PREEMPT: "of its own queue", RECLAIM: "of other queues"}
@@ -70,12 +70,12 @@ def _actions(policy: Policy, pod: PodFacts | None) -> Iterator[Part]:
 
 def _of_other_pods(action: str, pod: PodFacts | None) -> str:
     """Why the action does not concern this pod; empty where it does."""
-    if pod is None or action not in (_ALLOCATE, _BACKFILL):
+    if pod is None or action not in (ALLOCATE, BACKFILL):
         return ""
-    if pod.requests and action == _BACKFILL:
-        return f"the pod requests resources, so {_ALLOCATE} counts"
-    if not pod.requests and action == _ALLOCATE:
-        return f"the pod requests no resources, so {_BACKFILL} counts"
+    if pod.requests and action == BACKFILL:
+        return f"the pod requests resources, so {ALLOCATE} counts"
+    if not pod.requests and action == ALLOCATE:
+        return f"the pod requests no resources, so {BACKFILL} counts"
     return ""
 
 

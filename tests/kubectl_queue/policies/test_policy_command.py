@@ -221,7 +221,7 @@ class TestExplain:
         parts = {part["name"]: part for part in explained("pod/x", client=cluster(x=asked))["parts"]}
         assert (parts["allocate"]["effect"], parts["binpack"]["effect"]) == ("applied", "applied")
         assert parts["backfill"]["effect"] == "does nothing for this pod"
-        idle = pod(node="n1", requests={names.MARKER: "1"})
+        idle = pod(node="n1", requests={names.MARKER: "1", "memory": "0Gi"})
         found = explained("pod/x", client=cluster(x=idle))
         parts = {part["name"]: part for part in found["parts"]}
         assert parts["allocate"]["text"] == "the pod requests no resources, so backfill counts"
