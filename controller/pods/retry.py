@@ -5,7 +5,9 @@ pods whose preemption was denied. While its queue was stopped, or by its policy,
 preempt gave it no victims. kube-scheduler then waits for room. No change of the pod itself makes it retry,
 only the deletion of a pod that was assigned to a node (observed; without that it retries after five minutes).
 So the controller creates such a pod, on a node that does not exist, and deletes it at once, if a pod waits
-for a reason that is not ours. One such pod serves all queues that were resumed before it was created.
+for a reason that is not ours. One such pod serves all queues that were resumed before it was created. While
+there are scheduling policies each retry is made twice, `LATE_SECONDS` apart: another replica may have
+answered the first time before it saw the new policies.
 
 `BindPassRetry`: makes kube-scheduler retry pods whose last filter answer has an unknown outcome. These are
 the pods that a replica which is gone may have let through, and the pods that this replica let through long
@@ -26,6 +28,7 @@ Invariants
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -42,6 +45,9 @@ from queues.snapshot import QueueDecision, QueueSnapshot
 
 PREFIX = "sluice-retry-"
 NO_NODE = "sluice-no-such-node"
+
+#: Any replica sees a change of the policies sooner.
+LATE_SECONDS = 2.0
 
 AGAIN_SECONDS = 5.0
 #: The age at which a pass without a bind is of unknown outcome; also how often such passes are looked for.
@@ -75,6 +81,8 @@ class PreemptionRetry:
         self._triggered: dict[str, Resume] = {}
         #: The resume for which a queue waits for the retry that is under way, and since when.
         self._waiting: dict[str, tuple[Resume, float]] = {}
+        #: When a queue's retry is made for the second time, in monotonic seconds.
+        self._second_at: dict[str, float] = {}
         #: When the latest retry was begun, in monotonic seconds.
         self._began = float("-inf")
 
@@ -91,26 +99,35 @@ class PreemptionRetry:
         if not decision.schedules:
             self._triggered.pop(queue, None)
             self._waiting.pop(queue, None)
+            self._second_at.pop(queue, None)
             return False
-        resume = current_resume(store, decision)
-        if self._triggered.get(queue) == resume or not any_lacks_room(
+        resume, now = current_resume(store, decision), store.clock.monotonic()
+        is_second = self._triggered.get(queue) == resume
+        if (is_second and now < self._second_at.get(queue, math.inf)) or not any_lacks_room(
             members, decision=decision, selects=partial(store.selects, queue)
         ):
             return False
         if not may_retry():
             return True
-        now = store.clock.monotonic()
         waits_for, since = self._waiting.pop(queue, (None, 0.0))
         if waits_for == resume and since < self._began:  # another queue's retry serves this one
-            self._triggered[queue] = resume
+            self._record(queue, resume, is_second=is_second)
             return False
         writers, receive = self._context.writers, partial(self._receive, queue)
         if not self._context.submit(writers, _KEY, self._create_and_delete_pod, receive, rank=(3,)):
             self._waiting[queue] = (resume, since if waits_for == resume else now)
             return True
         self._began = now
-        self._triggered[queue] = resume
+        self._record(queue, resume, is_second=is_second)
         return False
+
+    def _record(self, queue: str, resume: Resume, *, is_second: bool) -> None:
+        """A retry was triggered that serves the queue."""
+        self._triggered[queue] = resume
+        self._second_at.pop(queue, None)
+        if self._context.store.policies.policies.entries and not is_second:
+            self._second_at[queue] = self._context.store.clock.monotonic() + LATE_SECONDS
+            self._context.work_queue.add_after(queue, LATE_SECONDS, members=True)
 
     def trigger_retry(self) -> None:
         """Make kube-scheduler retry the pods that lack room, of all queues."""
