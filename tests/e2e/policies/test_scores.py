@@ -30,16 +30,16 @@ NODES = PODS = 60
 CPU, FILLS = "15", 4
 CONFIG_MAPS = "/api/v1/namespaces/volcano-system/configmaps"
 POLICIES = "volcano-scheduler-configmap"
-PACKED = "actions: allocate\ntiers: [{plugins: [{name: binpack}]}]"
+PACKED = "actions: allocate, backfill\ntiers: [{plugins: [{name: binpack}]}]"
 SPREAD = """\
-actions: allocate
+actions: allocate, backfill
 tiers:
 - plugins:
   - name: nodeorder
     arguments: {leastrequested.weight: 1, balancedresource.weight: 0, nodeaffinity.weight: 0,
       podaffinity.weight: 0, tainttoleration.weight: 0, imagelocality.weight: 0, podtopologyspread.weight: 0}
 """
-UNSCORED = "actions: allocate\ntiers: [{plugins: [{name: predicates}]}]"
+UNSCORED = "actions: allocate, backfill\ntiers: [{plugins: [{name: predicates}]}]"
 POLICY_EVENTS = r'sluice_reflected_total\{kind="policies",what="event"\}'
 NODE_LISTS = r'sluice_reflected_total\{kind="(?:nodes|assigned-pods)",what="list"\}'
 
