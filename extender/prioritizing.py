@@ -59,7 +59,12 @@ def follow_filter(
     """Records what a filter call says of where its pod goes. `body`: the call, as it was sent."""
     if scoring is None or result.Error:
         return
-    scoring.begin_attempt(args.Pod.metadata.uid)
+    meta = args.Pod.metadata
+    member = store.members.get(meta.namespace, meta.name)
+    known = member or store.bind_passes.filter_pass(meta.namespace, meta.name)
+    if known is None or known.uid != meta.uid:  # no such pod is assumed; its UID may be another one's
+        return
+    scoring.begin_attempt(meta.uid)
     if len(result.NodeNames) == 1:
         with suppress(Unreadable):  # filter reads less of a pod
             prioritize(decode_body(body, prioritize_decoder), store=store, scoring=scoring)

@@ -271,6 +271,14 @@ def test_a_call_for_another_pod_of_that_name_drops_nothing(server: Server) -> No
     assert _used(server) == 1000
 
 
+def test_a_call_for_a_pod_of_no_queue_with_the_uid_of_another_drops_nothing(server: Server) -> None:
+    server.has(work())
+    filtered(server, work())
+    levels(server, work())
+    filtered(server, pod("free", uid=work()["metadata"]["uid"], resources=CORE))
+    assert _used(server) == 1000
+
+
 def test_a_pod_with_a_single_node_left_is_assumed_there(server: Server) -> None:
     # kube-scheduler asks for no priorities then
     server.has(work())
