@@ -42,7 +42,7 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False)
 
 
 class NodeRequirement(_Wire, frozen=True):
-    """`NodeSelectorRequirement`; `node_matches` says which nodes meet it."""
+    """A requirement on a label or a field of a node; `node_matches` says which nodes meet it."""
 
     key: str = ""
     operator: str = ""
