@@ -78,6 +78,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/replicas/test_status_written_by_others.py": 9,
     "e2e/replicas/test_two_administrators.py": 9,
     "server/http/test_floods.py": 9,
+    "queues/scoring/test_hostile_pods.py": 8,
     "e2e/drain/test_draining.py": 8,
     "e2e/stops/test_parked_pods.py": 8,
     "queues/drain/test_drain_plan_anywhere.py": 8,
