@@ -39,12 +39,11 @@ from queues.policies.model import Policy
 from queues.policies.parts import Part, PodFacts, policy_parts
 from queues.policies.policy_set import GLOBAL_KEY
 from queues.policies.resolution import PolicySource, Problem, Resolution, resolve_policy
+from queues.status.policy_condition import POLICY_RESOLVED
 from queues.text import printable, quoted
 
 #: The resources that admission adds to a pod, which are none that it uses.
 _OURS = frozenset({names.MARKER, names.SCORED})
-#: The condition in which the controller says whether the policy that a queue names could be used.
-_POLICY_RESOLVED = "PolicyResolved"
 
 
 class PolicyExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +200,7 @@ class PolicyExplainer:
             yield "you may not read all queues above; a policy that one of them names would count"
         if queue not in chain.tree:
             yield f"queue {quoted(queue)} does not exist"
-        condition = condition_of(chain.items.get(queue, {}), _POLICY_RESOLVED)
+        condition = condition_of(chain.items.get(queue, {}), POLICY_RESOLVED)
         if condition.get("status") == "False":
             yield f"the controller says: {printable(str(condition.get('message')), limit=400)}"
 

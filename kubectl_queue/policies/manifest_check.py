@@ -149,8 +149,7 @@ def _check_data(data: yaml.MappingNode) -> Iterator[tuple[str, _Findings]]:
             findings.faults.append(Place(line, "the key is there twice, and only one of them is kept"))
         seen.add(name)
         if len(seen) == KEYS_LIMIT + 1:
-            reason = f"the server reads no more than {KEYS_LIMIT:,} keys, in alphabetical order"
-            findings.warnings.append(Place(line, reason))
+            findings.faults.append(Place(line, f"there are more keys than the {KEYS_LIMIT:,} that are read"))
         yield name, findings
 
 

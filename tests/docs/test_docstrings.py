@@ -54,6 +54,7 @@ FOREIGN = {
     "DefaultMilliCPURequest": "k8s.io/kubernetes",
     "DefaultMemoryRequest": "k8s.io/kubernetes",
     "NonZeroRequested": "k8s.io/kubernetes",
+    "NodeSelectorRequirement": "k8s.io/api",
     "NodeSelectorTerm": "k8s.io/api",
     "PodAffinityTerm": "k8s.io/api",
     "TopologySpreadConstraint": "k8s.io/api",

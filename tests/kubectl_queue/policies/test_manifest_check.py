@@ -8,6 +8,7 @@ import pytest
 
 from kubectl_queue.policies.config_map import NAME
 from kubectl_queue.policies.manifest_check import FILE_LIMIT, FileCheck, check_policies
+from queues.policies.policy_set import KEYS_LIMIT
 from tests.support.paths import ROOT
 from tests.support.plugin.harness import plugin
 
@@ -102,6 +103,13 @@ def test_an_alias_bomb_ends_soon() -> None:
     bomb = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
     _, reason = only(check_policies("a0: &a0 [x]\n" + bomb, name=NAME))
     assert "more than" in reason or "deeper" in reason
+
+
+def test_more_keys_than_are_read_are_a_fault() -> None:
+    """As at admission."""
+    keys = "".join(f"  k{number}: 'actions: allocate'\n" for number in range(KEYS_LIMIT + 2))
+    line, reason = only(check_policies(config_map(keys), name=NAME))
+    assert (line, reason) == (5 + KEYS_LIMIT + 1, "there are more keys than the 1,000 that are read")
 
 
 def test_a_config_map_without_data_and_a_key_twice() -> None:
