@@ -79,6 +79,14 @@ WHY: Mapping[str, str] = {
         "for the interpreter, 0.1 ms each (`SWITCH_INTERVAL`); the Go extender has a core of its own. The "
         "median is near the goal: 1.36 (1.18 to 1.79) in one run, 1.73 and 1.60 in two others."
     ),
+    "prioritize": (
+        "Mostly what every call costs. Of 0.41 ms with 100 names, reading the body is 0.01, the levels 0.07 "
+        "and the answer 0.01, measured in process on the same busy machine; what is left is HTTP, TLS and "
+        "the switches between threads. The Go extender answers faster than the one of `filter`, presumably "
+        "because its heap of 100,000 pods is collected seldom. With 5,000 names the levels are 0.5 ms (0.2 "
+        "of it a look-up of each name) and the answer 0.25. Tests ran beside it: nodeorder with 5,000 names "
+        "took 8.7 ms in the first pair and 2.7 in the last, the Go extender 1.9 in both."
+    ),
     "tree": (
         "A status of a custom resource takes 3.9 ms of CPU, whoever writes it (two cores, and 1.95 ms from "
         "one to the next in what stands beside); the server's own part, deriving each status, sending it "
