@@ -499,18 +499,21 @@ class Store:
                 listener()
 
     def _policies_changed(self, before: PolicySet, after: PolicySet) -> None:
-        """Notify of all queues: pods that a policy kept from scheduling may go, or their statuses differ."""
+        """Notify of the pods that a policy may have held back; `controller.status` sees to the statuses."""
         if self.system_pods.follow(after):
             self.relist_members()
-        self._notify_all_queues()
+        self._notify_of_refused_members()
 
     def _pods_listed(self, pods: list[Pod]) -> None:
         if self.system_pods.listed(pods):
-            self._notify_all_queues()
+            self._notify_of_refused_members()
 
-    def _notify_all_queues(self) -> None:
-        for queue in {*self.snapshot.tree, *self.members.queues()}:
-            self.notify(queue)
+    def _notify_of_refused_members(self) -> None:
+        """Notify of the members that were refused a node or victims: they may go now."""
+        for queue in self.members.queues():
+            for member in self.members.waiting_in(queue):
+                if member.bindable and member.condition:
+                    self.notify(queue, PodChange(member.uid))
 
     def _podgroup_queue_changed(self) -> None:
         self.notify("")
