@@ -83,13 +83,14 @@ class QueueController:
             context, guards=self._guards, bind_pass_retry=self._bind_pass_retry
         )
         self._draining = DrainController(context)
+        self._policy_changes = PolicyChanges(context, records=self._queue_records)
         self._reconciler = QueueReconciler(
             context,
             records=self._queue_records,
             acknowledgement=self._acknowledgement,
             draining=self._draining,
+            policy_changes=self._policy_changes,
         )
-        self._policy_changes = PolicyChanges(context, records=self._queue_records)
         self._commands = CommandHandler(context)
         self._ungating = Ungating(context)
         self._pod_conditions = PodConditions(context)

@@ -6,8 +6,9 @@ PolicyResolved does, so only those queues are reconciled.
 Invariants
 - A round begins at once after a change, but `ROUND_SECONDS` after the former one at the earliest: a burst of
   changes is one round.
-- At most `WRITES_LIMIT` status writes of a round are under way. So a stop of a queue of the round, and of any
-  other, waits for so many writes at most, however many queues there are.
+- At most `WRITES_LIMIT` writes that say only which policy counts are under way, whatever they are for (a
+  round, a resync, an edit of `root`): the other queues wait here until there is room. So a stop of one of
+  these queues waits for so many writes at most, however many queues there are.
 - Without policies, and where no queue names one, a round has no queue.
 
 Threads: the listener is called in the thread of the policies' reflector; all else is for the controller's.
@@ -16,7 +17,6 @@ Threads: the listener is called in the thread of the policies' reflector; all el
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
 
 from cluster.objects import Condition
@@ -40,8 +40,8 @@ class PolicyChanges:
         self._records = records
         self._changed = False
         self._next_round = -math.inf
-        #: The queues of the present round that are still to be reconciled.
-        self._waiting: deque[str] = deque()
+        #: The queues that are still to be reconciled, in their order.
+        self._waiting: dict[str, None] = {}
         #: Those that were passed on, as far as they may have a write under way.
         self._passed_on: set[str] = set()
         context.store.policies.add_listener(self._policies_changed)
@@ -64,10 +64,22 @@ class PolicyChanges:
         if self._changed and now >= self._next_round:
             self._changed = False  # before the policies are read, so that no change is lost
             self._next_round = now + ROUND_SECONDS
-            self._waiting = deque(self._outdated())
-        queues = [self._waiting.popleft() for _ in range(min(self._room, len(self._waiting)))]
+            self._waiting = dict.fromkeys(self._outdated())
+        queues = list(self._waiting)[: self._room]
+        for queue in queues:
+            del self._waiting[queue]
         self._passed_on.update(queues)
         return queues
+
+    def may_write(self, queue: str) -> bool:
+        """Whether a write that says only which policy counts may be sent for the queue now. If not, `take`
+        returns the queue once it may.
+        """
+        if queue not in self._passed_on and not self._room:
+            self._waiting[queue] = None
+            return False
+        self._passed_on.add(queue)
+        return True
 
     @property
     def _room(self) -> int:

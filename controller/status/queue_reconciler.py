@@ -21,6 +21,7 @@ from cluster.objects import ChainLink, QueueObject, StopStatus
 from controller.context import ControllerContext
 from controller.drain.controller import DrainController
 from controller.status.closing import Close, ClosingChecks, closing_blocker
+from controller.status.policy_changes import PolicyChanges
 from controller.status.queue_records import QueueRecord, QueueRecords, Stop
 from controller.status.queue_status import (
     Confirmed,
@@ -69,12 +70,14 @@ class QueueReconciler:
         records: QueueRecords,
         acknowledgement: StopAcknowledgement,
         draining: DrainController,
+        policy_changes: PolicyChanges,
     ) -> None:
         self._context = context
         self._store = context.store
         self._records = records
         self._acknowledgement = acknowledgement
         self._draining = draining
+        self._policy_changes = policy_changes
         self._conflicts = StatusConflicts(context)
         self._closing = ClosingChecks(context)
         self._writer = StatusWriter(context, records=records, conflicts=self._conflicts)
@@ -145,9 +148,9 @@ class QueueReconciler:
         urgent = is_urgent(difference, before)
         if urgent and (conflict := self._conflicts.seconds_to_wait(obj, status)):
             return Wait(min(conflict, again) if again else conflict)
-        if not difference:
-            return Nothing(again)
         rank = POLICY_RANK if is_policy_alone(difference, before) else STATUS_RANK
+        if not difference or (rank == POLICY_RANK and not self._policy_changes.may_write(queue)):
+            return Nothing(again)
         return Write(difference=difference, urgent=urgent, again=again, rank=rank)
 
     def _counted(self, queue: str) -> Counted:

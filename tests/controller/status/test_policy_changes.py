@@ -35,6 +35,12 @@ class Stage:
         for name in names:
             self.records.record_of(self.store.queues[name]).write_under_way = under_way
 
+    def offer(self, name: str) -> bool:
+        """Whether its write is sent."""
+        may = self.changes.may_write(name)
+        self.being_written(name, under_way=may)
+        return may
+
 
 def resolved(name: str, message: str, **spec: str) -> Wire:
     condition = {"type": "PolicyResolved", "status": "True", "reason": "Own", "message": message}
@@ -88,6 +94,19 @@ def test_of_many_queues_a_bounded_number_is_written_at_once() -> None:
     third = stage.take()
     assert len({*first, *second, *third}) == len(names)
     assert stage.changes.due == math.inf
+
+
+def test_writes_of_a_resync_are_bounded_likewise_and_none_is_lost() -> None:
+    """Each queue is offered at once; those for which there is no room come back from `take`."""
+    names = [f"q{number}" for number in range(WRITES_LIMIT + 2)]
+    stage = Stage(*map(queue, names))
+    may = [name for name in names if stage.offer(name)]
+    assert may == names[:WRITES_LIMIT]
+    assert stage.changes.may_write(may[0])  # it has a place already
+    assert (stage.take(), stage.changes.due) == ([], math.inf)
+    stage.being_written(*may, under_way=False)
+    assert stage.take() == names[WRITES_LIMIT:]
+    assert all(map(stage.changes.may_write, names[WRITES_LIMIT:]))
 
 
 def test_a_burst_of_changes_is_one_round() -> None:
