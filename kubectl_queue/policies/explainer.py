@@ -2,7 +2,7 @@
 
 Promises
 - The order is the server's (`queues.policies.resolution`). The annotation of a pod counts, else that of its
-  PodGroup; a workload names a policy in its pod template.
+  PodGroup; admission writes what a workload names into its pod templates.
 - What could not be read is a note: a queue above, a PodGroup, the last good text of a policy that is wrong.
 """
 

@@ -3,6 +3,8 @@
 Invariants
 - The template of a member has `sluice.dev/queue`. Where the template does not name the queue itself, it also
   has `scheduling.volcano.sh/queue-name` and `sluice.dev/queue-from`.
+- A template that names no scheduling policy gets the one that its workload names, whenever its queue is
+  written: at its creation, and when it comes to another queue. Another update would replace its pods.
 - What is right already gets no step. Whatever else a template holds stays as it is.
 - The mark of work that a drain suspended (`sluice.dev/suspended`) says that the work is to be resumed
   once its queue schedules. Only the server may write it:
@@ -79,7 +81,7 @@ def set_queue_in_templates(
     """
     for number, (keys, template) in enumerate(pod_templates(obj)):
         user_names = without_webhook_names(submitted[number] if submitted else template_names(template))
-        wanted: Wanted = {names.QUEUE: queue}
+        wanted: Wanted = {names.QUEUE: queue, **_policy_for(obj, template)}
         if names_a_queue(user_names):
             wanted[names.QUEUE_FROM] = None
             if VOLCANO_ANNOTATION not in user_names.annotations:
@@ -87,6 +89,13 @@ def set_queue_in_templates(
         else:
             wanted |= {names.QUEUE_FROM: source, VOLCANO_ANNOTATION: queue}
         yield from _annotate(keys, template, wanted)
+
+
+def _policy_for(obj: WorkloadObject, template: Template) -> Wanted:
+    """The scheduling policy that the workload names, for a template that names none."""
+    named = obj.metadata.annotation(names.SCHEDULER_POLICY)
+    own = template.metadata is not None and template.metadata.annotation(names.SCHEDULER_POLICY)
+    return {names.SCHEDULER_POLICY: named} if named and not own else {}
 
 
 def remove_queue_from_templates(obj: WorkloadObject) -> Iterator[PatchStep]:

@@ -92,6 +92,26 @@ def test_a_name_on_the_workload_alone_reaches_its_pods(server: Server, resource:
     assert queue_of_pod(server, after) == "research"
 
 
+POLICY = "volcano.sh/scheduler-policy"
+
+
+def policies_of(made: Wire) -> set[str]:
+    return {one["metadata"]["annotations"].get(POLICY, "") for one in templates_of(made)}
+
+
+@KINDS
+def test_the_scheduling_policy_of_a_workload_reaches_its_pods(server: Server, resource: str) -> None:
+    after, _ = admitted(server, workload(resource, annotations={NAMED: "research", POLICY: "packed"}))
+    assert policies_of(after) == {"packed"}
+    own = workload(
+        resource, "train", template({NAMED: "research", POLICY: "spread"}), annotations={POLICY: "packed"}
+    )
+    after, _ = admitted(server, own)
+    assert policies_of(after) == {"spread"}
+    after, _ = admitted(server, of(resource))
+    assert policies_of(after) == {""}
+
+
 @KINDS
 def test_a_namespaces_queue_reaches_its_pods_and_stays_theirs(server: Server, resource: str) -> None:
     server.has(namespace("team", queue="research"))
