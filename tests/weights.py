@@ -46,6 +46,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/acknowledgement/test_late_pod_watch.py": 30,
     "e2e/acknowledgement/test_refused_and_waiting_pods.py": 30,
     "e2e/drain/test_draining_hostile.py": 30,
+    "e2e/policies/test_policies_on_queues.py": 30,
     "e2e/membership/test_work_of_every_kind.py": 30,
     "e2e/policies/test_scores.py": 35,
     "e2e/queues/test_uninstalling.py": 30,
