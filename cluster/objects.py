@@ -132,7 +132,7 @@ class QueueSpec(_Wire, frozen=True):
     reason: str | None = None
     drain: Any = None
     namespace_selector: Any = None
-    scheduler_policy: str | None = None
+    scheduler_policy: Any = None
     # These are kept undecoded: no content of them may make a queue unreadable.
     reclaimable: Any = None
     priority: Any = None

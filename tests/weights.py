@@ -14,6 +14,10 @@ HERE = Path(__file__).parent
 
 #: Seconds, by file: all that take ten or more, and of those without the control plane, five or more.
 SECONDS: Mapping[str, int] = {
+    "e2e/policies/test_victims_by_policy.py": 32,
+    "e2e/plugin/test_policies_on_a_cluster.py": 28,
+    "e2e/policies/test_policies_with_several_replicas.py": 18,
+    "e2e/plugin/test_access_on_a_cluster.py": 13,
     "e2e/hostile/test_hostile_objects.py": 17,
     "e2e/membership/test_belonging_to_a_queue.py": 16,
     "e2e/commands/test_late_command_watch.py": 14,
@@ -69,7 +73,7 @@ SECONDS: Mapping[str, int] = {
     "e2e/localcluster/test_server_that_crashes.py": 16,
     "e2e/plugin/test_output_on_a_cluster.py": 15,
     "e2e/drain/test_draining_gangs_and_budgets.py": 15,
-    "e2e/stops/test_holding_and_resuming_by_itself.py": 15,
+    "e2e/stops/test_holding_and_resuming_by_itself.py": 43,
     "e2e/stops/test_resuming_lets_all_go.py": 15,
     "server/test_bad_input.py": 12,
     "server/http/http2/test_http2_worker.py": 12,

@@ -154,7 +154,7 @@ def queue_from_object(obj: QueueObject) -> Queue:
         resume_at=spec.resume_at,
         reason=spec.reason,
         namespace_selector=spec.namespace_selector,
-        scheduler_policy=spec.scheduler_policy,
+        scheduler_policy=spec.scheduler_policy if isinstance(spec.scheduler_policy, str) else None,
     )
 
 

@@ -28,6 +28,8 @@ def kubeconfigs(tmp_path: Path) -> list[str]:
 VALUES: dict[str, list[tuple[str, Any]]] = {
     "bind": [("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:2", "[::1]:2"), ("host:65535", "host:65535")],
     "certs_dir": [("/a", "/a"), ("b", "b"), ("c d", "c d")],
+    "policies_namespace": [("a", "a"), ("b-c", "b-c"), ("x" * 63, "x" * 63)],
+    "policies_name": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
     "ca_secret": [("a", "a"), ("b.c", "b.c"), ("x" * 253, "x" * 253)],
     "hosts": [("a,10.0.0.1", ("a", "10.0.0.1")), ("fd00::1", ("fd00::1",)), ("::1", ("::1",))],
     "api_servers": [
