@@ -166,14 +166,14 @@ class QueueController:
         self._step("policies", lambda: self._add_policy_changes(changes))
         self._forget_deleted_queues(changes)
         self._step("guard", lambda: self._guards.reconcile(self._store.snapshot))
-        postponed = self._ungate_resumed_queues(changes)
+        self._ungate_resumed_queues(changes)
         # Status comes before members: a user who stopped a queue waits for it, and it may have many members.
         # The status of a queue that drains comes after the step of its drain.
         queues = self._to_reconcile({*changes, *self._queue_records.outdated_stops(self._store.snapshot)})
         draining = {queue for queue in queues if self._draining.is_draining(queue)}
         self._reconcile_each([queue for queue in queues if queue not in draining], changes)
         for queue, changes_of_queue in changes.items():
-            self._sync_commands_and_members(queue, changes_of_queue, members=queue not in postponed)
+            self._sync_commands_and_members(queue, changes_of_queue)
         self._step("podgroups", self._podgroup_statuses.reconcile_due)
         progressed = self._step_drains()
         self._reconcile_each(self._to_reconcile({*draining, *progressed}), changes)
@@ -230,27 +230,14 @@ class QueueController:
             if queue not in self._store.snapshot.tree:
                 self._reconciler.forget(queue)
 
-    def _ungate_resumed_queues(self, changes: Changes) -> set[str]:
-        """Ungate the pods of resumed queues before all else: that does not wait for other replicas.
-
-        Returns the queues whose other members wait for a reading of the Leases, which has been requested.
-        Their members are synced when it comes, or with the next batch: once for both.
-        """
-        postponed: set[str] = set()
+    def _ungate_resumed_queues(self, changes: Changes) -> None:
+        """Ungate the pods of resumed queues before all else: that does not wait for other replicas."""
         for queue, changes_of_queue in changes.items():
             if queue and QueueChange.SPEC in changes_of_queue and self._ungating.is_resumed(queue):
-                ungate = partial(self._ungate, queue, changes_of_queue, postponed)
-                self._step("ungate", ungate, queue=queue)
-        for queue in postponed:
-            for change in changes[queue]:
-                self._work_queue.add_batched(queue, change)
-        return postponed
+                self._step("ungate", partial(self._ungate, queue, changes_of_queue), queue=queue)
 
-    def _ungate(self, queue: str, changes_of_queue: set[Change], postponed: set[str]) -> None:
-        members = self._members(queue, changes_of_queue)
-        has_refused = self._ungating.ungate(queue, members, may_retry=_not_yet) > 0
-        if has_refused and not self._acknowledgement.all_have_seen(queue, change=QueueChange.SPEC):
-            postponed.add(queue)
+    def _ungate(self, queue: str, changes_of_queue: set[Change]) -> None:
+        self._ungating.ungate(queue, self._members(queue, changes_of_queue), may_retry=_not_yet)
 
     def _to_reconcile(self, changes: Iterable[str]) -> list[str]:
         """These queues, and those above them whose status follows from their members; ancestors first."""
@@ -287,11 +274,10 @@ class QueueController:
             subject=queue_subject(obj) if obj is not None else None,
         )
 
-    def _sync_commands_and_members(self, queue: str, changes_of_queue: set[Change], *, members: bool) -> None:
+    def _sync_commands_and_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         if queue:
             self._step("commands", lambda: self._commands.execute(queue), queue=queue)
-        if members:
-            self._step("members", lambda: self._sync_members(queue, changes_of_queue), queue=queue)
+        self._step("members", lambda: self._sync_members(queue, changes_of_queue), queue=queue)
 
     def _sync_members(self, queue: str, changes_of_queue: set[Change]) -> None:
         members = self._members(queue, changes_of_queue)
