@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
@@ -470,6 +471,26 @@ def test_the_back_off_begins_anew_with_the_first_answer_after_none(
     assert sink.lists == 1
 
 
+@contextmanager
+def two_reflected(
+    client: Client, proxy: FaultyProxy, namespace: str, sink: Strict
+) -> Iterator[tuple[Reflector[Note], Reflector[Note]]]:
+    """Two that watch; only an answer to the second one wakes both."""
+    both: list[Reflector[Note]] = []
+
+    def wake() -> None:
+        for reflector in both:
+            reflector.retry_now()
+
+    with (
+        reflected(client, path(namespace), sink) as woken,
+        reflected(client, path(namespace), Strict(), answered=wake) as waking,
+    ):
+        both += [woken, waking]
+        eventually(lambda: len(watches(proxy)) >= 2)
+        yield woken, waking
+
+
 def test_the_first_that_is_answered_wakes_the_others(
     client: Client,
     proxy: FaultyProxy,
@@ -478,19 +499,8 @@ def test_the_first_that_is_answered_wakes_the_others(
     sink: Strict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever rests for a thousand seconds is woken by whoever does not."""
-    others: list[Reflector[Note]] = []
-
-    def wake() -> None:
-        for other in others:
-            other.retry_now()
-
-    with (
-        reflected(client, path(namespace), sink) as late,
-        reflected(client, path(namespace), Strict(), answered=wake) as early,
-    ):
-        others += [late, early]
-        eventually(lambda: len(watches(proxy)) >= 2)
+    """A reflector that rests for a thousand seconds is woken by one that does not."""
+    with two_reflected(client, proxy, namespace, sink) as (late, early):
         proxy.go_away()
         monkeypatch.setattr("cluster.informers.reflector.UNANSWERED_BACKOFF", Backoff(1_000.0))
         eventually(lambda: late.failures > 0 and early.failures > 0)
@@ -498,12 +508,7 @@ def test_the_first_that_is_answered_wakes_the_others(
         early.retry_now()
         proxy.come_back()
         version = notes.create("later")
-
-        def late_applies() -> bool:
-            early.retry_now()
-            return late.applied >= version
-
-        eventually(late_applies)
+        eventually(lambda: _applied(late, version, retried=early))
 
 
 def test_one_whose_watch_was_only_cut_wakes_the_others_too(
@@ -515,18 +520,7 @@ def test_one_whose_watch_was_only_cut_wakes_the_others_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both watches are cut; only one of the reflectors was refused before the API server came back."""
-    others: list[Reflector[Note]] = []
-
-    def wake() -> None:
-        for other in others:
-            other.retry_now()
-
-    with (
-        reflected(client, path(namespace), sink) as refused,
-        reflected(client, path(namespace), Strict(), answered=wake) as cut,
-    ):
-        others += [refused, cut]
-        eventually(lambda: len(watches(proxy)) >= 2)
+    with two_reflected(client, proxy, namespace, sink) as (refused, cut):
         for name in ("BACKOFF", "UNANSWERED_BACKOFF"):
             monkeypatch.setattr(f"cluster.informers.reflector.{name}", Backoff(1_000.0))
         proxy.go_away()
@@ -539,12 +533,12 @@ def test_one_whose_watch_was_only_cut_wakes_the_others_too(
         eventually(lambda: cut.failures == 1)
         proxy.come_back()
         version = notes.create("later")
+        eventually(lambda: _applied(refused, version, retried=cut))
 
-        def applied() -> bool:
-            cut.retry_now()
-            return refused.applied >= version
 
-        eventually(applied)
+def _applied(reflector: Reflector[Note], version: int, *, retried: Reflector[Note]) -> bool:
+    retried.retry_now()
+    return reflector.applied >= version
 
 
 @pytest.mark.parametrize("ask", ["relist", "rewatch"])

@@ -76,7 +76,7 @@ def writes(sandbox: Sandbox) -> float:
     return metric(sandbox.cluster.ports.server, context, WRITES)
 
 
-def test_suspending_root_shows_on_all_with_one_write_each(forest: Sandbox) -> None:
+def test_suspending_root_shows_on_all_with_hardly_more_than_one_write_each(forest: Sandbox) -> None:
     """And so does its resume."""
     number = len(listed(forest))
     assert number == LEVELS * WIDTH + 2
